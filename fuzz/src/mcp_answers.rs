@@ -109,7 +109,7 @@ async fn list_and_call(url: &str) -> CallResult {
     let remote = Remote::new(Namespace::parse("fuzz").expect("a name"), endpoint, RemoteOptions::default());
     let tools = remote.tools().await.expect("the list has a good tool");
     let good = tools.iter().find(|tool| &*tool.foreign == "good").expect("the good tool is kept");
-    let call = Arc::clone(&good.tool).validate(Arguments::default()).expect("it takes any object");
+    let call = Arc::clone(&good.tool).validate(Arguments::default()).expect("it accepts any object");
     let result = remote.call(call, CallContext::default()).await;
     remote.close().await;
     result

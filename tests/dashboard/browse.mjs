@@ -76,7 +76,7 @@ for (const tool of ["say", "fail"]) {
     await page.goto(`${url}/dashboard/tools/test__${tool}`);
     await page.getByLabel("Arguments, as a JSON object").fill("{}");
     await page.getByRole("button", { name: `Call test__${tool}` }).click();
-    await page.getByText("It said meanwhile").waitFor();
+    await page.getByText("Log and progress").waitFor();
     await checkQuiet(page, tool);
 }
 
@@ -104,15 +104,15 @@ for (const at of [0, 1, 2, rows - 1]) {
     const row = page.locator("tbody tr").nth(at);
     const [id, start] = [await row.locator("a code").textContent(), await row.locator("td").first().textContent()];
     await row.locator("a").click();
-    await page.getByRole("heading", { name: "What led to it" }).waitFor();
+    await page.getByRole("heading", { name: "History of this call" }).waitFor();
     const facts = await page.locator("dl.facts").first().innerText();
     assert.ok(facts.includes(start) && facts.includes(id), `the row of ${id} opened another call: ${facts}`);
     await page.goBack();
 }
 await page.locator("tbody a").first().click();
-await page.getByRole("heading", { name: "What led to it" }).waitFor();
+await page.getByRole("heading", { name: "History of this call" }).waitFor();
 await checkQuiet(page, "a call");
-await page.getByRole("link", { name: "The whole session" }).click();
+await page.getByRole("link", { name: "Whole session" }).click();
 await page.locator("summary").first().click();
 await page.locator("details[open] pre").waitFor();
 await checkQuiet(page, "a session");

@@ -69,7 +69,7 @@ async function agree(address) {
   }
 }
 
-// Logs in with `fumehood mcp login`, and has a scripted model call the tool: what an operator does whose server wants a login.
+// Logs in with `fumehood mcp login`, and has a scripted model call the tool: what an operator does whose server requires a login.
 // Whoever is asked to log in again does so once.
 async function useToolsWithLogin() {
   const folder = mkdtempSync(join(tmpdir(), "fumehood-login-"));
@@ -119,7 +119,7 @@ async function useToolsWithLogin() {
       configured("approve", "suite", "--yes");
       const ran = configured("run", "--script", "script.jsonl", "Call the tool.");
       code = ran.code;
-      if (!`${ran.said}${ran.complained}`.includes("wants a login")) {
+      if (!`${ran.said}${ran.complained}`.includes("requires a login")) {
         break;
       }
     }

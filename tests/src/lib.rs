@@ -12,6 +12,7 @@ pub mod longest_poll;
 pub mod named;
 pub mod otlp_collector;
 pub mod postgres;
+pub mod prose;
 pub mod skip;
 
 use std::path::{Path, PathBuf};

@@ -1,12 +1,12 @@
 // Errors that calls into the host throw. Failures of tools are values, and no errors.
 
-/** The host itself failed; no tool is to blame. */
+/** The host failed, not a tool. */
 export class HostError extends Error {
   name = 'HostError'
   code = 'ERR_FUMEHOOD_HOST'
 }
 
-/** A component cannot be loaded. Nothing of it is kept. */
+/** A component cannot be loaded. */
 export class LoadError extends Error {
   name = 'LoadError'
   code = 'ERR_FUMEHOOD_LOAD'

@@ -7,15 +7,15 @@ export type Amount = string | number
 export interface Limits {
   /** Wall time, such as `"2s"`. The default is 10s. */
   deadline?: string
-  /** Instructions, such as `"500M"`. The default is 10G. */
+  /** Fuel, about one unit per instruction, such as `"500M"`. The default is 10G. */
   fuel?: Amount
-  /** Memory, such as `"64MiB"`, which is the default. */
+  /** Memory, such as `"128MiB"`. The default is 64MiB. */
   memory?: Amount
   /** Size of a result. The default is 1MiB. */
   output?: Amount
   /** Size of log lines and progress, and of stdout and stderr. The default is 256KiB. */
   log?: Amount
-  /** Size of a single string in the arguments. The default is 10KiB. */
+  /** Maximum size of a single string in the arguments. The default is 10KiB. */
   string?: Amount
 }
 
@@ -31,7 +31,7 @@ export interface HttpLimits {
   between_bytes?: string
 }
 
-/** A folder that may be changed, with quotas of what a call adds. */
+/** A folder that may be changed, with quotas for added bytes and names. */
 export interface WriteFolder {
   folder: string
   guest: string
@@ -39,7 +39,7 @@ export interface WriteFolder {
   entries?: Amount
 }
 
-/** A secret that the host puts into requests. The tool never sees it. */
+/** A secret that the host adds to requests. The tool never sees it. */
 export interface Secret {
   name: string
   from: { env: string } | { file: string } | { keyring: string }
@@ -49,7 +49,7 @@ export interface Secret {
   value?: string
 }
 
-/** Powers of a component, with the names of `fumehood.toml`. Those that are left out are not granted. */
+/** Powers of a component, with the names of `fumehood.toml`. Powers that are left out are not granted. */
 export interface Grants {
   state?: boolean
   /** Folders that it may read, as `"HOST:GUEST"`. */
@@ -83,9 +83,9 @@ export interface Registry {
   offline?: boolean
   /** Names that may be used, such as `"ghcr.io/acme/**"`. The default is all. */
   allow?: string[]
-  /** The rule about signatures. The default is that they are required. */
+  /** The rule for signatures. The default is `required`. */
   signatures?: 'required' | 'warn' | 'off'
-  /** Public keys of publishers: PEM, its base64 alone, or the file that has it. */
+  /** Public keys of publishers: PEM, its base64 alone, or a file with it. */
   trusted_keys?: (string | { file: string })[]
   trusted?: Record<string, (string | { file: string })[]>
   max_bytes?: Amount
@@ -97,38 +97,38 @@ export interface Registry {
 }
 
 export interface HostOptions {
-  /** Limits of calls without limits of their own. */
+  /** Limits of calls without separate limits. */
   limits?: Limits
   /**
-   * Where calls run: in this process, which is the default, in worker processes in a jail of the kernel, or there and only on a kernel
-   * on which that jail is complete.
+   * Where calls run: in this process, which is the default, in worker processes in a kernel jail, or only in worker processes with a
+   * complete jail.
    */
   isolation?: 'in_process' | 'process' | 'process_required'
   /** A folder for compiled code. Without one it is in memory. */
   cache?: string
   /** A file for the keys and values of tools. Without one they are in memory. */
   keyValueStore?: string
-  /** Calls that run at once; more wait. */
+  /** Maximum number of running calls; further calls wait. */
   concurrency?: number
-  /** Calls that wait; more are refused. */
+  /** Maximum number of waiting calls; further calls are refused. */
   queue?: number
-  /** HTTP requests at once, of all calls together. */
+  /** Maximum number of running HTTP requests of all calls together. */
   httpInFlight?: number
   /** The largest memory limit that a call may have. */
   memoryCeiling?: Amount
   /** Components of registries. Without these settings none can be loaded. */
   registry?: Registry
   /**
-   * The file with the approvals that `fumehood approve` writes. With one, tools of a component that is not what was approved cannot be
+   * The file with the approvals that `fumehood approve` writes. With one, only approved tools can be
    * called.
    */
   lock?: string
-  /** The program `fumehood` that compiles components and runs workers. The default is that of this package. */
+  /** The program `fumehood` that compiles components and runs workers. The default is the program of this package. */
   program?: string
 }
 
 export interface LoadOptions {
-  /** The name of the component; the default is that of the file. Bytes need one. */
+  /** The name of the component; the default is the name of the file. Bytes need one. */
   name?: string
   /** Its powers. The default is none. */
   grants?: Grants
@@ -235,12 +235,12 @@ export type CallEvent =
   | { type: 'log'; level: string; message: string }
   | { type: 'request'; method: string; host: string; status?: number; reason?: string; bytes_out: number; bytes_in: number }
 
-/** The host itself failed; no tool is to blame. */
+/** The host failed, not a tool. */
 export class HostError extends Error {
   readonly code: 'ERR_FUMEHOOD_HOST'
 }
 
-/** A component cannot be loaded. Nothing of it is kept. */
+/** A component cannot be loaded. */
 export class LoadError extends Error {
   readonly code: 'ERR_FUMEHOOD_LOAD'
 }

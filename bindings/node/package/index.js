@@ -45,7 +45,7 @@ function settings(options, names) {
   for (const [name, value] of Object.entries(options ?? {})) {
     if (name === 'signal') continue
     if (!Object.hasOwn(names, name)) {
-      throw faultError('ERR_FUMEHOOD_SETTING', `unknown option \`${name}\`; known are ${Object.keys(names).join(', ')}`)
+      throw faultError('ERR_FUMEHOOD_SETTING', `unknown option \`${name}\`; expected one of ${Object.keys(names).join(', ')}`)
     }
     if (value !== undefined && value !== null) written[names[name]] = value
   }
@@ -69,7 +69,7 @@ function componentSource(source) {
   if (source instanceof Uint8Array) {
     return { path: undefined, bytes: Buffer.from(source.buffer, source.byteOffset, source.byteLength) }
   }
-  throw new TypeError('a component is a path, a reference, a file: URL, or a Uint8Array')
+  throw new TypeError('expected a path, a reference, a file: URL or a Uint8Array as component')
 }
 
 function finish(outcome) {
@@ -82,7 +82,7 @@ function finish(outcome) {
 /** Checks the name of a tool, of which the native module would say less. */
 function toolName(name) {
   if (typeof name === 'string') return name
-  throw new TypeError(`the name of a tool is a text such as 'calculator__add', not ${typeof name}`)
+  throw new TypeError(`expected the name of a tool, such as 'calculator__add', got ${typeof name}`)
 }
 
 /** Awaits an operation, and stops it when the signal aborts. `begin` takes the handle that stops it. */

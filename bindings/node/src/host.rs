@@ -49,7 +49,7 @@ impl NativeHost {
     }
 
     fn runtime(&self) -> Result<&Runtime, Fault> {
-        self.runtime.as_ref().ok_or_else(|| host_fault("the host is gone"))
+        self.runtime.as_ref().ok_or_else(|| host_fault("the host was closed"))
     }
 
     /// Runs an operation on the runtime, and returns the promise of its outcome.
@@ -178,7 +178,7 @@ impl NativeHost {
     #[napi]
     pub fn shutdown<'env>(&self, env: &'env Env, grace: f64) -> Result<Object<'env>, Fault> {
         let grace = Duration::try_from_secs_f64(grace / 1e3)
-            .map_err(|error| Fault::new(Code::Setting, format!("`grace`: {error}; write milliseconds")))?;
+            .map_err(|error| Fault::new(Code::Setting, format!("`grace`: {error}; expected milliseconds")))?;
         let host = self.host().clone();
         self.spawn(env, None, async move {
             host.shutdown(grace).await;

@@ -175,9 +175,9 @@ for (const [options, message] of [
   [{ grants: { http: ['GET example.com'] } }, /`grants`: http\[0\]: `GET example\.com` is no rule/],
   [{ grants: { http: ['GETT https://a.example/'] } }, /did you mean `GET`\?/],
   [{ limits: { deadlin: '1s' } }, /`limits\.deadlin`: unknown field `deadlin`/],
-  [{ limits: { deadline: 5 } }, /`limits\.deadline`: invalid type: integer `5`, expected a text with a number and a unit, such as "2s"/],
+  [{ limits: { deadline: 5 } }, /`limits\.deadline`: invalid type: integer `5`, expected a string with a number and a unit, such as "2s"/],
   [{ limits: { deadline: 'soon' } }, /`limits\.deadline`: `soon` is not an amount of time/],
-  [{ grant: {} }, /unknown option `grant`; known are name, grants, limits/],
+  [{ grant: {} }, /unknown option `grant`; expected one of name, grants, limits/],
 ]) {
   test(`misspelt settings are refused: ${JSON.stringify(options)}`, async () => {
     const host = await hostWith()
@@ -204,8 +204,8 @@ test('settings of a host are checked', async () => {
 
 test('calls without the name of a tool are errors of the program', async () => {
   const host = await hostWith()
-  await assert.rejects(host.call(), { name: 'TypeError', message: /the name of a tool is a text/ })
-  await assert.rejects(host.stream(5).next(), { name: 'TypeError', message: /the name of a tool is a text/ })
+  await assert.rejects(host.call(), { name: 'TypeError', message: /expected the name of a tool/ })
+  await assert.rejects(host.stream(5).next(), { name: 'TypeError', message: /expected the name of a tool/ })
 })
 
 test('references need settings of registries, which are checked', async () => {

@@ -6,8 +6,8 @@ use fumehood::settings::SettingsError;
 use pyo3::PyErr;
 use pyo3::exceptions::{PyException, PyValueError};
 
-pyo3::create_exception!(_fumehood, HostError, PyException, "The host itself failed; no tool is to blame.");
-pyo3::create_exception!(_fumehood, LoadError, PyException, "A component cannot be loaded. Nothing of it is kept.");
+pyo3::create_exception!(_fumehood, HostError, PyException, "The host failed, not a tool.");
+pyo3::create_exception!(_fumehood, LoadError, PyException, "A component cannot be loaded.");
 
 /// Returns the message of an error with those of its causes.
 fn chain(error: &dyn Error) -> String {

@@ -37,7 +37,7 @@ impl NativeHost {
     /// In a process that was forked from that of the host, where no thread would ever answer.
     fn state(&self) -> PyResult<&State> {
         self.owner.check()?;
-        self.state.as_deref().ok_or_else(|| HostError::new_err("the host is gone"))
+        self.state.as_deref().ok_or_else(|| HostError::new_err("the host was closed"))
     }
 
     /// Begins a call with the interpreter released. Returns its result, or the operation if it has not ended.

@@ -171,7 +171,7 @@ impl Operation {
         let step = std::mem::replace(&mut self.shared.lock().progress, Step::Taken);
         match step {
             Step::Ended(outcome) => outcome.into_object(py),
-            Step::Running | Step::Taken => Err(HostError::new_err("the outcome was asked for too early, or twice")),
+            Step::Running | Step::Taken => Err(HostError::new_err("the outcome was requested too early, or twice")),
             Step::Stopped => Err(HostError::new_err("the operation was stopped before it had an outcome")),
         }
     }

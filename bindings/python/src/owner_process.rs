@@ -33,8 +33,8 @@ impl OwnerProcess {
         match self.is_this() {
             true => Ok(()),
             false => Err(HostError::new_err(
-                "this host was made in another process, from which this one was forked; its threads are not here: \
-                 make a host after the fork",
+                "this host was created before this process was forked, and its threads do not exist here; create a \
+                 host after the fork",
             )),
         }
     }

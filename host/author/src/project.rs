@@ -75,7 +75,7 @@ pub struct Settings {
 #[non_exhaustive]
 pub enum ProjectError {
     /// The folder has no manifest.
-    #[error("{} is not the folder of a tool: it has none of {}; `fumehood new NAME` makes one", .0.display(), manifests())]
+    #[error("{} is not the folder of a tool, because it has none of {}; create a project with `fumehood new NAME`", .0.display(), manifests())]
     Missing(PathBuf),
     /// The manifest cannot be read.
     #[error("cannot read {}", path.display())]
@@ -352,12 +352,12 @@ mod tests {
         check(
             "README.md",
             "",
-            "it has none of Cargo.toml, pyproject.toml, package.json, tool.toml; `fumehood new NAME`",
+            "it has none of Cargo.toml, pyproject.toml, package.json, tool.toml; create a project with `fumehood new NAME`",
         );
         check("Cargo.toml", "[workspace]", "missing field `package`");
         check("package.json", "{", "EOF while parsing");
         check("tool.toml", "name = 'a'\ncolour = 1", "unknown field `colour`");
-        check("tool.toml", "name = 'a b'", "has the character ' '");
+        check("tool.toml", "name = 'a b'", "contains ' '");
         check("tool.toml", "name = 'a'\n[build]\nsource = []", "unknown field `source`");
     }
 }

@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum CellError {
     /// The name cannot be part of a subject.
-    #[error("`{0}` cannot be a name in a cell; take at most 64 letters, digits, `-` and `_`")]
+    #[error("invalid name `{0}` in a cell; expected at most 64 letters, digits, `-` and `_`")]
     Name(String),
     /// The server cannot be reached, or does not accept this node.
     #[error("cannot join the cell at {url}")]
@@ -20,15 +20,16 @@ pub enum CellError {
     #[error("the connection to NATS was closed")]
     Closed,
     /// The server has no JetStream, or no room in it.
-    #[error("jobs need JetStream of NATS 2.10 or later, with room for files: {0}")]
+    #[error("jobs need JetStream of NATS 2.10 or later, with file storage: {0}")]
     JetStream(String),
     /// No such worker announces itself.
     #[error(
-        "no worker `{0}` of the cell announces itself to this gateway; look at its name, and whether it knows this gateway"
+        "the worker `{0}` does not announce itself to this gateway; check its name, and that its configuration has \
+         this gateway"
     )]
     NoSuchWorker(String),
     /// A worker that was told to end is still there.
-    #[error("the worker `{worker}` still runs {running} calls; it ends with the last of them")]
+    #[error("the worker `{worker}` still runs {running} calls; it exits after the last call")]
     StillRunning {
         /// The worker.
         worker: String,
@@ -36,6 +37,6 @@ pub enum CellError {
         running: u32,
     },
     /// The system gave no random bytes.
-    #[error("the system gave no random bytes to name this run with")]
+    #[error("the system returned no random bytes for the id of this run")]
     Random(#[source] getrandom::Error),
 }

@@ -75,8 +75,8 @@ enum IgnoredError {
     #[error(transparent)]
     Session(#[from] SessionError),
     #[error(
-        "an exchange of keys with `{gateway}` for another run or cell, or with protocol version {version}; this worker has \
-         version {PROTOCOL_VERSION}, and versions may be one apart"
+        "a key exchange with `{gateway}` for another run or cell, or with protocol version {version}; this worker has \
+         version {PROTOCOL_VERSION}, and versions may differ by one"
     )]
     Hello { gateway: String, version: u16 },
 }

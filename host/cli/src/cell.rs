@@ -41,8 +41,10 @@ pub(crate) enum Role {
 pub(crate) fn section(config: &Config) -> Result<&CellSection> {
     config.cell.as_ref().ok_or_else(|| {
         let file = config.origin.display();
-        UsageError(format!("{file} has no [cell]; add `nats`, `name` and `key` there, and the keys of the others"))
-            .into()
+        UsageError(format!(
+            "{file} has no [cell]; add it with `nats`, `name` and `key`, and the public keys of the other nodes"
+        ))
+        .into()
     })
 }
 
@@ -58,7 +60,7 @@ pub(crate) fn node_options(config: &Config, role: Role) -> Result<NodeOptions> {
     };
     if peers.is_empty() {
         let message =
-            format!("[cell] names nobody in `{key}`; add NAME = \"ed25519:…\", as `fumehood cell key show` prints it");
+            format!("`{key}` in [cell] is empty; add NAME = \"ed25519:…\", as `fumehood cell key show` prints it");
         return Err(UsageError(message).into());
     }
     let peers = keys_of(peers)?;
@@ -112,10 +114,7 @@ pub(crate) fn shared_store(config: &Config) -> Result<Option<NatsStore>> {
 /// If it cannot be used.
 async fn check_shared_store(config: &Config) -> Result<()> {
     let Some(store) = shared_store(config)? else { return Ok(()) };
-    store
-        .open()
-        .await
-        .context("the keys and values of tools cannot be kept in NATS; look at [cell] and its `key_value`")
+    store.open().await.context("cannot store the data of tools in NATS; check `key_value` in [cell]")
 }
 
 /// Returns the budgets of tenants that all gateways share, if the configuration says so.
@@ -128,7 +127,7 @@ pub(crate) async fn shared_budgets(config: &Config) -> Result<Option<BudgetLease
         return Ok(None);
     }
     let counters = NatsCounters::new(server_options(config, section)?);
-    counters.open().await.context("budgets of tenants cannot be counted in NATS; look at [cell] and its `budgets`")?;
+    counters.open().await.context("cannot share budgets of tenants over NATS; check `budgets` in [cell]")?;
     Ok(Some(BudgetLeases::new(Arc::new(CellBudgets(counters)))))
 }
 
@@ -226,7 +225,7 @@ fn limits_of(host: &Host) -> LimitsOf {
 pub(crate) async fn join_without_tools(config: &Config) -> Result<CellTools> {
     CellTools::join_without_tools(node_options(config, Role::Gateway)?)
         .await
-        .context("the cell cannot be joined; look at [cell] and at the NATS server")
+        .context("cannot join the cell; check [cell] and the NATS server")
 }
 
 /// Joins the cell as a gateway for the tools of a host.
@@ -257,9 +256,9 @@ pub(crate) async fn join(config: &Config, host: &Host, log: Option<CallLog>) -> 
     };
     let cell = CellTools::join(node_options(config, Role::Gateway)?, Arc::new(host.clone()), options)
         .await
-        .context("this gateway cannot join its cell; look at [cell] and at the NATS server")?;
+        .context("this gateway cannot join its cell; check [cell] and the NATS server")?;
     if !cell.wait_for_workers(FIRST_WORKER).await {
-        render::warning("no worker of the cell announces itself yet; start one with `fumehood worker`");
+        render::warning("the cell has no running worker yet; start one with `fumehood worker`");
     }
     Ok(cell)
 }

@@ -33,7 +33,7 @@ impl ConfigurationChange {
     /// If the text is no TOML.
     pub(crate) fn new(text: Option<String>, config: Config) -> Result<Self> {
         let document = text.as_deref().unwrap_or_default().parse();
-        let document = document.context("the configuration cannot be changed")?;
+        let document = document.context("cannot change the configuration")?;
         Ok(Self { old: text, document, config })
     }
 
@@ -83,7 +83,10 @@ impl ConfigurationChange {
         let _held = hold(self.config.folder())?;
         let now = if file.exists() { Some(text_of(file)?) } else { None };
         if now != self.old {
-            let message = format!("{} was changed meanwhile, and was left as it is; try again", file.display());
+            let message = format!(
+                "{} was changed by another program in the meantime, and was not written; try again",
+                file.display()
+            );
             return Err(UsageError(message).into());
         }
         let text = self.document.to_string();
@@ -97,7 +100,7 @@ impl ConfigurationChange {
         if let Some(store) = &trust {
             store.trust_change(file, self.old.as_deref().unwrap_or_default(), &text)?;
         }
-        replace(file, &text).with_context(|| format!("cannot write {}; it was left as it was", file.display()))?;
+        replace(file, &text).with_context(|| format!("cannot write {}; it is unchanged", file.display()))?;
         if let Some(store) = &trust {
             store.trust(file, &text)?;
         }
@@ -113,7 +116,7 @@ fn table_in<'a>(parent: &'a mut dyn TableLike, key: &str) -> Result<&'a mut dyn 
 }
 
 fn misplaced(key: &str) -> anyhow::Error {
-    UsageError(format!("`{key}` of the configuration cannot be added to; write the lines yourself")).into()
+    UsageError(format!("cannot add to `{key}` of the configuration; add the lines by hand")).into()
 }
 
 /// Replaces the file that a path leads to. The new one is complete before it has the name.

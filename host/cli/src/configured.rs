@@ -191,7 +191,7 @@ pub(crate) fn without_configured(config: &Config, typed: &[PathBuf]) -> Result<V
         let real_other = other.as_deref().and_then(|other| other.canonicalize().ok());
         if real_other.is_none_or(|other| other != real) {
             let message = format!(
-                "{} has another component `{name}` than {}; rename one",
+                "{} and {} have different components named `{name}`; rename one",
                 config.origin.display(),
                 file.display()
             );
@@ -295,8 +295,9 @@ pub(crate) fn from_section(
         load = load.allow_slow_compile();
     }
     let docs = section.wit.as_deref().map(|wit| WitDocs::read(config.path(wit)));
-    let docs =
-        docs.transpose().with_context(|| UsageError(format!("[tools.{name}] wit: the tools are not described")))?;
+    let docs = docs
+        .transpose()
+        .with_context(|| UsageError(format!("[tools.{name}] wit: cannot read the descriptions of the tools")))?;
     if let Some(docs) = &docs {
         load = load.docs(docs.clone());
     }
@@ -374,7 +375,7 @@ pub(crate) fn components_in_folders(config: &Config) -> Result<Vec<(Namespace, P
 pub(crate) fn warn_once(file: &Path, why: &str) {
     static WARNED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     if WARNED.lock().unwrap_or_else(PoisonError::into_inner).insert(file.to_owned()) {
-        render::warning(&format!("{} is left out: {why}", file.display()));
+        render::warning(&format!("skipping {}: {why}", file.display()));
     }
 }
 

@@ -53,8 +53,8 @@ pub(crate) struct UnansweredError(pub(crate) String);
 /// The configuration is not trusted, so it has no effect.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{file} {why}, so nothing in it was used: it could start programs and have secrets sent; look at it and trust it with \
-     `fumehood trust`, or use it for this run only with `--trust-config`"
+    "{file} {why} and was ignored, because it could start programs and send secrets; review and trust it with \
+     `fumehood trust`, or use it for this run with `--trust-config`"
 )]
 pub(crate) struct UntrustedConfigError {
     pub(crate) file: String,
@@ -64,8 +64,8 @@ pub(crate) struct UntrustedConfigError {
 /// Cases reach beyond their project and are not trusted, so none was run.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{file} {why}, so no case was run: it reaches beyond the project\n{effects}\nlook at it and trust it with \
-     `fumehood trust {file}`, or use it for this run only with `--trust-config`"
+    "{file} {why}, and no case was run, because it reaches beyond the project:\n{effects}\nreview and trust it with \
+     `fumehood trust {file}`, or use it for this run with `--trust-config`"
 )]
 pub(crate) struct UntrustedCasesError {
     pub(crate) file: String,
@@ -81,46 +81,44 @@ pub(crate) enum ComponentLoadError {
     /// A component of the command line, with a hint that names options.
     #[error("cannot load {file}")]
     Typed { file: String, source: UsageError },
-    #[error("cannot load {file}: the {which} schema of its tool `{tool}` is refused")]
+    #[error("cannot load {file}: invalid {which} schema of its tool `{tool}`")]
     Schema { file: String, tool: ToolName, which: &'static str, source: SchemaError },
 }
 
 /// The model cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ModelSetupError {
-    #[error("the model `{model}` cannot be asked{hint}")]
+    #[error("cannot use the model `{model}`{hint}")]
     Provider { model: String, hint: &'static str, source: SetupError },
-    #[error("no model is called that; `--model` takes PROVIDER:NAME")]
+    #[error("invalid model name")]
     Name(#[from] SpecError),
-    #[error("the script `{file}` cannot be used")]
+    #[error("cannot use the script `{file}`")]
     Script { file: String, source: ScriptError },
 }
 
 /// An error of finding or opening a key.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeyFileError {
-    #[error("the folder of your keys is unknown, because there is no home folder; name a file")]
+    #[error("there is no home folder for keys; give a file")]
     NoFolder,
-    #[error("`{0}` cannot be the name of a key; expected letters, digits, `-` and `_`, or a path with a `/` in it")]
+    #[error("invalid key name `{0}`; expected letters, digits, `-` and `_`, or a path with a `/`")]
     Name(String),
-    #[error(
-        "there is no key `{name}` in {folder}; `fumehood key list` shows those there, `fumehood key new` makes one"
-    )]
+    #[error("no key `{name}` in {folder}; `fumehood key list` lists your keys, `fumehood key new` creates one")]
     Missing { name: String, folder: String },
-    #[error("there is no public key {0}; name a file in PEM, or one of your keys, as `fumehood key list` shows them")]
+    #[error("no public key {0}; expected a PEM file, or the name of a key from `fumehood key list`")]
     NoPublic(String),
-    #[error("{0} exists; a key is never overwritten: name another file, or move this one away")]
+    #[error("{0} already exists, and keys are never overwritten; choose another file, or move this one away")]
     Exists(String),
-    #[error("{0} would be the public half of itself; name the private key's file otherwise, such as `release.pem`")]
+    #[error("the private key {0} would have the name of its public key; choose another name, such as `release.pem`")]
     PublicName(String),
     #[error(
-        "a passphrase is needed for {0}, and nobody can be asked here; set FUMEHOOD_KEY_PASSPHRASE, or name a file with \
-         `--passphrase-file`"
+        "{0} needs a passphrase, and standard input is not a terminal; set FUMEHOOD_KEY_PASSPHRASE, or name a file \
+         with `--passphrase-file`"
     )]
     NoPassphrase(String),
-    #[error("the passphrase in {file} cannot be read: {reason}")]
+    #[error("cannot read the passphrase in {file}: {reason}")]
     PassphraseFile { file: String, reason: String },
-    #[error("the two passphrases differ; nothing was written")]
+    #[error("the passphrases differ; nothing was written")]
     Different,
     #[error("no passphrase was given; nothing was done")]
     GivenUp,

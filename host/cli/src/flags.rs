@@ -141,8 +141,8 @@ mod tests {
             r"to allow it: --allow-read ./a:/a --allow-read './it'\''s:/b'",
         );
         check(
-            "`private_addresses` is of no use without `http`",
-            "`--allow-private` is of no use without `--allow-http`",
+            "`private_addresses` has no effect without `http`",
+            "`--allow-private` has no effect without `--allow-http`",
         );
         check("one\nto allow it: clock = \"1us\"\nthree", "one\nto allow it: --clock 1us\nthree");
     }

@@ -58,12 +58,14 @@ fn is_there(config: &Config, tools: &[Arc<Tool>], name: &str) -> Result<bool> {
     let of_server = name.split_once(fumehood::SEPARATOR).map(|(server, _)| server);
     let is_loaded = |server: &str| tools.iter().filter_map(|tool| tool.namespace()).any(|it| it.as_str() == server);
     if of_server.is_some_and(|server| config.mcp.servers.contains_key(server) && !is_loaded(server)) {
-        render::warning(&format!("[flows.tools] has `{name}`, and its server is not used; the label has no effect"));
+        render::warning(&format!(
+            "the label of `{name}` in [flows.tools] has no effect, because its server is not used"
+        ));
         return Ok(false);
     }
     let known: Vec<&str> = tools.iter().map(|tool| tool.full_name()).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    Err(UsageError(format!("[flows.tools] has `{name}`, and there is no such tool; there are: {known}")).into())
+    Err(UsageError(format!("unknown tool `{name}` in [flows.tools]; expected one of: {known}")).into())
 }
 
 impl FlowLabelsSection {

@@ -50,7 +50,7 @@ pub(crate) fn isolated_builder(arguments: &Arguments, isolation: Mode) -> HostBu
             None => builder.code_cache(cache),
         },
         Some(Err(error)) => {
-            render::warning(&format!("{:#}; going on without a code cache", anyhow::Error::new(error)));
+            render::warning(&format!("{:#}; continuing without a code cache", anyhow::Error::new(error)));
             builder
         }
         None => builder,
@@ -163,8 +163,8 @@ pub(crate) fn with_typed_store(
         (None, [only]) => with_store(builder, &store_of(only)?),
         (None, _) => {
             render::warning(
-                "keys and values of several components are kept in memory, and gone at the end; \
-                 `--key-value-store FILE` keeps them",
+                "key-value stores of several components are in memory and will be lost; keep them with \
+                 `--key-value-store FILE`",
             );
             Ok(builder)
         }
@@ -180,10 +180,7 @@ fn has_store(config: &Config) -> bool {
 fn own_store(builder: HostBuilder, config: &Config, file: &Path) -> Result<HostBuilder> {
     if has_store(config) || shared_store(config)?.is_some() {
         let place = config.origin.display();
-        let message = format!(
-            "`--key-value-store`: {place} has tools that keep something, and says where; leave the flag out, or the \
-             configuration"
-        );
+        let message = format!("`--key-value-store` conflicts with the store in {place}; leave one of them out");
         return Err(UsageError(message).into());
     }
     with_store(builder, file)
@@ -257,7 +254,7 @@ pub(crate) async fn load_configured(host: &Host, component: &ConfiguredComponent
     match load(host, &component.label, request).await {
         Ok(_) => Ok(true),
         Err(error) if component.is_from_folder() => {
-            render::warning(&format!("{error:#}; {} is left out", component.file.display()));
+            render::warning(&format!("{error:#}; skipping {}", component.file.display()));
             Ok(false)
         }
         Err(error) => Err(error),
@@ -294,10 +291,10 @@ fn warn_of_problems(what: &str, component: &Component) {
     warn_of_incomplete_jail(component);
     match &component.report().cache {
         CacheReport::Damaged(reason) => {
-            render::warning(&format!("the cached code of {what} was damaged and was compiled again: {reason}"));
+            render::warning(&format!("the cached code of {what} was damaged, and was recompiled: {reason}"));
         }
         CacheReport::NotStored(reason) => {
-            render::warning(&format!("the compiled code of {what} could not be cached: {reason}"));
+            render::warning(&format!("cannot cache the compiled code of {what}: {reason}"));
         }
         CacheReport::Off | CacheReport::Hit | CacheReport::Stored => {}
     }
@@ -310,7 +307,7 @@ fn warn_of_incomplete_jail(component: &Component) {
     if !missing.is_empty() {
         ONCE.call_once(|| {
             render::warning(&format!(
-                "this kernel has no {missing}: tools run in processes of their own, without that part of their jail"
+                "this kernel does not support {missing}: tools run in separate processes without this part of the jail"
             ));
         });
     }

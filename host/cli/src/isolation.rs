@@ -28,7 +28,7 @@ impl Mode {
             "in-process" => Ok(Self::InProcess),
             "process" => Ok(Self::Process),
             "process=required" => Ok(Self::ProcessRequired),
-            _ => Err("write `auto`, `in-process`, `process` or `process=required`".to_owned()),
+            _ => Err("expected `auto`, `in-process`, `process` or `process=required`".to_owned()),
         }
     }
 

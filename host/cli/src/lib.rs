@@ -151,7 +151,7 @@ fn end_with_parent() -> ExitCode {
     let mut words = std::env::args_os().skip(2);
     let parent = words.next().and_then(|word| word.to_str()?.parse().ok());
     let (Some(parent), Some(program)) = (parent, words.next()) else {
-        render::note("this command is for fumehood itself");
+        render::note("this command is for internal use by fumehood");
         return Exit::Usage.into();
     };
     let shown = program.to_string_lossy().into_owned();

@@ -25,7 +25,7 @@ impl ListObserver for ListNotices {
         if change.waiting.is_empty() {
             render::note(&notice);
         } else {
-            render::warning(&format!("{notice}; look at what waits with `fumehood approve {server}`"));
+            render::warning(&format!("{notice}; review the changes with `fumehood approve {server}`"));
         }
     }
 

@@ -91,7 +91,7 @@ pub(crate) fn locate(typed: Option<&Path>, config: &Config) -> Result<LogPlace> 
     }
     let configured = config.log.path.as_deref().map(|path| config.path(path));
     configured.or_else(default_path).map(LogPlace::File).ok_or_else(|| {
-        UsageError("there is no home folder to look for the event log in; name it with `--log FILE`".to_owned()).into()
+        UsageError("there is no home folder for the event log; name a file with `--log FILE`".to_owned()).into()
     })
 }
 
@@ -153,8 +153,7 @@ pub(crate) fn retention(config: &Config, now: Timestamp) -> Vec<Retention> {
 pub(crate) fn open_read_only(place: &LogPlace, options: &Options) -> Result<Reader> {
     if place.is_missing() {
         return Err(UsageError(format!(
-            "there is no event log at {place}; `fumehood run` and `fumehood call` make one there, `--log FILE` names \
-             another"
+            "no event log at {place}; `fumehood run` and `fumehood call` create it, `--log FILE` names another"
         ))
         .into());
     }
@@ -163,7 +162,7 @@ pub(crate) fn open_read_only(place: &LogPlace, options: &Options) -> Result<Read
         #[cfg(feature = "postgres")]
         LogPlace::Server(server) => Reader::open_postgres(server, options),
     };
-    let hint = || format!("the event log {place} cannot be read; `--log FILE` names another");
+    let hint = || format!("cannot read the event log {place}; name another with `--log FILE`");
     opened.map_err(|source| OpenLogError { hint: hint(), source }.into())
 }
 
@@ -179,7 +178,8 @@ pub(crate) fn open(place: &LogPlace, options: &Options) -> Result<EventLog> {
     };
     let hint = || {
         format!(
-            "nothing was run, because it could not be recorded in {place}; `--log FILE` names another log, `--no-log` keeps none"
+            "nothing was run, because it could not be recorded in {place}; name another log with `--log FILE`, or \
+             turn it off with `--no-log`"
         )
     };
     opened.map_err(|source| OpenLogError { hint: hint(), source }.into())

@@ -37,7 +37,8 @@ pub(crate) fn parse_moment(text: &str) -> Result<Moment, String> {
     if let Ok(moment) = humantime::parse_rfc3339_weak(&whole) {
         return Ok(Moment::At(to_timestamp(moment)));
     }
-    let wrong = "expected a day (`2026-11-21`), a moment in UTC (`2026-11-21T16:30:00Z`), or a time ago (`2h`)";
+    let wrong = "expected a date (`2026-11-21`), a time in UTC (`2026-11-21T16:30:00Z`), or a duration (`2h` for two \
+                 hours ago)";
     parse_duration(text).map(Moment::Ago).map_err(|_| wrong.to_owned())
 }
 

@@ -80,7 +80,7 @@ pub(crate) fn write(file: &PlotFile, title: &str, panels: &[Panel]) -> Result<()
         ),
     };
     let folder = file.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let failed = || format!("the plot {} cannot be written", file.path.display());
+    let failed = || format!("cannot write the plot {}", file.path.display());
     let mut written = tempfile::NamedTempFile::new_in(folder).with_context(failed)?;
     written.write_all(text.as_bytes()).with_context(failed)?;
     written.persist(&file.path).with_context(failed)?;
@@ -202,6 +202,6 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.starts_with("<!doctype html>") && text.contains("<svg"), "{text}");
         let missing = parse_plot_file(folder.path().join("none/plot.svg").to_str().unwrap()).unwrap();
-        assert!(write(&missing, "Title", &[]).unwrap_err().to_string().contains("cannot be written"));
+        assert!(write(&missing, "Title", &[]).unwrap_err().to_string().contains("cannot write the plot"));
     }
 }

@@ -11,11 +11,11 @@ use crate::config::powers::{PowerFault, Powers};
 use crate::exit::UsageError;
 use crate::flags;
 
-/// Powers of a tool. Without these it can compute, and nothing else.
+/// Powers of a tool. Without grants, a tool can only compute.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Powers")]
 pub(crate) struct PowerArguments {
-    /// Let it read the agent's state, which `--state` gives
+    /// Let it read the agent state from `--state`
     #[arg(long)]
     allow_state: bool,
 
@@ -27,15 +27,15 @@ pub(crate) struct PowerArguments {
     #[arg(long, value_name = "HOST:GUEST", value_parser = write_folder)]
     allow_write: Vec<WriteFolder>,
 
-    /// Maximum size of an empty folder of its own, /scratch
+    /// Give each call an empty folder, /scratch, of at most this size
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     scratch: Option<Bytes>,
 
-    /// Rule for HTTP requests, such as `GET https://api.example.com/v1/**`; repeatable
+    /// HTTP requests to allow, such as `GET https://api.example.com/v1/**`; repeatable
     #[arg(long, value_name = "RULE")]
     allow_http: Vec<String>,
 
-    /// Limits of HTTP requests, such as `requests=10, bytes_in="1MiB", connect="2s"`
+    /// Limits on HTTP requests, such as `requests=10, bytes_in="1MiB", connect="2s"`
     #[arg(long, value_name = "TOML", value_parser = http_limits)]
     http_limits: Option<HttpLimitsSection>,
 
@@ -43,32 +43,32 @@ pub(crate) struct PowerArguments {
     #[arg(long, value_name = "ADDRESSES")]
     allow_private: Vec<String>,
 
-    /// Secret that the host puts into requests, such as
-    /// `name="token", from={env="TOKEN"}, for="https://api.example.com/**", header="Authorization"`
+    /// Secret that the host adds to requests, which the tool never sees, such as `name="token", from={env="TOKEN"},
+    /// for="https://api.example.com/**", header="Authorization"`
     #[arg(long, value_name = "TOML", value_parser = secret)]
     secret: Vec<SecretSection>,
 
-    /// Environment variable; repeatable
+    /// Environment variable for the tool; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
 
-    /// Command line argument; most languages take the first one for the name of the program; repeatable
+    /// Command line argument for the tool; most languages take the first as the program name; repeatable
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     arg: Vec<String>,
 
-    /// Maximum size of a private store of keys and values
+    /// Give it a private key-value store of at most this size
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     key_value: Option<Bytes>,
 
-    /// File of that store [default: one for this component in the user's state folder]
+    /// File of the key-value store [default: a file for this component in your state folder]
     #[arg(long, value_name = "FILE", requires = "key_value")]
     pub(crate) key_value_store: Option<PathBuf>,
 
-    /// Resolution of clocks, such as `1us` [default: 1ms]
+    /// Resolution of its clocks, such as `1us` [default: 1ms]
     #[arg(long, value_name = "TIME", value_parser = time)]
     clock: Option<Time>,
 
-    /// Seed that makes randomness the same in every call, for replay and tests
+    /// Seed that makes its randomness the same in every call, for replay and tests
     #[arg(long, value_name = "NUMBER")]
     random_seed: Option<u64>,
 
@@ -124,7 +124,8 @@ impl PowerArguments {
     pub(crate) fn grant_for(&self, components: &[PathBuf], place: &str) -> Result<Grant, UsageError> {
         if components.is_empty() && self.has_any() {
             let message = format!(
-                "powers are for components that are named {place}, and none is; those of fumehood.toml have theirs there"
+                "these options grant powers to components named {place}, but none are named there; components of \
+                 fumehood.toml get their powers in that file"
             );
             return Err(UsageError(message));
         }
@@ -189,7 +190,7 @@ fn time(text: &str) -> Result<Time, fumehood::LimitError> {
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or_else(|| format!("`{text}` has no value; write NAME=VALUE"))?;
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
@@ -201,9 +202,18 @@ fn write_folder(text: &str) -> Result<WriteFolder, String> {
     }
 }
 
-/// Parses the table of the configuration, with or without its braces.
+/// Parses the table of the configuration, with or without its braces. The error names a missing key, and quotes nothing that
+/// was typed.
 fn secret(text: &str) -> Result<SecretSection, String> {
-    parse_table(&table(text).unwrap_or_else(|| format!("{{{text}}}")))
+    let secret = parse_table(&table(text).unwrap_or_else(|| format!("{{{text}}}")));
+    secret.map_err(|message| {
+        let is_safe = message.starts_with("missing field");
+        if is_safe {
+            message
+        } else {
+            "expected a table with `name`, `from`, `for`, and `header` or `query`".to_owned()
+        }
+    })
 }
 
 /// Parses the table of the configuration, with or without its braces.
@@ -299,12 +309,12 @@ mod tests {
             let message = typed(words).unwrap_err();
             assert!(message.contains(expected), "{message}");
         };
-        check(&["--env", "A"], "`A` has no value; write NAME=VALUE");
-        check(&["--scratch", "much"], "`much` is not an amount of bytes");
+        check(&["--env", "A"], "expected NAME=VALUE");
+        check(&["--scratch", "much"], "invalid size `much`");
         check(&["--secret", "name='a'"], "missing field `from`");
-        check(&["--secret", "nme='a'"], "unknown field `nme`");
+        check(&["--secret", "nme='a'"], "expected a table with `name`, `from`, `for`, and `header` or `query`");
         check(&["--http-limits", "request=1"], "unknown field `request`");
-        check(&["--http-limits", "bytes_in='much'"], "`much` is not an amount of bytes");
+        check(&["--http-limits", "bytes_in='much'"], "invalid size `much`");
         check(&["--http-limits", "requests="], "invalid value");
         check(&["--allow-write", "{ folder = 1 }"], "invalid type: integer `1`, expected a string");
     }

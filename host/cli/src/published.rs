@@ -148,7 +148,7 @@ pub(crate) async fn get(source: &RegistrySource, reference: &Reference) -> Resul
     };
     let found = source.get(reference, &mut show).await;
     bar.finish_and_clear();
-    let found = found.with_context(|| format!("cannot get {reference}"))?;
+    let found = found.with_context(|| format!("cannot download {reference}"))?;
     warn_if_unverified(&found);
     Ok(found)
 }
@@ -185,7 +185,7 @@ pub(crate) async fn get_pinned(config: &Config, references: &[Reference]) -> Res
         let found = found.with_context(|| match is_pinned(reference) {
             true => format!("cannot use {reference}"),
             false => format!(
-                "the lock pins no version of {reference}; `fumehood approve` gets the one of today, shows it and pins it"
+                "the lock does not pin {reference}; `fumehood approve` downloads, shows and pins the current version"
             ),
         })?;
         warn_if_unverified(&found);
@@ -201,6 +201,6 @@ pub(crate) fn is_pinned(reference: &Reference) -> bool {
 
 fn warn_if_unverified(component: &StoredComponent) {
     if let Some(Trust::Unverified(reason)) = &component.trust {
-        render::warning(&format!("{reason}; it is used because [registry] has signatures = \"warn\""));
+        render::warning(&format!("{reason}; used anyway, because [registry] has signatures = \"warn\""));
     }
 }

@@ -63,7 +63,7 @@ fn remove_damaged(config: &Config, lock: &Lock) {
     for FetchedComponent { digest, file, .. } in fetchable(config, lock) {
         if std::fs::read(&file).is_ok_and(|bytes| Digest::of(&bytes) != digest) {
             let shown = file.display();
-            render::warning(&format!("{shown} is not the component that was fetched; it is removed and fetched again"));
+            render::warning(&format!("{shown} is not the component that was fetched; fetching it again"));
             if let Err(error) = std::fs::remove_file(&file) {
                 render::warning(&format!("cannot remove {shown}: {error}"));
             }
@@ -82,7 +82,7 @@ pub(crate) async fn fetch(config: &Config, source: ConfigSource) -> Result<Optio
         return Ok(None);
     }
     let store = ComponentStore::new(cell::server_options(config, section)?);
-    store.open().await.context("components cannot be fetched over the cell; look at [cell] and its `accept`")?;
+    store.open().await.context("cannot fetch components over the cell; check `accept` in [cell]")?;
     let mut fetcher = Fetcher { store, warned: HashMap::new() };
     let lock = configured::open_lock(config)?;
     remove_damaged(config, &lock);
@@ -148,9 +148,9 @@ impl Fetcher {
 fn save(file: &Path, bytes: &[u8]) -> Result<()> {
     let folder = file.parent().context("a component needs a folder")?;
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    let mut beside = tempfile::NamedTempFile::new_in(folder).context("cannot keep the component")?;
-    beside.write_all(bytes).context("cannot keep the component")?;
-    beside.persist(file).context("cannot keep the component")?;
+    let mut beside = tempfile::NamedTempFile::new_in(folder).context("cannot save the component")?;
+    beside.write_all(bytes).context("cannot save the component")?;
+    beside.persist(file).context("cannot save the component")?;
     Ok(())
 }
 
@@ -167,10 +167,8 @@ fn tidy(config: &Config, lock: &Lock) {
         config.cell.as_ref().and_then(|cell| cell.max_fetched).map_or(DEFAULT_FETCHED_BYTES, |max| max.0 as u64);
     match remove_unused(&folder, &used, max_bytes, now) {
         Ok(0) => {}
-        Ok(count) => render::note(&format!("{count} fetched components were removed that nobody used for long")),
-        Err(error) => {
-            render::warning(&format!("fetched components cannot be removed from {}: {error}", folder.display()))
-        }
+        Ok(count) => render::note(&format!("removed {count} fetched components that were least recently used")),
+        Err(error) => render::warning(&format!("cannot remove fetched components from {}: {error}", folder.display())),
     }
 }
 
@@ -215,7 +213,7 @@ pub(crate) async fn push(config: &Config, source: ConfigSource) -> Result<()> {
         return Ok(());
     }
     let store = ComponentStore::new(cell::server_options(config, section)?);
-    store.open().await.context("components cannot be pushed over the cell; look at [cell] and its `push`")?;
+    store.open().await.context("cannot push components over the cell; check `push` in [cell]")?;
     tokio::spawn(async move {
         let (mut ticks, mut warned) = (tokio::time::interval(PUSH_INTERVAL), None);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

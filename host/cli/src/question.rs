@@ -160,7 +160,7 @@ fn read_answer(is_cancelled: &AtomicBool) -> io::Result<bool> {
             Line::End => return Ok(false),
             Line::Pasted => {
                 discard_input(&stdin)?;
-                render::note("that came together with more input; type the answer on a line of its own");
+                render::note("input before the question is ignored; type the answer on a separate line");
                 render::prompt(&styled(STRONG, PROMPT));
             }
         }

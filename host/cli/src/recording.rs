@@ -21,7 +21,7 @@ use crate::{log_place, moment, render};
 /// are refused while the disk or the database hangs.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(1);
 
-const UNSAVED: &str = "the call is over, but not all of what happened is in the event log";
+const UNSAVED: &str = "the call has ended, but some records are missing in the event log";
 
 /// The commands that record calls without an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

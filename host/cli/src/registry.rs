@@ -90,7 +90,7 @@ fn read_roots(path: &std::path::Path) -> Result<Vec<u8>, RegistrySetupError> {
     let failed = |reason: String| RegistrySetupError::Roots { path: path.to_owned(), reason };
     let size = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
     if size > MAX_ROOTS_BYTES {
-        return Err(failed(format!("it has {size} bytes, and at most {MAX_ROOTS_BYTES} are read")));
+        return Err(failed(format!("it has {size} bytes; the maximum is {MAX_ROOTS_BYTES}")));
     }
     std::fs::read(path).map_err(|error| failed(error.to_string()))
 }

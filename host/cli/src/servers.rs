@@ -55,9 +55,9 @@ impl Server {
         }
         match lock.entry(&self.name) {
             Some(entry) if entry.lines() == self.entry => None,
-            Some(_) => Some("how it is started or reached changed since it was approved"),
+            Some(_) => Some("its command or URL changed since it was approved"),
             None if lock.proposed_names().contains(&self.name) => Some("its approval in the lock is not yours"),
-            None => Some("how it is started or reached was never approved"),
+            None => Some("its command or URL was never approved"),
         }
     }
 
@@ -68,9 +68,8 @@ impl Server {
     pub(crate) fn login(&self, config: &Config) -> Result<(String, OAuthOptions)> {
         let (name, section, url) = (&self.name, &self.section, self.login_url()?);
         if section.bearer.is_some() || has_authorization(section) {
-            let message = format!(
-                "[mcp.servers.{name}] has a token already, which is sent instead of that of a login; leave it out"
-            );
+            let message =
+                format!("[mcp.servers.{name}] already has a token, which replaces a login; leave the token out");
             return Err(UsageError(message).into());
         }
         let options = oauth_options(config, name, section, url)?.ok_or_else(no_home)?;
@@ -87,8 +86,7 @@ impl Server {
     }
 
     fn login_url(&self) -> Result<&str> {
-        let program =
-            || UsageError(format!("the MCP server `{}` is a program that is started; it has no login", self.name));
+        let program = || UsageError(format!("the MCP server `{}` is a local program and has no login", self.name));
         Ok(self.section.url.as_deref().ok_or_else(program)?)
     }
 
@@ -128,7 +126,7 @@ fn startable(config: &Config, lock: &Lock, log_level: &LogLevel) -> Result<Vec<(
         };
         let name = &server.name;
         render::warning(&format!(
-            "going on without the MCP server `{name}`: {why}; look at it with `fumehood approve {name}`"
+            "continuing without the MCP server `{name}`: {why}; review it with `fumehood approve {name}`"
         ));
     }
     Ok(startable)
@@ -152,12 +150,12 @@ pub(crate) async fn connect(config: &Config, lock: &Lock, log_level: &LogLevel) 
     for (server, remote) in servers {
         let name = remote.name();
         if let Some((_, Some(error))) = failed.iter().find(|(other, _)| other == name) {
-            render::warning(&format!("going on without the MCP server `{name}`: {}", error_chain(error)));
+            render::warning(&format!("continuing without the MCP server `{name}`: {}", error_chain(error)));
             continue;
         }
         let (refused, unchecked) = (remotes.refused().len(), remotes.unchecked().len());
         if let Err(error) = add(&mut remotes, &server, &remote, lock).await {
-            render::warning(&format!("going on without the MCP server `{name}`: {}", error_chain(&error)));
+            render::warning(&format!("continuing without the MCP server `{name}`: {}", error_chain(&error)));
         }
         warn_of_tools(name, remotes.refused().get(refused..), remotes.unchecked().get(unchecked..));
     }
@@ -191,10 +189,10 @@ async fn add(remotes: &mut McpTools, server: &Server, remote: &Remote, lock: &Lo
 /// Warns of the tools of a server that are left out or checked in part: one line for each reason.
 pub(crate) fn warn_of_tools(name: &Namespace, refused: Option<&[ToolNotice]>, unchecked: Option<&[ToolNotice]>) {
     for line in ToolNotice::lines(refused.unwrap_or_default()) {
-        render::warning(&format!("the MCP server `{name}`: left out {line}"));
+        render::warning(&format!("the MCP server `{name}`: ignored {line}"));
     }
     for line in ToolNotice::lines(unchecked.unwrap_or_default()) {
-        render::warning(&format!("the MCP server `{name}`: not all is checked of {line}"));
+        render::warning(&format!("the MCP server `{name}`: only partly checked: {line}"));
     }
 }
 
@@ -203,8 +201,8 @@ fn warn_of_aliases(aliases: &ToolAliases) {
     let displaced = aliases.displaced();
     if !displaced.is_empty() {
         render::warning(&format!(
-            "{} keep their full names for models and clients: with the `prefix` of their servers other tools would have the \
-             same names",
+            "{} keep their full names for models and clients, because the `prefix` of their servers would make names \
+             ambiguous",
             displaced.join(", ")
         ));
     }
@@ -226,7 +224,7 @@ pub(crate) fn start_timeout(command: Option<&[String]>) -> Duration {
 }
 
 fn no_home() -> UsageError {
-    UsageError("there is no home folder to keep tokens in; set HOME or XDG_STATE_HOME".to_owned())
+    UsageError("there is no home folder for tokens; set HOME or XDG_STATE_HOME".to_owned())
 }
 
 /// Returns the wrapper by which servers are started through this very program, so that they end even if it is killed.
@@ -247,14 +245,17 @@ pub(crate) fn entry_lines(section: &McpServerSection) -> Vec<String> {
         lines.push(format!("run: [{}]", words.join(", ")));
     }
     lines.extend(section.folder.as_ref().map(|folder| format!("run in: {}", quoted(&folder.to_string_lossy()))));
-    lines.extend(section.url.as_ref().map(|url| format!("be asked at: {}", quoted(url))));
+    lines.extend(section.url.as_ref().map(|url| format!("be sent requests at: {}", quoted(url))));
     let secret = |source: &ValueSource| format!("a secret, {}", source.place());
     if let Some(login) = &section.login {
-        lines.extend(login.client_id.as_ref().map(|id| format!("login as the program: {}", quoted(id))));
+        lines.extend(login.client_id.as_ref().map(|id| format!("login with the client ID: {}", quoted(id))));
         lines.extend(login.client_secret.as_ref().map(|source| format!("login with {}", secret(source))));
         lines.extend(login.scopes.iter().map(|scope| format!("login with the scope: {}", quoted(scope))));
         lines.extend(
-            login.authorization_server.as_ref().map(|url| format!("login at: {}, wherever that is", quoted(url))),
+            login
+                .authorization_server
+                .as_ref()
+                .map(|url| format!("login at: {}, also at private addresses", quoted(url))),
         );
     }
     lines.extend(section.env.iter().map(|(name, value)| format!("env: {name} = {}", quoted(value))));
@@ -267,7 +268,7 @@ pub(crate) fn entry_lines(section: &McpServerSection) -> Vec<String> {
         lines.push("use the models of clients".to_owned());
     }
     if section.apps == Some(true) {
-        lines.push("show pages of its own in clients".to_owned());
+        lines.push("show pages in clients".to_owned());
         lines.extend(section.app_origins.iter().map(|origin| format!("let its pages reach: {}", quoted(origin))));
     }
     lines

@@ -164,7 +164,7 @@ pub(crate) fn open_key(
     for attempt in 1.. {
         let typed = ask(what, &format!("passphrase of {what}: "))?;
         match SigningKey::read(path, Some(&typed)) {
-            Err(KeyError::Passphrase) if attempt < ATTEMPTS => render::note("that is another passphrase; once more"),
+            Err(KeyError::Passphrase) if attempt < ATTEMPTS => render::note("the passphrases differ; try again"),
             read => return Ok((read?, Some(typed))),
         }
     }
@@ -182,7 +182,7 @@ pub(crate) fn new_passphrase(what: &str, arguments: &PassphraseArguments) -> Res
     }
     let typed = ask(what, &format!("new passphrase for {what}: "))?;
     typed.check_new()?;
-    if ask(what, "the same again: ")? == typed { Ok(typed) } else { Err(KeyFileError::Different.into()) }
+    if ask(what, "repeat the passphrase: ")? == typed { Ok(typed) } else { Err(KeyFileError::Different.into()) }
 }
 
 fn ask(what: &str, prompt: &str) -> Result<Passphrase> {
@@ -212,7 +212,7 @@ fn given_passphrase(arguments: &PassphraseArguments) -> Result<Option<Passphrase
     file.take(MAX_PASSPHRASE_BYTES + 1).read_to_string(&mut text).map_err(|error| failed(&error))?;
     match text.len() as u64 {
         0 => Err(failed(&"it is empty").into()),
-        size if size > MAX_PASSPHRASE_BYTES => Err(failed(&"it is no passphrase, because it is too long").into()),
+        size if size > MAX_PASSPHRASE_BYTES => Err(failed(&"it is too long for a passphrase").into()),
         _ => Ok(Some(Passphrase::new(text))),
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn parse_state(typed: &str) -> Result<Arc<str>> {
         None => typed.to_owned(),
     };
     let json: serde_json::Value = serde_json::from_str(&text)
-        .map_err(|error| UsageError(format!("`--state` is not JSON: {error}; write JSON, or `@FILE`")))?;
+        .map_err(|error| UsageError(format!("`--state` is not JSON: {error}; expected JSON, or `@FILE`")))?;
     Ok(json.to_string().into())
 }
 
@@ -104,7 +104,7 @@ mod tests {
         };
         assert_eq!(put("token", "s3cret\r\n", 0o600).value(folder.path()), Ok("s3cret".to_owned()));
         check(put("open", "s3cret", 0o644), "run `chmod 600");
-        check(put("empty", "", 0o600), "is no secret: the value of a secret has at least");
+        check(put("empty", "", 0o600), "the value of a secret needs at least");
         check(ValueSource::File("absent".into()), "No such file");
         check(ValueSource::Env("FUMEHOOD_TEST_ABSENT".to_owned()), "is not set");
         check(ValueSource::Keyring("absent-from-tests".to_owned()), "keyring");

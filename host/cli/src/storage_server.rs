@@ -37,10 +37,10 @@ pub(crate) fn of(config: &Config) -> Result<Option<Server>> {
 /// # Errors
 /// If there is no home folder, or the folder cannot be created.
 pub(crate) fn key_file() -> Result<PathBuf> {
-    let missing = "there is no home folder to keep the key of the event log in; name a file with `--log-key FILE`";
+    let missing = "there is no home folder for the key of the event log; name a file with `--log-key FILE`";
     let folder = user_folders::state_folder().ok_or_else(|| UsageError(missing.to_owned()))?;
     if !folder.exists() {
-        private::create_folders(&folder).with_context(|| format!("{} cannot be created", folder.display()))?;
+        private::create_folders(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
     Ok(folder.join("postgres.key"))
 }

@@ -34,7 +34,7 @@ pub(crate) enum TextFileError {
     #[error("is not UTF-8 text")]
     NotText,
     /// The program ends.
-    #[error("was not read to its end")]
+    #[error("was not read completely")]
     Stopped,
 }
 
@@ -42,11 +42,11 @@ impl TextFileError {
     /// Returns the message for models and clients, which does not reveal the path.
     pub(crate) fn for_readers(&self) -> &'static str {
         match self {
-            Self::Io(_) => "it cannot be read now; its operator has to look at its file",
-            Self::NotAFile => "it is not a regular file; its operator has to look at it",
-            Self::TooLarge => "it is larger than 1 MiB; its operator has to make it smaller",
-            Self::NotText => "it is not UTF-8 text; its operator has to look at it",
-            Self::Stopped => "the server stopped in the middle of reading it",
+            Self::Io(_) => "it cannot be read now; its operator must check the file",
+            Self::NotAFile => "it is not a regular file; its operator must check it",
+            Self::TooLarge => "it is larger than 1 MiB; its operator must make it smaller",
+            Self::NotText => "it is not UTF-8 text; its operator must check it",
+            Self::Stopped => "the server stopped while reading it",
         }
     }
 }

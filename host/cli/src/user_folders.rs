@@ -15,8 +15,7 @@ use crate::exit::UsageError;
 /// # Errors
 /// If there is no home folder.
 pub(crate) fn store_of(component: &Path) -> Result<PathBuf, UsageError> {
-    let missing =
-        "there is no home folder to keep the store of the component in; name a file with `--key-value-store FILE`";
+    let missing = "there is no home folder for the key-value store; name a file with `--key-value-store FILE`";
     let place = component.canonicalize().unwrap_or_else(|_| component.to_owned());
     store_file(&place).ok_or_else(|| UsageError(missing.to_owned()))
 }
@@ -38,7 +37,7 @@ fn state_file(kind: &str, place: &Path) -> Option<PathBuf> {
 /// # Errors
 /// If there is no home folder.
 pub(crate) fn usage_of(config: &Config) -> Result<PathBuf, UsageError> {
-    let missing = "there is no home folder to keep what tenants used in; set HOME or XDG_STATE_HOME";
+    let missing = "there is no home folder for budgets of tenants; set HOME or XDG_STATE_HOME";
     let origin = config.origin.canonicalize().unwrap_or_else(|_| config.origin.clone());
     state_file("usage", &origin).ok_or_else(|| UsageError(missing.to_owned()))
 }
@@ -53,7 +52,7 @@ pub(crate) fn jobs_of(config: &Config) -> Option<PathBuf> {
 /// in another configuration kept.
 pub(crate) fn default_store(config: &Config) -> Result<PathBuf> {
     let origin = config.origin.canonicalize().unwrap_or_else(|_| config.origin.clone());
-    let missing = "there is no home folder to keep the stores of tools in; set `key_value_store`";
+    let missing = "there is no home folder for key-value stores; set `key_value_store`";
     Ok(store_file(&origin).ok_or_else(|| UsageError(missing.to_owned()))?)
 }
 
@@ -87,7 +86,7 @@ pub(crate) fn default_cache() -> Option<PathBuf> {
 /// # Errors
 /// If there is no home folder.
 pub(crate) fn component_store() -> Result<PathBuf, UsageError> {
-    let missing = "there is no home folder to keep components of registries in; set HOME or XDG_STATE_HOME";
+    let missing = "there is no home folder for components of registries; set HOME or XDG_STATE_HOME";
     Ok(state_folder().ok_or_else(|| UsageError(missing.to_owned()))?.join("store"))
 }
 
@@ -102,6 +101,6 @@ pub(crate) fn fetched_components() -> Option<PathBuf> {
 /// # Errors
 /// If there is no home folder.
 pub(crate) fn index_history() -> Result<PathBuf, UsageError> {
-    let missing = "there is no home folder to remember the newest indexes in; set HOME or XDG_STATE_HOME";
+    let missing = "there is no home folder for indexes; set HOME or XDG_STATE_HOME";
     Ok(state_folder().ok_or_else(|| UsageError(missing.to_owned()))?.join("indexes"))
 }

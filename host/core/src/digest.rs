@@ -16,7 +16,7 @@ pub struct Digest([u8; 32]);
 
 /// The error of parsing a text that is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a digest; expected `sha256:` and 64 hexadecimal digits")]
+#[error("invalid digest `{0}`; expected `sha256:` and 64 hexadecimal digits")]
 pub struct DigestError(String);
 
 impl Digest {

@@ -56,7 +56,7 @@ impl ToolFlow {
     pub fn from_grant(grant: &Grant) -> Self {
         let sources = [
             (!grant.folders().is_empty(), "it has granted folders"),
-            (grant.key_value().is_some(), "it has a store, which may hold what was read before"),
+            (grant.key_value().is_some(), "it has a store, which may hold private data of earlier calls"),
             (grant.state(), "it reads the agent's state"),
         ];
         let source = sources.into_iter().find_map(|(has, reason)| has.then_some(reason));
@@ -216,7 +216,7 @@ impl FlowPolicy {
 }
 
 const LABELLED_SOURCE: &str = "labelled as a private source";
-const UNKNOWN_SOURCE: &str = "nothing is known of its data";
+const UNKNOWN_SOURCE: &str = "the label of its data is unknown";
 
 /// A flow of private data to the public: the call that read it, and the one that would send it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(
             violation.to_string(),
             "private data may become public: `notes__read` (private: labelled as a private source) was called at call \
-             3, and `http__post` is a public sink (it does not say that it stays in a closed world)"
+             3, and `http__post` is a public sink (it does not declare a closed world)"
         );
     }
 

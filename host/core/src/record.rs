@@ -154,7 +154,7 @@ pub enum Durability {
 
 /// The error of a recorder that could not store a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the event log does not take records: {0}")]
+#[error("the event log cannot record: {0}")]
 pub struct RecordError(pub String);
 
 /// The port for storing records.

@@ -116,7 +116,7 @@ static BRIDGE: OnceLock<Box<dyn TraceBridge>> = OnceLock::new();
 
 /// The error of installing a second collector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("this process has a collector of traces already; install one at most")]
+#[error("this process already has a trace collector")]
 pub struct BridgeError;
 
 /// Installs the collector of this process.

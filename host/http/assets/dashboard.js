@@ -10,7 +10,7 @@ if (live && state) {
         update(event.data);
     });
     source.addEventListener("error", () => {
-        state.textContent = "The connection to the server is lost. It is tried again.";
+        state.textContent = "Connection lost. Reconnecting.";
     });
 }
 

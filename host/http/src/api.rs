@@ -28,7 +28,7 @@ use crate::sessions::store::Sessions;
 use crate::state::{ApiOptions, Caller, Shared};
 use crate::trace_headers::{TRACEPARENT, parse_context};
 
-const RESERVED_NAME: &str = "the name of a member begins with `$serde_json::private::`, which is reserved; rename it";
+const RESERVED_NAME: &str = "the name of a member starts with `$serde_json::private::`, which is reserved; rename it";
 
 /// The API at `/v1`, and its document at `/openapi.json`.
 pub struct Api {
@@ -125,12 +125,12 @@ impl HttpService for Api {
         let has_body = ["/calls", "/messages", "/sessions"].iter().any(|end| path.ends_with(end))
             || path.starts_with("/v1/approvals/");
         if head.method == Method::POST && has_body && !is_json(&head.headers) {
-            let why = "the body has the Content-Type application/json";
+            let why = "expected the Content-Type application/json";
             return Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
         }
         let has_json = matches!(head.method, Method::GET | Method::HEAD);
         if has_json && negotiate(&head.headers, &[Form::Json]).is_none() {
-            return Err(Rejection::new(StatusCode::NOT_ACCEPTABLE, "all of this is application/json; accept that"));
+            return Err(Rejection::new(StatusCode::NOT_ACCEPTABLE, "the response is application/json; accept it"));
         }
         Ok(())
     }
@@ -149,13 +149,13 @@ fn response_context(span: &Span, received: TraceContext) -> Option<HeaderValue> 
 fn out_of_bounds(error: &BoundsError) -> Rejection {
     let (status, why) = match error {
         BoundsError::Values => {
-            (StatusCode::PAYLOAD_TOO_LARGE, "the arguments have more than 100000 values and names; send less at once")
+            (StatusCode::PAYLOAD_TOO_LARGE, "the arguments have more than 100000 values and names; send fewer")
         }
         BoundsError::Depth => {
             (StatusCode::BAD_REQUEST, "the arguments are nested deeper than 127 levels; send flatter ones")
         }
         BoundsError::ReservedName => (StatusCode::UNPROCESSABLE_ENTITY, RESERVED_NAME),
-        BoundsError::Batch => (StatusCode::UNPROCESSABLE_ENTITY, "arguments are an object; send `{…}`"),
+        BoundsError::Batch => (StatusCode::UNPROCESSABLE_ENTITY, "expected an object `{…}` as arguments"),
     };
     Rejection::new(status, why)
 }

@@ -97,8 +97,8 @@ pub(crate) async fn answer_approval(
     (headers, body): (&HeaderMap, &Bytes),
 ) -> Response {
     if !caller.tenant.approves {
-        let detail = "this client may not answer approvals, which its own messages may have caused; `fumehood approve-call`, the \
-                      dashboard, or a client with `approves = true` in [tenants] does";
+        let detail = "this client may not answer approvals, because its own messages may have caused them; use \
+                      `fumehood approve-call`, the dashboard, or a client with `approves = true` in [tenants]";
         return problem(StatusCode::FORBIDDEN, detail);
     }
     let AnswerApproval { answer, reason } = match parse(body) {
@@ -140,5 +140,5 @@ async fn give(shared: &Shared, caller: &Caller, id: &str, answer: ApprovalAnswer
 }
 
 fn no_approval() -> Response {
-    problem(StatusCode::NOT_FOUND, "no such approval waits; it was answered, or the session does not wait any more")
+    problem(StatusCode::NOT_FOUND, "this approval is not waiting: it was answered, or its session no longer waits")
 }

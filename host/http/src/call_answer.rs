@@ -49,7 +49,7 @@ pub(crate) async fn finish(caller: &Caller, claimed: Option<Claimed>, result: Ca
     let result = Arc::new(result);
     let written = Arc::clone(&result);
     let answer = caller.work(result.content(), move || answer_of(&written)).await.unwrap_or_else(|| {
-        let error = CallError::new(ErrorKind::Host, "the server ends, so the result was not written");
+        let error = CallError::new(ErrorKind::Host, "the server is shutting down, so the result was not sent");
         Answer::problem(&Problem::of_error(&error))
     });
     match claimed {
@@ -86,7 +86,7 @@ pub(crate) fn claim(
         Claim::Run(claimed) => Ok(Some(claimed)),
         Claim::Answered(answer) => Err(Box::new(replay(answer))),
         Claim::Running => {
-            let detail = "the request of this Idempotency-Key is still running; ask again in a second";
+            let detail = "the request with this Idempotency-Key is still running; try again in a second";
             let mut response = problem(StatusCode::CONFLICT, detail);
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
             Err(Box::new(response))

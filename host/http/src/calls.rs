@@ -49,14 +49,15 @@ const CURSOR_PREFIX: &str = "before:";
         ("name" = String, Path, description = "The full name of the tool"),
         ("Idempotency-Key" = Option<String>, Header, description = "A key under which the call is run once"),
         ("Prefer" = Option<String>, Header,
-            description = "`respond-async` asks for a job at once, and `respond-async, wait=N` for one after N seconds (RFC 7240)"),
-        ("traceparent" = Option<String>, Header, description = "W3C trace context; the response has that of the request's span"),
+            description = "`respond-async` requests a job at once, `respond-async, wait=N` after N seconds (RFC 7240)"),
+        ("traceparent" = Option<String>, Header, description = "W3C trace context; the response has the trace context \
+                                                                of the request's span"),
     ),
     request_body = serde_json::Value,
     responses(
         (status = 200, description = "The result, or with `Accept: text/event-stream` the events of the call",
             content((ResultRecord<'static> = "application/json"), (String = "text/event-stream"))),
-        (status = 202, description = "The call is a job, which `Location` names", body = JobDetail<'static>),
+        (status = 202, description = "The call is a job at `Location`", body = JobDetail<'static>),
     )
 )]
 pub(crate) async fn create(
@@ -241,7 +242,7 @@ fn matches(call: &CallSummary, query: &CallQuery) -> bool {
 }
 
 fn unreadable(CallStoreError(why): CallStoreError) -> Response {
-    problem(StatusCode::INTERNAL_SERVER_ERROR, format!("the event log cannot be read: {why}"))
+    problem(StatusCode::INTERNAL_SERVER_ERROR, format!("cannot read the event log: {why}"))
 }
 
 /// The calls that one id may mean.
@@ -258,7 +259,7 @@ pub(crate) struct CallChoice {
     params(("id" = String, Path, description = "The id of the call, or its `model_call`")),
     responses(
         (status = 200, description = "The call", body = CallDetail),
-        (status = 300, description = "Several calls have this `model_call`: ask for one of them by its `id`", body = CallChoice),
+        (status = 300, description = "Several calls have this `model_call`: request one of them by its `id`", body = CallChoice),
     )
 )]
 pub(crate) async fn get(shared: &Shared, caller: &Caller, id: &str) -> Response {
@@ -334,6 +335,6 @@ pub(crate) fn cancel(shared: &Shared, caller: &Caller, id: &str) -> Response {
 }
 
 fn no_call() -> Response {
-    let detail = "there is no such call; without an event log, only running calls are known";
+    let detail = "unknown call; without an event log, only running calls are known";
     problem(StatusCode::NOT_FOUND, detail)
 }

@@ -120,7 +120,7 @@ pub(crate) fn key_of(headers: &HeaderMap) -> Result<Option<&str>, &'static str> 
         .filter(|key| (1..=MAX_KEY_BYTES).contains(&key.len()) && key.bytes().all(|c| c.is_ascii_graphic()));
     match (key, values.next()) {
         (Some(key), None) => Ok(Some(key)),
-        _ => Err("Idempotency-Key is one text of 1 to 255 visible ASCII characters without spaces; send such a key"),
+        _ => Err("invalid Idempotency-Key; expected 1 to 255 visible ASCII characters without spaces"),
     }
 }
 

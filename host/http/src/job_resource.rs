@@ -157,7 +157,7 @@ pub(crate) async fn find_job_of_key(
 /// Returns the answer to a client that accepts events only, and whose call is a job: jobs have none.
 fn no_events(job: &Job) -> Answer {
     let path = path_of(job);
-    let detail = format!("the call of this Idempotency-Key is a job, which has no events; ask for `GET {path}`");
+    let detail = format!("the call of this Idempotency-Key is a job, which has no events; use `GET {path}`");
     with_location(Answer::problem(&Problem::new(StatusCode::CONFLICT, detail)), job)
 }
 
@@ -242,7 +242,7 @@ async fn write_job(caller: &Caller, job: &Job) -> Answer {
     };
     let written = job.clone();
     let write = move || Answer::json(StatusCode::OK, &JobDetail::new(&written));
-    let stopped = || Answer::problem(&Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the server ends"));
+    let stopped = || Answer::problem(&Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down"));
     caller.work(parts, write).await.unwrap_or_else(stopped)
 }
 
@@ -373,7 +373,7 @@ pub(crate) async fn remove(shared: &Shared, caller: &Caller, id: &str) -> Respon
 
 /// Returns the jobs of this server.
 fn jobs(shared: &Shared) -> Result<&Jobs, Box<Response>> {
-    let detail = "this server has no jobs; its operator removes `off` from [jobs]";
+    let detail = "jobs are off on this server; its operator can remove `off` from [jobs]";
     shared.options.jobs.as_ref().ok_or_else(|| Box::new(problem(StatusCode::NOT_FOUND, detail)))
 }
 

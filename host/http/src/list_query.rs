@@ -38,7 +38,7 @@ impl Page {
                 "limit" => page.limit = parse_number(&name, &value)?,
                 _ => match set(&name, value) {
                     Some(read) => read?,
-                    None => return Err(format!("there is no filter `{name}`; there are {names}, cursor and limit")),
+                    None => return Err(format!("unknown filter `{name}`; expected one of {names}, cursor and limit")),
                 },
             }
         }
@@ -53,7 +53,7 @@ impl Page {
         let limit = self.limit.unwrap_or(DEFAULT_PAGE);
         match (1..=MAX_PAGE).contains(&limit) {
             true => Ok(limit),
-            false => Err(format!("`limit` is {limit}; give 1 to {MAX_PAGE}")),
+            false => Err(format!("`limit` is {limit}; expected 1 to {MAX_PAGE}")),
         }
     }
 
@@ -64,7 +64,7 @@ impl Page {
     pub(crate) fn cursor<T>(&self, prefix: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, String> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
         let position = cursor.strip_prefix(prefix).and_then(parse);
-        let unknown = || "`cursor` is not one of this server; give the `next` of the page before".to_owned();
+        let unknown = || "invalid `cursor`; use `next` of the previous page".to_owned();
         position.map(Some).ok_or_else(unknown)
     }
 }
@@ -74,7 +74,7 @@ impl Page {
 /// # Errors
 /// If it is none.
 pub(crate) fn parse_number<T: FromStr>(name: &str, value: &str) -> Result<Option<T>, String> {
-    value.parse().map(Some).map_err(|_| format!("`{name}` is `{value}`; give a whole number"))
+    value.parse().map(Some).map_err(|_| format!("`{name}` is `{value}`; expected a whole number"))
 }
 
 #[cfg(test)]

@@ -63,7 +63,8 @@ fn document(tools: &dyn ToolProvider, options: &ApiOptions) -> Value {
         "info": {
             "title": printable(&options.name),
             "version": printable(&options.version),
-            "description": "Tools in a sandbox. Every call runs in a fresh instance with limits and no power that was not granted.",
+            "description": "Tools in a sandbox. Every call runs in a fresh instance, with limits and only granted \
+                            powers.",
         },
         "security": [{ "bearer": [] }, {}],
     });
@@ -142,13 +143,13 @@ fn add_tool(
     });
     if has_jobs {
         let accepted = json!({
-            "description": "The call is a job, which `Location` names",
+            "description": "The call is a job at `Location`",
             "content": { "application/json": { "schema": reference("JobDetail") } },
         });
         extend(&mut operation, "/responses", json!({ "202": accepted }));
         let prefer = json!({
             "name": "Prefer", "in": "header", "required": false, "schema": { "type": "string" },
-            "description": "`respond-async` asks for a job at once, `respond-async, wait=N` for one after N seconds",
+            "description": "`respond-async` requests a job at once, `respond-async, wait=N` after N seconds",
         });
         if let Some(Value::Array(parameters)) = operation.pointer_mut("/parameters") {
             parameters.push(prefer);

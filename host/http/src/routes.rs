@@ -96,8 +96,7 @@ fn decode(part: &str) -> Option<String> {
 /// Answers a request of a tenant. The body of the response to `HEAD` is left out by whoever sends it.
 pub(crate) async fn respond(shared: &Arc<Shared>, caller: &Caller, (head, body): (&Parts, Bytes)) -> Response {
     let Some(route) = Route::parse(head.uri.path()) else {
-        let detail =
-            "there is nothing here; tools are at /v1/tools, calls at /v1/calls, and all of it in /openapi.json";
+        let detail = "unknown path; tools are at /v1/tools, calls at /v1/calls, and /openapi.json lists all paths";
         return problem(StatusCode::NOT_FOUND, detail);
     };
     let allow = route.allow();
@@ -128,7 +127,7 @@ pub(crate) async fn respond(shared: &Arc<Shared>, caller: &Caller, (head, body):
         }
         Route::Document if is_read => openapi::get(shared, caller),
         _ => {
-            let detail = "this path does not have that method; `Allow` lists those that it has";
+            let detail = "this path does not support this method; `Allow` lists the supported methods";
             let mut response = match head.method == Method::OPTIONS {
                 true => response::empty(StatusCode::NO_CONTENT),
                 false => problem(StatusCode::METHOD_NOT_ALLOWED, detail),

@@ -97,14 +97,14 @@ async fn reply(
     match (message, resumed) {
         (Some(_), Some(reply)) if !reply.approvals.is_empty() || cancelled.is_cancelled() => {
             session.take_back();
-            let detail = "the message was not begun, because the one before it has not ended";
+            let detail = "the message was not started, because the previous message has not ended";
             SessionReply { detail: Some(detail.to_owned()), ..reply }
         }
         (Some(message), _) => agent.reply(message, events, cancelled).await,
         (None, Some(reply)) => reply,
         (None, None) => SessionReply {
             status: "idle".to_owned(),
-            detail: Some("no message waits, and none was interrupted; send the next one".to_owned()),
+            detail: Some("no message is waiting or interrupted; send the next message".to_owned()),
             ..SessionReply::default()
         },
     }

@@ -68,7 +68,7 @@ pub(crate) async fn create(shared: &Shared, caller: &Caller, headers: &HeaderMap
     };
     let tenant = &caller.tenant.name;
     let Some((number, id)) = shared.sessions.reserve(tenant) else {
-        let detail = format!("there are {MAX_SESSIONS} open sessions already; delete one of them");
+        let detail = format!("there are already {MAX_SESSIONS} open sessions; delete one of them");
         return problem(StatusCode::TOO_MANY_REQUESTS, detail);
     };
     let session = match open(shared, caller, agents.as_ref(), id.clone()) {
@@ -201,7 +201,7 @@ pub(crate) async fn send(
         Err(response) => return *response,
     };
     if text.trim().is_empty() {
-        return problem(StatusCode::UNPROCESSABLE_ENTITY, "`text` is blank; write the message there");
+        return problem(StatusCode::UNPROCESSABLE_ENTITY, "`text` is blank; expected the message");
     }
     let claimed = match claim(shared, caller, headers, || format!("POST /v1/sessions/{id}/messages\n{text}")) {
         Ok(claimed) => claimed,
@@ -216,7 +216,7 @@ pub(crate) async fn send(
     post, path = "/v1/sessions/{id}/resume", operation_id = "resumeSession", tag = "sessions",
     params(
         ("id" = String, Path, description = "The id of the session"),
-        ("Idempotency-Key" = Option<String>, Header, description = "A key under which the session goes on once"),
+        ("Idempotency-Key" = Option<String>, Header, description = "A key under which the session is resumed once"),
     ),
     responses(
         (status = 200, description = "The reply, or with `Accept: text/event-stream` the events of it",
@@ -242,14 +242,14 @@ pub(crate) async fn resume(shared: &Shared, caller: &Caller, id: &str, headers: 
 
 /// Returns the agents of this server.
 fn agents(shared: &Shared) -> Result<&Arc<dyn SessionAgents>, Box<Response>> {
-    let detail = "this server has no model, and so no sessions; its operator names one in [model]";
+    let detail = "this server has no model, so it has no sessions; its operator can set one in [model]";
     shared.options.sessions.as_ref().ok_or_else(|| Box::new(problem(StatusCode::NOT_FOUND, detail)))
 }
 
 /// Parses a body.
 pub(crate) fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, Box<Response>> {
     serde_json::from_slice(body).map_err(|error| {
-        let detail = format!("the body is not as the document at /openapi.json says: {error}");
+        let detail = format!("the body does not match /openapi.json: {error}");
         Box::new(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, printable(&detail)).into_response())
     })
 }
@@ -260,11 +260,11 @@ pub(crate) fn error_response(SessionError(why): &SessionError) -> Response {
 }
 
 fn no_session() -> Response {
-    problem(StatusCode::NOT_FOUND, "there is no such session; POST /v1/sessions opens one")
+    problem(StatusCode::NOT_FOUND, "unknown session; open one with POST /v1/sessions")
 }
 
 fn busy() -> Response {
-    let detail = "the session answers another message, or was closed; wait for the end of that message";
+    let detail = "the session is answering another message, or was closed; wait for the end of that message";
     let mut response = problem(StatusCode::CONFLICT, detail);
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     response

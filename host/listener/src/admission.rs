@@ -91,8 +91,7 @@ impl Admission {
         if !self.services.is_open() {
             return Err(Rejection::loading());
         }
-        let why =
-            "there is nothing here; MCP is at /mcp, the HTTP API at /v1, and /health says whether the server is up";
+        let why = "unknown path; MCP is at /mcp, the HTTP API at /v1, and the health check at /health";
         let service = service.ok_or(Rejection::new(StatusCode::NOT_FOUND, why))?;
         let (client, credential) = self.authenticate(request.headers()).await?;
         connection.set_tenant(&client.tenant.name);
@@ -110,7 +109,7 @@ impl Admission {
         }
         let mut reservation = MemoryReservation::default();
         let reading = self.read_body(body, limits, &mut reservation, connection);
-        let timed_out = Rejection::new(StatusCode::REQUEST_TIMEOUT, "the message came too slowly");
+        let timed_out = Rejection::new(StatusCode::REQUEST_TIMEOUT, "the request arrived too slowly");
         let body = tokio::time::timeout(BODY_TIMEOUT, reading).await.unwrap_or(Err(timed_out))?;
         let context = RequestContext { limits, connection, running: &self.running };
         service.handle(AdmittedRequest { tenant: Arc::clone(&client.tenant), head, body, reservation, context }).await
@@ -165,10 +164,10 @@ impl Admission {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| match error.is::<LengthLimitError>() {
                 true => {
-                    let why = "the message is too large; send less at once";
+                    let why = "the request is too large; send less";
                     Rejection::new(StatusCode::PAYLOAD_TOO_LARGE, why)
                 }
-                false => Rejection::new(StatusCode::BAD_REQUEST, "the message broke off"),
+                false => Rejection::new(StatusCode::BAD_REQUEST, "the request is incomplete"),
             })?;
             if let Ok(data) = frame.into_data() {
                 limits.reserve(reserved, read.len().saturating_add(data.len()), connection).await;
@@ -189,7 +188,7 @@ impl Admission {
             _ => return Ok(None),
         };
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return Err(Rejection::method_not_allowed("GET, HEAD", "a health check is read only; send GET"));
+            return Err(Rejection::method_not_allowed("GET, HEAD", "the health check is read-only; use GET"));
         }
         Ok(Some(response(status, "application/json", body)))
     }

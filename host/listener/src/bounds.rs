@@ -42,13 +42,13 @@ pub enum BoundsError {
     #[error("the message is nested deeper than {MAX_DEPTH} levels; send a flatter one")]
     Depth,
     /// More values and names than [`MAX_VALUES`].
-    #[error("the message has more than {MAX_VALUES} values and names; send less at once")]
+    #[error("the message has more than {MAX_VALUES} values and names; send fewer")]
     Values,
     /// Several messages in an array. The revisions of the protocol that are served do not support batches.
     #[error("batches are not supported; send one message at a time, as an object")]
     Batch,
     /// A member with a name that the parser of JSON keeps for itself.
-    #[error("the name of a member begins with `$serde_json::private::`, which is reserved; rename it")]
+    #[error("the name of a member starts with `$serde_json::private::`, which is reserved; rename it")]
     ReservedName,
 }
 

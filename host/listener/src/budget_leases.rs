@@ -263,12 +263,12 @@ impl BudgetLeases {
 
 fn used_up(kind: BudgetKind, max: u64, now: Timestamp) -> CallError {
     let message = match kind {
-        BudgetKind::CallsPerDay => format!("all {max} calls of today were made or are set aside for other gateways"),
-        BudgetKind::FuelPerDay => format!("the fuel of today, {max}, was used up or is set aside for other gateways"),
+        BudgetKind::CallsPerDay => format!("all {max} calls of today were made or are reserved for other gateways"),
+        BudgetKind::FuelPerDay => format!("today's fuel of {max} was used up or is reserved for other gateways"),
         BudgetKind::FuelPerMinute => {
-            format!("the fuel of this minute, {max}, was used up or is set aside for other gateways")
+            format!("this minute's fuel of {max} was used up or is reserved for other gateways")
         }
-        BudgetKind::RequestsPerMinute => "there were too many requests of this token in a minute".to_owned(),
+        BudgetKind::RequestsPerMinute => "too many requests with this token in a minute".to_owned(),
     };
     let window = kind.window_ms();
     let wait = Duration::from_millis(window.saturating_sub(now.0 % window));
@@ -277,7 +277,7 @@ fn used_up(kind: BudgetKind, max: u64, now: Timestamp) -> CallError {
 
 fn unreachable(kind: BudgetKind) -> CallError {
     let message =
-        format!("the budget `{}` is shared with other gateways, and its counter does not answer", kind.name());
+        format!("the budget `{}` is shared with other gateways, but its counter does not answer", kind.name());
     let error = CallError::new(ErrorKind::Unavailable, message);
     error.with_hint("call again in a second").with_retry_after(Duration::from_secs(1))
 }

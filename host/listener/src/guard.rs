@@ -53,7 +53,7 @@ impl Guard {
             _ => {
                 return reject(
                     StatusCode::FORBIDDEN,
-                    "this server does not answer to that Host; add it to the allowed hosts of the server",
+                    "the Host of this request is not allowed; add it to the allowed hosts of the server",
                 );
             }
         }
@@ -63,7 +63,7 @@ impl Guard {
                 _ => {
                     return reject(
                         StatusCode::FORBIDDEN,
-                        "pages of that Origin may not call; add it to the allowed origins of the server",
+                        "the Origin of this request is not allowed; add it to the allowed origins of the server",
                     );
                 }
             }

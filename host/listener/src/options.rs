@@ -70,13 +70,13 @@ impl HttpOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
     /// An address that other machines can reach, without tokens.
-    #[error("{0} can be reached from other machines, so calls need a token; give one, or listen on 127.0.0.1")]
+    #[error("{0} is reachable from other machines, which requires a token; set one, or listen on 127.0.0.1")]
     OpenToAll(SocketAddr),
     /// No tenant with a token, and none that is known by access tokens.
-    #[error("nobody may call: there is no token")]
+    #[error("no client could call, because there is no token")]
     Nobody,
     /// Two tenants that cannot be told apart.
-    #[error("the tenant `{tenant}` has the {what} of another one; give each its own")]
+    #[error("the tenant `{tenant}` has the same {what} as another tenant; give each tenant a different one")]
     Same {
         /// The property that both have: `name`, `actor`, `token` or `claim`.
         what: &'static str,
@@ -84,12 +84,10 @@ pub enum HttpError {
         tenant: String,
     },
     /// Access tokens for a listener that every program on this machine may call.
-    #[error(
-        "everybody may call without a token, so access tokens would have no use; name the tenants that they are of"
-    )]
+    #[error("access tokens have no effect on a server without tokens; add tenants for them")]
     Unverified,
     /// Tenants for a listener that every program on this machine may call.
-    #[error("this server was started without tokens, so it has no tenants; start it again with tokens")]
+    #[error("this server was started without tokens, so it has no tenants; restart it with tokens")]
     Open,
     /// The address is in use, or not this machine's.
     #[error("cannot listen on {address}")]

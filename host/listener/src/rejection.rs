@@ -60,7 +60,10 @@ impl Rejection {
 
     /// Creates the rejection of a server that ends.
     pub(crate) const fn draining() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "this server is ending; try again in a second, or ask another one")
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "this server is shutting down; try again in a second, or use another server",
+        )
     }
 
     /// Creates the rejection of an access token.
@@ -69,12 +72,11 @@ impl Rejection {
             TokenRefusal::Invalid(why) => (StatusCode::UNAUTHORIZED, why),
             TokenRefusal::InsufficientScope => (
                 StatusCode::FORBIDDEN,
-                "the token lacks a scope that this server requires; ask its issuer for one with it",
+                "the token lacks a scope that this server requires; request a token with this scope from its issuer",
             ),
-            TokenRefusal::Unavailable => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "the issuer of the token cannot be asked for its keys; try again later",
-            ),
+            TokenRefusal::Unavailable => {
+                (StatusCode::SERVICE_UNAVAILABLE, "cannot fetch the keys of the token's issuer; try again later")
+            }
         };
         Self { refusal: Some(refusal), ..Self::new(status, why) }
     }

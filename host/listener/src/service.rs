@@ -161,7 +161,7 @@ impl RequestContext<'_> {
     pub async fn acquire_slot(&self) -> Result<ResponseGuard, Rejection> {
         // Before the wait, so that a server that ends waits for this request, too.
         let running = self.running.token();
-        let why = "there are too many requests of this client at once; wait for one of them to end";
+        let why = "this client has too many concurrent requests; wait for one of them to end";
         let busy = Rejection::too_many(why, Duration::from_secs(1));
         let permit = self.limits.acquire_slot(self.connection).await.ok_or(busy)?;
         let slot = Slot { _permit: permit, _running: running };

@@ -224,7 +224,7 @@ impl LimitedTools {
             ended
         });
         task.await.unwrap_or_else(|_| {
-            let error = CallError::new(ErrorKind::Host, "the call ended early, because the server ends");
+            let error = CallError::new(ErrorKind::Host, "the call ended early, because the server is shutting down");
             Ok(CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() })
         })
     }
@@ -268,7 +268,7 @@ impl LimitedTools {
 }
 
 fn full() -> CallError {
-    let error = CallError::new(ErrorKind::Unavailable, "too many calls wait for a place");
+    let error = CallError::new(ErrorKind::Unavailable, "too many calls are waiting");
     error.with_hint("call again in a second").with_retry_after(Duration::from_secs(1))
 }
 

@@ -155,12 +155,13 @@ impl Tenants {
         let Some(shared) = self.0.shared.get() else { return Ok(()) };
         shared.admit_request(&client.tenant, now()).await.map_err(|error| match error.kind {
             ErrorKind::Quota => {
-                let why = "there were too many requests of this token in a minute; wait before the next one";
+                let why = "too many requests with this token in a minute; wait before the next request";
                 Rejection::too_many(why, error.retry_after.unwrap_or_default())
             }
             _ => Rejection::new(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "the rate of this token is shared with other gateways, and its counter does not answer; try again in a second",
+                "the rate of this token is shared with other gateways, but its counter does not answer; try again in \
+                 a second",
             ),
         })
     }
@@ -174,7 +175,7 @@ impl Tenants {
     /// # Errors
     /// If the token is not accepted.
     pub(crate) fn authenticate(&self, headers: &HeaderMap) -> Result<(Arc<Client>, Credential), Rejection> {
-        let why = "show the server's token: `Authorization: Bearer TOKEN`";
+        let why = "send the server's bearer token: `Authorization: Bearer TOKEN`";
         let clients = self.clients();
         let found = if self.0.is_open {
             clients.first().map(|client| (Arc::clone(client), Credential::Open))
@@ -194,14 +195,15 @@ impl Tenants {
             clients.iter().filter(|client| client.tenant.claims.iter().any(|claim| verified.claims.contains(claim)));
         let found = match (known.next(), known.next(), &verified.default_tenant) {
             (Some(_), Some(_), _) => {
-                let why = "the token is that of several tenants of this server; ask its issuer for one with less";
+                let why = "the token matches several tenants of this server; request a token with fewer claims from \
+                           its issuer";
                 return Err(Rejection::new(StatusCode::FORBIDDEN, why));
             }
             (Some(client), None, _) => Some(client),
             (None, _, Some(default)) => clients.iter().find(|client| client.tenant.name == *default),
             (None, _, None) => None,
         };
-        let why = "the token is valid, and its client is no tenant of this server; its operator can make it one";
+        let why = "the token is valid, but its client is not a tenant of this server; its operator can add it";
         found.cloned().ok_or(Rejection::new(StatusCode::FORBIDDEN, why))
     }
 }
@@ -270,10 +272,7 @@ impl Client {
         let Some(rate) = &self.rate else { return Ok(()) };
         rate.check().map_err(|refused| {
             let wait = refused.wait_time_from(DefaultClock::default().now());
-            Rejection::too_many(
-                "there were too many requests of this token in a minute; wait before the next one",
-                wait,
-            )
+            Rejection::too_many("too many requests with this token in a minute; wait before the next request", wait)
         })
     }
 }

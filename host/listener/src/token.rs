@@ -35,18 +35,16 @@ pub enum TokenError {
         source: std::io::Error,
     },
     /// A file that users other than its owner can access.
-    #[error("{0} can be read by others than its owner; run `chmod 600` on it and take a new token")]
+    #[error("other users can read {0}; run `chmod 600` on it, and create a new token")]
     Open(PathBuf),
     /// A malformed token.
-    #[error("a token has {MIN_BYTES} to {MAX_BYTES} visible ASCII characters without spaces; this one does not")]
+    #[error("invalid token; expected {MIN_BYTES} to {MAX_BYTES} visible ASCII characters without spaces")]
     Form,
     /// A malformed token of another party's server.
-    #[error(
-        "a token has 1 to {MAX_FOREIGN_BYTES} visible ASCII characters without spaces; look whether something else was pasted"
-    )]
+    #[error("invalid token; expected 1 to {MAX_FOREIGN_BYTES} visible ASCII characters without spaces")]
     Foreign,
     /// No random bytes from the system.
-    #[error("the system gave no random bytes for a token")]
+    #[error("the system returned no random bytes for a token")]
     Random,
 }
 

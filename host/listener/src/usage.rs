@@ -87,16 +87,16 @@ impl Usage {
             return Err((format!("all {max} calls of today were made"), next_day));
         }
         if let Some(max) = limits.fuel_per_day.filter(|max| self.today.fuel >= *max) {
-            return Err((format!("the fuel of today, {max}, was used up"), next_day));
+            return Err((format!("today's fuel of {max} was used up"), next_day));
         }
         if let Some(max) = limits.log_bytes_per_day.filter(|max| self.today.log_bytes >= *max) {
-            return Err((format!("the {max} bytes of today in the event log were used up"), next_day));
+            return Err((format!("today's {max} bytes in the event log were used up"), next_day));
         }
         if let Some(max) = limits.fuel_per_minute.filter(|max| self.owed >= *max) {
             let missing = u128::from(self.owed - max).saturating_add(1);
             let wait = missing.saturating_mul(u128::from(MINUTE_MS)).div_ceil(u128::from(max.max(1)));
             let wait = Duration::from_millis(u64::try_from(wait).unwrap_or(u64::MAX));
-            return Err((format!("the fuel of this minute, {max}, was used up"), wait));
+            return Err((format!("this minute's fuel of {max} was used up"), wait));
         }
         self.count(DayUsage { calls: 1, ..DayUsage::default() });
         Ok(())
@@ -196,8 +196,7 @@ impl UsageLedger {
         if own.saturating_mul(all.len() as u128) <= written {
             return Ok(());
         }
-        let message =
-            "the disk of the event log is nearly full, and this client has written more to it today than the others";
+        let message = "the disk of the event log is nearly full, and this client has written the most to it today";
         let error = CallError::new(ErrorKind::Unavailable, message);
         Err(error.with_hint("tell the operator, and call again later").with_retry_after(LOG_RETRY))
     }

@@ -9,10 +9,10 @@ use crate::spec::Service;
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// The model is a script, not a provider.
-    #[error("`{0}` is a script and not a provider; open it as a scripted model")]
+    #[error("`{0}` is a script, not a provider; open it as a scripted model")]
     NotAProvider(String),
     /// The key is missing.
-    #[error("no key for {service}; set {variable} or give one in the settings")]
+    #[error("no API key for {service}; set {variable}, or `key` in the settings")]
     NoKey {
         /// The provider.
         service: Service,
@@ -20,10 +20,10 @@ pub enum SetupError {
         variable: &'static str,
     },
     /// The key contains characters that a header value cannot hold.
-    #[error("the key for {0} has characters that no key has; look whether something else was pasted")]
+    #[error("the API key for {0} contains invalid characters; check the value")]
     BadKey(Service),
     /// The base URL is missing.
-    #[error("no base URL for {service}; set {variable} or give one in the settings")]
+    #[error("no base URL for {service}; set {variable}, or `base_url` in the settings")]
     NoUrl {
         /// The provider.
         service: Service,
@@ -39,13 +39,13 @@ pub enum SetupError {
         problem: &'static str,
     },
     /// The key would cross a network unencrypted.
-    #[error("the key for {0} would travel over plain http to another machine; use https or allow it in the settings")]
+    #[error("the API key for {0} would be sent unencrypted to another machine; use https, or allow it in the settings")]
     KeyInTheOpen(Service),
     /// The URL of the proxy is invalid.
-    #[error("the proxy for {0} is no http URL or has a user or a password in it; expected http://HOST:PORT")]
+    #[error("invalid proxy URL for {0}; expected http://HOST:PORT without user and password")]
     BadProxy(Service),
     /// The HTTP client cannot be set up.
-    #[error("the HTTP client can not be set up; look whether the system has root certificates")]
+    #[error("cannot set up the HTTP client; check that the system has root certificates")]
     Client(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
@@ -124,12 +124,12 @@ fn ollama_url(host: &str) -> String {
 
 fn parse(service: Service, text: &str) -> Result<Url, SetupError> {
     let bad = |problem| SetupError::BadUrl { service, problem };
-    let mut url = Url::parse(text).map_err(|_| bad("is no URL"))?;
+    let mut url = Url::parse(text).map_err(|_| bad("is not a URL"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(bad("is neither http nor https"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(bad("has a user or a password in it"));
+        return Err(bad("contains a user or a password"));
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(bad("has a query or a fragment"));
@@ -193,13 +193,13 @@ mod tests {
         let none = ProviderConfig::default();
         check(Service::OpenAi, &none, &environment, "https://b.example/v1/ theirs");
         check(Service::OpenAi, &none, &[("OPENAI_API_KEY", " k ")], "its own k");
-        check(Service::OpenAi, &none, &[], "no key for openai; set OPENAI_API_KEY or give one in the settings");
-        check(Service::Gemini, &none, &[], "no key for gemini; set GEMINI_API_KEY or give one in the settings");
+        check(Service::OpenAi, &none, &[], "no API key for openai; set OPENAI_API_KEY, or `key` in the settings");
+        check(Service::Gemini, &none, &[], "no API key for gemini; set GEMINI_API_KEY, or `key` in the settings");
         check(
             Service::Anthropic,
             &none,
             &[("ANTHROPIC_API_KEY", "a\nb")],
-            "the key for anthropic has characters that no key has; look whether something else was pasted",
+            "the API key for anthropic contains invalid characters; check the value",
         );
     }
 
@@ -209,7 +209,7 @@ mod tests {
         check(Service::Compatible, &config, &[("OPENAI_API_KEY", "theirs")], "http://localhost:8080/v1/ -");
         check(Service::Compatible, &config, &[("OPENAI_COMPATIBLE_KEY", "k")], "http://localhost:8080/v1/ k");
         let none = ProviderConfig::default();
-        let expected = "no base URL for compatible; set OPENAI_COMPATIBLE_URL or give one in the settings";
+        let expected = "no base URL for compatible; set OPENAI_COMPATIBLE_URL, or `base_url` in the settings";
         check(Service::Compatible, &none, &[], expected);
     }
 
@@ -218,7 +218,7 @@ mod tests {
         assert!(parse_proxy(Service::OpenAi, "http://box:3128").is_ok());
         for address in ["box", "socks5://box:1", "http://me:pw@box:3128", ""] {
             let error = parse_proxy(Service::OpenAi, address).unwrap_err().to_string();
-            assert!(error.starts_with("the proxy for openai is no http URL") && !error.contains("pw"), "{error}");
+            assert!(error.starts_with("invalid proxy URL for openai") && !error.contains("pw"), "{error}");
         }
     }
 
@@ -229,11 +229,11 @@ mod tests {
             let found = resolve(Service::OpenAi, &config, &|_| None).map_err(|error| error.to_string());
             assert!(found.as_ref().is_err_and(|error| error.contains(expected)), "{url}: {found:?}");
         };
-        check("box", "is no URL");
+        check("box", "is not a URL");
         check("file:///etc", "is neither http nor https");
-        check("https://me:pw@box/", "has a user or a password");
+        check("https://me:pw@box/", "contains a user or a password");
         check("https://box/?k=1", "has a query");
-        check("http://box.example/v1", "would travel over plain http");
+        check("http://box.example/v1", "would be sent unencrypted");
         let mut open = ProviderConfig::default().base_url("http://box.example/v1").key(Key::new("k"));
         open.key_over_plain_http = true;
         assert!(resolve(Service::OpenAi, &open, &|_| None).is_ok());

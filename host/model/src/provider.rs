@@ -252,7 +252,7 @@ impl Provider {
     fn notice(remedy: &Remedy, error: &ModelError) -> Option<String> {
         let Remedy::LeaveOut(parameter) = remedy else { return None };
         let setting = parameter.setting()?;
-        Some(format!("the model was asked again without `{setting}`, because {}; change that setting", error.message))
+        Some(format!("the request was repeated without `{setting}`, because {}; change this setting", error.message))
     }
 
     async fn try_once(
@@ -346,7 +346,7 @@ impl Model for Provider {
         Box::pin(async move {
             let answering = tokio::time::timeout(total, self.ask(request, deltas)).instrument(span.clone());
             let answer = answering.await.unwrap_or_else(|_| {
-                let message = format!("{} gave no whole answer within {} s", self.service, total.as_secs_f64());
+                let message = format!("{} did not complete its answer within {} s", self.service, total.as_secs_f64());
                 Err(ModelError::new(ModelFailure::Timeout, message))
             });
             match &answer {

@@ -63,13 +63,13 @@ pub enum ModelSpec {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// The colon is missing.
-    #[error("`{0}` names no model; write PROVIDER:NAME, for example `ollama:llama3.2`, or scripted:FILE")]
+    #[error("invalid model `{0}`; expected PROVIDER:NAME, such as `ollama:llama3.2`, or scripted:FILE")]
     NoProvider(String),
     /// The word before the colon is not a known provider.
     #[error("unknown provider `{0}`; expected openai, anthropic, gemini, ollama, compatible or scripted")]
     UnknownProvider(String),
     /// The part after the colon is not a valid model name.
-    #[error("`{0}` is no name of a model; a name has 1 to 256 bytes, no spaces, no control characters and no `::`")]
+    #[error("invalid model name `{0}`; expected 1 to 256 bytes without spaces, control characters and `::`")]
     BadName(String),
 }
 
@@ -154,14 +154,14 @@ mod tests {
         check("", "error: `` names no model");
         check("grok:x", "error: unknown provider `grok`; expected openai");
         check("OpenAI:x", "error: unknown provider `OpenAI`");
-        check("openai:", "error: `` is no name");
-        check("scripted:", "error: `` is no name");
-        check("openai::x", "error: `:x` is no name");
-        check("openai:groq::x", "error: `groq::x` is no name");
-        check("openai:a b", "error: `a b` is no name");
-        check("openai:a\u{202e}b", "is no name");
-        check("gemini:../x", "is no name");
-        check(&format!("openai:{}", "x".repeat(257)), "is no name");
+        check("openai:", "error: `` invalid model name");
+        check("scripted:", "error: `` invalid model name");
+        check("openai::x", "error: `:x` invalid model name");
+        check("openai:groq::x", "error: `groq::x` invalid model name");
+        check("openai:a b", "error: `a b` invalid model name");
+        check("openai:a\u{202e}b", "invalid model name");
+        check("gemini:../x", "invalid model name");
+        check(&format!("openai:{}", "x".repeat(257)), "invalid model name");
         assert_eq!(ModelSpec::parse("ollama:a").unwrap().to_string(), "ollama:a");
     }
 }

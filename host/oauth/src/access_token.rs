@@ -84,7 +84,7 @@ impl<'a> UnverifiedToken<'a> {
             ["at+jwt", "application/at+jwt", "jwt", "application/jwt"].contains(&kind.as_str())
         };
         if header.crit.is_some() || !header.typ.as_deref().is_none_or(is_access_token) {
-            return Err(TokenRefusal::Invalid("the token is a JWT for something else than access"));
+            return Err(TokenRefusal::Invalid("the token is a JWT, but not an access token"));
         }
         if header.kid.as_ref().is_some_and(|id| id.len() > MAX_KEY_ID_BYTES) {
             return Err(malformed);
@@ -103,7 +103,7 @@ impl<'a> UnverifiedToken<'a> {
             return Err(TokenRefusal::Invalid("the token is signed with a key that its issuer does not publish"));
         }
         if !keys.verifies(self.algorithm, id, self.signed.as_bytes(), &self.signature) {
-            return Err(TokenRefusal::Invalid("the signature of the token is not its issuer's"));
+            return Err(TokenRefusal::Invalid("the signature of the token is invalid"));
         }
         serde_json::from_slice(&self.payload)
             .map_err(|_| TokenRefusal::Invalid("the token lacks one of the claims iss, exp and aud"))
@@ -117,14 +117,14 @@ impl Claims {
     /// If one of them is not as required.
     pub(crate) fn check(&self, required: &Requirements, now: f64) -> Result<(), TokenRefusal> {
         if self.iss != required.issuer {
-            return Err(TokenRefusal::Invalid("the token is of another issuer"));
+            return Err(TokenRefusal::Invalid("the token was issued by another issuer"));
         }
         let is_for_this = match &self.aud {
             OneOrMany::One(audience) => *audience == required.audience,
             OneOrMany::Many(audiences) => audiences.contains(&required.audience),
         };
         if !is_for_this {
-            return Err(TokenRefusal::Invalid("the token is for another resource; ask for one with this `resource`"));
+            return Err(TokenRefusal::Invalid("the token is for another resource; request one with this `resource`"));
         }
         // Numbers of JSON are finite.
         if now >= self.exp + LEEWAY_SECONDS {

@@ -37,7 +37,7 @@ pub struct HttpClient {
 #[non_exhaustive]
 pub enum RequestError {
     /// A URL that must not be requested.
-    #[error("{origin} must not be asked: {why}")]
+    #[error("{origin} must not be contacted: {why}")]
     Prohibited {
         /// Scheme, host and port of the URL.
         origin: String,
@@ -45,7 +45,7 @@ pub enum RequestError {
         why: String,
     },
     /// The HTTP client could not be created.
-    #[error("the HTTP client cannot be set up")]
+    #[error("cannot set up the HTTP client")]
     Setup(#[source] TransportError),
     /// The request failed on its way, or took too long.
     #[error("{origin} does not answer: {why}")]
@@ -93,7 +93,7 @@ impl HttpClient {
             _ => return prohibited("it is not https".to_owned()),
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return prohibited("it has a user or a password in it".to_owned());
+            return prohibited("it contains a user or a password".to_owned());
         }
         let is_configured = self
             .hosts

@@ -25,7 +25,7 @@ pub(crate) enum FetchError {
     Request(#[from] RequestError),
     #[error("{0} answered with the status {1}")]
     Status(Url, StatusCode),
-    #[error("what {0} publishes cannot be used: {1}")]
+    #[error("cannot use the document at {0}: {1}")]
     Document(Url, &'static str),
 }
 
@@ -114,7 +114,7 @@ impl KeySource {
                     let cached = Cached { keys: Arc::new(keys), fetched: Instant::now() };
                     *inner.cached.write().unwrap_or_else(PoisonError::into_inner) = Some(cached);
                 }
-                Err(error) => tracing::warn!(issuer = inner.issuer, %error, "the keys of the issuer cannot be fetched"),
+                Err(error) => tracing::warn!(issuer = inner.issuer, %error, "cannot fetch the keys of the issuer"),
             }
         }))
     }
@@ -142,7 +142,7 @@ impl Inner {
         let metadata: Metadata =
             serde_json::from_slice(&text).map_err(|_| unusable("it is not metadata with `issuer` and `jwks_uri`"))?;
         if metadata.issuer != self.issuer {
-            return Err(unusable("it is of another issuer"));
+            return Err(unusable("it belongs to another issuer"));
         }
         Url::parse(&metadata.jwks_uri).map_err(|_| unusable("its `jwks_uri` is not a URL"))
     }

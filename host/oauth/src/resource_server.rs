@@ -68,7 +68,7 @@ pub enum ResourceServerError {
         why: &'static str,
     },
     /// A scope with characters that scopes do not have.
-    #[error("`scopes`: a scope has one or more visible ASCII characters, and neither quotation marks nor backslashes")]
+    #[error("invalid scope in `scopes`; expected visible ASCII characters without quotation marks and backslashes")]
     Scope,
     /// The HTTP client could not be created.
     #[error(transparent)]
@@ -179,15 +179,15 @@ impl TokenVerifier for ResourceServer {
 
 fn parse_url(key: &'static str, text: &str) -> Result<Url, ResourceServerError> {
     let wrong = |why| ResourceServerError::Address { key, why };
-    let url = Url::parse(text).map_err(|_| wrong("this is not a URL such as https://auth.example.com"))?;
+    let url = Url::parse(text).map_err(|_| wrong("invalid URL; expected one such as https://auth.example.com"))?;
     if !(url.scheme() == "https" || url.scheme() == "http" && is_loopback(&url)) || !url.has_host() {
-        return Err(wrong("the URL is not https, nor http on this machine"));
+        return Err(wrong("the URL must be https, or http on this machine"));
     }
     if !url.username().is_empty() || url.password().is_some() || url.fragment().is_some() {
-        return Err(wrong("the URL has a user, a password or a fragment; leave it out"));
+        return Err(wrong("the URL has a user, a password or a fragment; remove it"));
     }
     if key != "jwks" && url.query().is_some() {
-        return Err(wrong("the URL has a query; leave it out"));
+        return Err(wrong("the URL has a query; remove it"));
     }
     Ok(url)
 }

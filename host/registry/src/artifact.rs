@@ -51,13 +51,13 @@ pub struct Artifact {
 #[non_exhaustive]
 pub enum ArtifactError {
     /// The bytes are a core module.
-    #[error("this is a core module and no component; build it for `wasm32-wasip2`, or with `fumehood build`")]
+    #[error("this is a core module, not a component; build it for `wasm32-wasip2`, or with `fumehood build`")]
     Module,
     /// The bytes are something else.
-    #[error("this is no WebAssembly component: {0}; publish the `.wasm` that the build wrote")]
+    #[error("this is not a WebAssembly component: {0}; publish the `.wasm` file of the build")]
     NotWasm(String),
     /// The manifest cannot be written.
-    #[error("the manifest cannot be written: {0}")]
+    #[error("cannot write the manifest: {0}")]
     Manifest(String),
 }
 

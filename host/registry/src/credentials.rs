@@ -44,7 +44,7 @@ pub struct CredentialSource {
 #[non_exhaustive]
 pub enum CredentialError {
     /// The file cannot be read.
-    #[error("the credentials in {path} cannot be read: {reason}; log in again, or repair the file")]
+    #[error("cannot read the credentials in {path}: {reason}; log in again, or repair the file")]
     File {
         /// The file.
         path: PathBuf,
@@ -52,9 +52,7 @@ pub enum CredentialError {
         reason: String,
     },
     /// The helper failed.
-    #[error(
-        "the helper for credentials that {path} names for {host} failed: {reason}; run `docker-credential-…  get` to see why"
-    )]
+    #[error("the credential helper in {path} for {host} failed: {reason}; run `docker-credential-…  get` to see why")]
     Helper {
         /// The file.
         path: PathBuf,
@@ -194,10 +192,10 @@ fn missing_or_error(path: &Path, host: &str, error: &CredentialRetrievalError) -
         }
         CredentialRetrievalError::HelperFailure { .. } => helper("it ended with an error"),
         CredentialRetrievalError::HelperCommunicationError => helper("it cannot be started"),
-        CredentialRetrievalError::MalformedHelperResponse => helper("its answer cannot be read"),
+        CredentialRetrievalError::MalformedHelperResponse => helper("its answer is malformed"),
         CredentialRetrievalError::CredentialMismatchError => file("an entry has two different credentials"),
         CredentialRetrievalError::CredentialDecodingError => file("an entry is malformed"),
-        CredentialRetrievalError::ConfigReadError => file("it is not JSON of this form"),
+        CredentialRetrievalError::ConfigReadError => file("it is not JSON in the expected form"),
     }
 }
 

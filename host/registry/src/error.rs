@@ -13,7 +13,7 @@ use crate::store::StoreError;
 #[non_exhaustive]
 pub enum RegistryError {
     /// The client cannot be set up.
-    #[error("the client for registries cannot be set up: {0}")]
+    #[error("cannot set up the client for registries: {0}")]
     Setup(String),
     /// The host cannot be reached.
     #[error("{host} cannot be reached: {reason}; check the name, the network and the configured proxy")]
@@ -34,9 +34,7 @@ pub enum RegistryError {
         timeout: Duration,
     },
     /// The host sends too slowly.
-    #[error(
-        "{host} sends {what} at less than {minimum} bytes a second, and was given up on; try again, or use a mirror"
-    )]
+    #[error("{host} sends {what} slower than {minimum} bytes per second; try again, or use a mirror")]
     Slow {
         /// The host.
         host: String,
@@ -46,7 +44,7 @@ pub enum RegistryError {
         minimum: u64,
     },
     /// The answer ended early, also after retries.
-    #[error("{host} ended {what} after {received} bytes, and {expected} were expected; try again, or use a mirror")]
+    #[error("{host} ended {what} after {received} of {expected} bytes; try again, or use a mirror")]
     Truncated {
         /// The host.
         host: String,
@@ -58,7 +56,7 @@ pub enum RegistryError {
         expected: u64,
     },
     /// The answer is larger than it may be.
-    #[error("{host} sends more than {} for {what}, which is refused; nothing was stored", display_bytes(*.maximum))]
+    #[error("{host} sends more than {} for {what}, the maximum; nothing was stored", display_bytes(*.maximum))]
     TooLarge {
         /// The host.
         host: String,
@@ -68,7 +66,7 @@ pub enum RegistryError {
         maximum: u64,
     },
     /// The address is not one that is asked.
-    #[error("`{url}` is not read: {reason}; expected https://HOST/PATH")]
+    #[error("cannot fetch `{url}`: {reason}; expected https://HOST/PATH")]
     Url {
         /// The address.
         url: String,
@@ -76,9 +74,7 @@ pub enum RegistryError {
         reason: String,
     },
     /// The thing does not exist.
-    #[error(
-        "{what} does not exist in {host}; check the name and the version, and whether you have to log in to see it"
-    )]
+    #[error("{what} does not exist at {host}; check the name and the version, and whether it requires a login")]
     NotFound {
         /// The host.
         host: String,
@@ -87,7 +83,8 @@ pub enum RegistryError {
     },
     /// The registry wants other credentials.
     #[error(
-        "{host} refuses {what}: {reason}; log in with `docker login {host}` or `podman login {host}`, and check your rights"
+        "{host} refused {what}: {reason}; log in with `docker login {host}` or `podman login {host}`, and check your \
+         permissions"
     )]
     Denied {
         /// The host.
@@ -98,7 +95,7 @@ pub enum RegistryError {
         reason: String,
     },
     /// The registry answers with an error.
-    #[error("{host} answers {what} with status {status}: {message}")]
+    #[error("{host} answered {what} with status {status}: {message}")]
     Status {
         /// The host.
         host: String,
@@ -110,7 +107,7 @@ pub enum RegistryError {
         message: String,
     },
     /// The answer is not what the specification says.
-    #[error("the answer of {host} to {what} cannot be used: {reason}")]
+    #[error("invalid answer of {host} to {what}: {reason}")]
     Malformed {
         /// The host.
         host: String,
@@ -121,7 +118,8 @@ pub enum RegistryError {
     },
     /// The artifact is no component.
     #[error(
-        "{what} is no component: {reason}; expected one layer `application/wasm`, as `fumehood publish` and wkg write it"
+        "{what} is not a component: {reason}; expected one layer `application/wasm`, as `fumehood publish` and wkg \
+         write it"
     )]
     NotAComponent {
         /// The reference.
@@ -130,9 +128,7 @@ pub enum RegistryError {
         reason: String,
     },
     /// Bytes have another digest.
-    #[error(
-        "{host} sends other bytes for {what}: expected {expected}, and their digest is {found}; nothing was stored"
-    )]
+    #[error("{host} sent wrong bytes for {what}: expected the digest {expected}, got {found}; nothing was stored")]
     Digest {
         /// The host.
         host: String,
@@ -144,7 +140,7 @@ pub enum RegistryError {
         found: Digest,
     },
     /// The host redirects to where it may not.
-    #[error("{host} redirects {what} to {target}, which is refused: {reason}")]
+    #[error("{host} redirected {what} to {target}, which is refused: {reason}")]
     Redirect {
         /// The host.
         host: String,

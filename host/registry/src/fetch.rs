@@ -60,16 +60,16 @@ pub enum FetchError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// It is not in the store, and the network may not be used.
-    #[error("{0} is not in the store; get it while the network may be used, without `--offline`")]
+    #[error("{0} is not in the store; download it without `--offline`")]
     NotStored(Box<OciReference>),
     /// The component of a URL is not in the store, and the network may not be used.
-    #[error("{0} is not in the store; get it while the network may be used, without `--offline`")]
+    #[error("{0} is not in the store; download it without `--offline`")]
     UrlNotStored(Box<UrlReference>),
     /// The reference names a file.
-    #[error("{0} is a file and was never published; load it as a file")]
+    #[error("{0} is a file, not a published component; load it as a file")]
     NotPublished(String),
     /// Its manifest in the store is none of a component.
-    #[error("the manifest of {reference} in the store cannot be read: {reason}; remove it and add the component again")]
+    #[error("cannot read the manifest of {reference} in the store: {reason}; remove it and add the component again")]
     Manifest {
         /// The reference.
         reference: Box<OciReference>,

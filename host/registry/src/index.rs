@@ -87,10 +87,10 @@ pub struct Match<'a> {
 #[non_exhaustive]
 pub enum IndexError {
     /// The list cannot be made.
-    #[error("the index cannot be made: {0}")]
+    #[error("cannot create the index: {0}")]
     Build(String),
     /// The file cannot be read.
-    #[error("the index `{name}` cannot be read: {reason}; expected a file that `fumehood index build` wrote")]
+    #[error("cannot read the index `{name}`: {reason}; expected a file from `fumehood index build`")]
     Malformed {
         /// The name of the index.
         name: String,
@@ -106,7 +106,7 @@ pub enum IndexError {
         hint: String,
     },
     /// The signature is not that of the key that it names.
-    #[error("the index `{name}` was changed: the key {key} did not sign this list; get the file anew")]
+    #[error("the index `{name}` was changed: the key {key} did not sign this list; download the file again")]
     Wrong {
         /// The name of the index.
         name: String,
@@ -114,7 +114,7 @@ pub enum IndexError {
         key: KeyId,
     },
     /// The file is another index.
-    #[error("this is the index `{found}`, and `{name}` was expected")]
+    #[error("expected the index `{name}`, got `{found}`")]
     OtherName {
         /// The expected name.
         name: String,
@@ -123,8 +123,8 @@ pub enum IndexError {
     },
     /// The list is older than one that was read before.
     #[error(
-        "the index `{name}` was issued at {issued_at}, and a list of {newest} was read from the same place before: an old one may hide \
-         new versions and revocations; ask its publisher, or remove {} to accept it", record.display()
+        "the index `{name}` was issued at {issued_at}, but a newer list of {newest} was already read from there. An \
+         old list may hide new versions and revocations; ask its publisher, or remove {} to accept it", record.display()
     )]
     Older {
         /// The name of the index.
@@ -137,7 +137,7 @@ pub enum IndexError {
         record: PathBuf,
     },
     /// The record of the newest list cannot be read or written.
-    #[error("{} cannot be used to remember which list of an index is the newest: {reason}; remove it if it is damaged", path.display())]
+    #[error("cannot use {}, which records the newest list of each index: {reason}; remove it if it is damaged", path.display())]
     History {
         /// The file or folder.
         path: PathBuf,
@@ -214,7 +214,7 @@ impl Index {
     /// Checks the bounds. Returns the reason why they are exceeded.
     fn check(&self) -> Result<(), String> {
         if self.entries.len() > MAX_ENTRIES {
-            return Err(format!("it has {} entries; at most {MAX_ENTRIES} are possible", self.entries.len()));
+            return Err(format!("it has {} entries; the maximum is {MAX_ENTRIES}", self.entries.len()));
         }
         for entry in &self.entries {
             if entry.reference.digest().is_none() {

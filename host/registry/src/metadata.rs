@@ -46,7 +46,7 @@ fn payload(component: &[u8]) -> Result<Payload, ArtifactError> {
     // The reader of metadata takes for granted what begins a component.
     let begins_well = component.get(..4) == Some(b"\0asm");
     let payload = if begins_well { Payload::from_binary(component).ok() } else { None };
-    payload.ok_or_else(|| ArtifactError::NotWasm("its metadata cannot be read".to_owned()))
+    payload.ok_or_else(|| ArtifactError::NotWasm("its metadata is malformed".to_owned()))
 }
 
 /// Returns the inventory of a component, or `None` if it has no list of what it was built from. The same component always

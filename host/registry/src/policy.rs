@@ -70,7 +70,7 @@ pub enum Trust {
 #[non_exhaustive]
 pub enum PolicyError {
     /// No pattern of the allowed names matches.
-    #[error("{name} is not among the names that may be used ({allowed}); add it to `allow` if you trust its publisher")]
+    #[error("{name} is not an allowed name ({allowed}); add it to `allow` if you trust its publisher")]
     NotAllowed {
         /// The name of the component.
         name: String,
@@ -78,7 +78,7 @@ pub enum PolicyError {
         allowed: String,
     },
     /// The component is too large.
-    #[error("{name} has {}; at most {} may be pulled, see `max_bytes`", display_bytes(*.bytes), display_bytes(*.maximum))]
+    #[error("{name} has {}; the maximum is {}, see `max_bytes`", display_bytes(*.bytes), display_bytes(*.maximum))]
     TooLarge {
         /// The name of the component.
         name: String,
@@ -96,7 +96,7 @@ pub enum PolicyError {
         digest: Digest,
     },
     /// The signature is too recent.
-    #[error("{name} was signed {} ago, and `min_age` is {}; use an older version, or wait", rounded(*.age), rounded(*.minimum))]
+    #[error("{name} was signed {} ago, but `min_age` is {}; use an older version, or wait", rounded(*.age), rounded(*.minimum))]
     TooYoung {
         /// The name of the component.
         name: String,
@@ -106,7 +106,7 @@ pub enum PolicyError {
         minimum: Duration,
     },
     /// The age is unknown, because there is no verified signature with a time.
-    #[error("{name} has no signature that says when it was made, and `min_age` is {}; ask its publisher for one", rounded(*.minimum))]
+    #[error("{name} has no signature with a time, but `min_age` is {}; ask its publisher for one", rounded(*.minimum))]
     UnknownAge {
         /// The name of the component.
         name: String,
@@ -118,7 +118,7 @@ pub enum PolicyError {
     Signature(#[from] SignatureError),
     /// The pattern is malformed.
     #[error(
-        "`{text}` is no pattern of names: {reason}; expected HOST/NAME with `*` or `**`, such as `ghcr.io/acme/**`"
+        "invalid pattern `{text}` of names: {reason}; expected HOST/NAME with `*` or `**`, such as `ghcr.io/acme/**`"
     )]
     Pattern {
         /// The pattern.
@@ -319,10 +319,10 @@ impl FromStr for Pattern {
     fn from_str(text: &str) -> Result<Self, PolicyError> {
         let bad = |reason: String| PolicyError::Pattern { text: truncate_str(text, 100).to_owned(), reason };
         if text.is_empty() || text.len() > MAX_PATTERN_BYTES {
-            return Err(bad(format!("it has {} bytes, and 1 to {MAX_PATTERN_BYTES} are possible", text.len())));
+            return Err(bad(format!("it has {} bytes; expected 1 to {MAX_PATTERN_BYTES}", text.len())));
         }
         if text.contains("://") || text.contains([':', '@']) && !is_host_with_port(text) {
-            return Err(bad("names have no scheme, tag or digest".to_owned()));
+            return Err(bad("names cannot have a scheme, tag or digest".to_owned()));
         }
         let lower = text.to_ascii_lowercase();
         let glob = GlobBuilder::new(&lower).literal_separator(true).build();

@@ -78,7 +78,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 /// Creates a folder that only its owner can access, or checks the one that is there.
 ///
 /// # Errors
-/// With `PermissionDenied` if it is a link, belongs to another user, or is open to others.
+/// With `PermissionDenied` if it is a link, belongs to another user, or other users can access it.
 pub(crate) fn ensure_folder(path: &Path) -> io::Result<()> {
     private::create_folders(path)?;
     let metadata = std::fs::symlink_metadata(path)?;
@@ -86,7 +86,7 @@ pub(crate) fn ensure_folder(path: &Path) -> io::Result<()> {
 }
 
 fn denied() -> io::Error {
-    let why = "it is a link, belongs to another user, or is open to others";
+    let why = "it is a link, belongs to another user, or other users can access it";
     io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 

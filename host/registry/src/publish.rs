@@ -72,7 +72,7 @@ pub enum PublishError {
     Registry(#[from] RegistryError),
     /// The reference has a digest that the component does not have.
     #[error(
-        "{reference} names another component: this one has the manifest {found}; leave the digest out, or give a tag"
+        "{reference} names another component: this component has the manifest {found}; use a tag instead of the digest"
     )]
     OtherDigest {
         /// The reference.

@@ -52,13 +52,13 @@ pub struct UrlReference {
 #[non_exhaustive]
 pub enum ReferenceError {
     /// The reference is longer than [`MAX_REFERENCE_BYTES`].
-    #[error("the reference has {0} bytes; at most {MAX_REFERENCE_BYTES} are possible")]
+    #[error("the reference has {0} bytes; the maximum is {MAX_REFERENCE_BYTES}")]
     TooLong(usize),
     /// The reference is empty or contains control characters.
-    #[error("`{0}` is no reference; expected oci://HOST/NAME:TAG, https://…#sha256=DIGEST, or a path")]
+    #[error("invalid reference `{0}`; expected oci://HOST/NAME:TAG, https://…#sha256=DIGEST, or a path")]
     Unreadable(String),
     /// The scheme is unknown.
-    #[error("`{scheme}://` is an unknown scheme in `{reference}`; expected oci://, https:// or a path")]
+    #[error("unknown scheme `{scheme}://` in `{reference}`; expected oci://, https:// or a path")]
     Scheme {
         /// The reference.
         reference: String,
@@ -66,11 +66,11 @@ pub enum ReferenceError {
         scheme: String,
     },
     /// The host is missing or malformed.
-    #[error("`{0}` names no registry; expected oci://HOST[:PORT]/NAME:TAG")]
+    #[error("`{0}` has no registry; expected oci://HOST[:PORT]/NAME:TAG")]
     Host(String),
     /// The repository is missing or malformed.
     #[error(
-        "`{reference}` has no valid name; expected lower-case letters, digits, and single `.`, `_` or `-` between them, \
+        "invalid name in `{reference}`; expected lower-case letters, digits, and single `.`, `_` or `-` between them, \
          in parts separated by `/`, and at most {MAX_NAME_BYTES} bytes with the host"
     )]
     Name {
@@ -78,7 +78,7 @@ pub enum ReferenceError {
         reference: String,
     },
     /// The tag is malformed.
-    #[error("`{tag}` is no tag in `{reference}`; expected at most {MAX_TAG_BYTES} letters, digits, `_`, `.` and `-`")]
+    #[error("invalid tag `{tag}` in `{reference}`; expected at most {MAX_TAG_BYTES} letters, digits, `_`, `.` and `-`")]
     Tag {
         /// The reference.
         reference: String,
@@ -94,13 +94,13 @@ pub enum ReferenceError {
         reason: DigestError,
     },
     /// The reference has neither a tag nor a digest.
-    #[error("`{0}` names no version; add a tag, such as `:1.0`, or a digest, `@sha256:…`")]
+    #[error("`{0}` has no version; add a tag, such as `:1.0`, or a digest, `@sha256:…`")]
     NoVersion(String),
     /// The URL is malformed, has a user or a password in it, or is neither HTTPS nor on this machine.
-    #[error("`{0}` is no URL that can be fetched; expected https://HOST/PATH#sha256=DIGEST without user or password")]
+    #[error("invalid URL `{0}`; expected https://HOST/PATH#sha256=DIGEST without user or password")]
     Url(String),
     /// The URL has no digest.
-    #[error("`{0}` pins no bytes; add `#sha256=` and the 64 hexadecimal digits of the file's digest")]
+    #[error("`{0}` has no digest; add `#sha256=` and the 64 hexadecimal digits of the file's digest")]
     NoDigest(String),
 }
 

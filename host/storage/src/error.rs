@@ -10,7 +10,7 @@ use rusqlite::ErrorCode;
 #[non_exhaustive]
 pub enum OpenError {
     /// The file or its folder cannot be created or read.
-    #[error("the {database} {path} cannot be opened; check its folder, and that this user may write there")]
+    #[error("cannot open the {database} {path}; check its folder, and that this user may write there")]
     File {
         /// The kind of database that was expected.
         database: &'static str,
@@ -20,7 +20,7 @@ pub enum OpenError {
         source: io::Error,
     },
     /// The file is not a database of this kind that this release can use.
-    #[error("the {database} {path} cannot be used: {reason}")]
+    #[error("cannot use the {database} {path}: {reason}")]
     Schema {
         /// The kind of database that was expected.
         database: &'static str,
@@ -30,7 +30,7 @@ pub enum OpenError {
         reason: SchemaError,
     },
     /// A PostgreSQL server cannot be reached, or its tables cannot be used.
-    #[error("the {database} at {place} cannot be used: {reason}")]
+    #[error("cannot use the {database} at {place}: {reason}")]
     Server {
         /// The kind of tables that was expected.
         database: &'static str,
@@ -43,7 +43,7 @@ pub enum OpenError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The thread that writes an event log, or that speaks with a server, cannot be started.
-    #[error("the system starts no thread for the storage")]
+    #[error("cannot start a thread for the storage")]
     Thread(#[source] io::Error),
 }
 
@@ -52,10 +52,10 @@ pub enum OpenError {
 #[non_exhaustive]
 pub enum SchemaError {
     /// The database belongs to another program.
-    #[error("it is the database of another program; nothing was changed: choose another path")]
+    #[error("it belongs to another program; nothing was changed; choose another path")]
     Foreign,
     /// The database was written by a newer release.
-    #[error("it has version {found}, and this release knows versions up to {known}; use a newer release")]
+    #[error("it has version {found}, but this release supports versions up to {known}; use a newer release")]
     TooNew {
         /// Its version.
         found: i64,
@@ -63,7 +63,7 @@ pub enum SchemaError {
         known: i64,
     },
     /// The database was written by an older release, and is opened for reading only, which does not migrate it.
-    #[error("it has version {found} instead of {known}; open it once for writing, which brings it up to date")]
+    #[error("it has version {found} instead of {known}; open it once for writing to upgrade it")]
     TooOld {
         /// Its version.
         found: i64,
@@ -71,7 +71,7 @@ pub enum SchemaError {
         known: i64,
     },
     /// A PostgreSQL database has no tables of this kind, and is opened for reading only, which makes none.
-    #[error("it has no such tables; open it once for writing, which makes them, or name another database")]
+    #[error("it does not have the tables; open it once for writing to create them, or use another database")]
     NoTables,
     /// An error of the database.
     #[error(transparent)]
@@ -95,28 +95,28 @@ pub enum StorageError {
     #[error("the disk is full; free some space, or keep less in the file")]
     Full,
     /// The database is locked by another process.
-    #[error("another process holds the database and did not let go in time; end that process, or try again")]
+    #[error("another process has locked the database; stop it, or try again")]
     Locked,
     /// The file is damaged.
-    #[error("the file is damaged; nothing was changed: move it away to look into it, and restore a copy")]
+    #[error("the file is damaged; nothing was changed; move it away, and restore a backup")]
     Damaged,
     /// The file is not a database.
-    #[error("the file is not a database; nothing was changed: choose another path, or move the file away")]
+    #[error("the file is not a database; nothing was changed; choose another path, or move the file away")]
     NotADatabase,
     /// The file cannot be opened.
-    #[error("the file cannot be opened; check that it exists, and that this user may read it and its folder")]
+    #[error("cannot open the file; check that it exists, and that this user may read it and its folder")]
     CannotOpen,
     /// One record exceeds the size limit of the database.
     #[error("the record is too large for the database; cap results before they are recorded")]
     TooLarge,
     /// A server does not answer, with what was noticed.
-    #[error("the database server cannot be reached: {0}; start it, or check its address and the network")]
+    #[error("cannot reach the database server: {0}; start it, or check its address and the network")]
     Unreachable(String),
     /// A server refuses the connection or an operation, with its message.
-    #[error("the database server refuses: {0}; check user, password, database and what the user may do there")]
+    #[error("the database server refused the connection: {0}; check user, password, database and permissions")]
     Refused(String),
     /// A server that only follows another one.
-    #[error("the database server takes no writes, as a standby does; name the primary")]
+    #[error("the database server is read-only, like a standby; use the primary")]
     Standby,
     /// Any other error, with the message of the database.
     #[error("{0}")]
@@ -150,12 +150,14 @@ impl From<rusqlite::Error> for StorageError {
 pub enum KeyError {
     /// The key of a log with records is missing.
     #[error(
-        "the log has records, but its key {0} is gone, so nobody could tell a forged log from a true one; \
-         restore the key from a copy, or move the log away and begin a new one"
+        "the log has records, but its key {0} is missing, so forged records could not be detected; restore the key \
+         from a backup, or move the log away and start a new one"
     )]
     Missing(PathBuf),
     /// The file does not contain a key.
-    #[error("{path} is no key: it has {found} bytes instead of 32 (or 64 hexadecimal digits); restore it from a copy")]
+    #[error(
+        "{path} is not a key: it has {found} bytes instead of 32 (or 64 hexadecimal digits); restore it from a backup"
+    )]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -164,8 +166,8 @@ pub enum KeyError {
     },
     /// The file is accessible to users other than its owner, so the seals prove nothing.
     #[error(
-        "the key {path} is open to others (mode {mode:o}), who could forge the log with it; close it with \
-         `chmod 600 {path}`, and if anybody may have read it, begin a new log with a new key"
+        "other users can read the key {path} (mode {mode:o}) and could forge the log; run `chmod 600 {path}`, and if \
+         it may have been read, start a new log with a new key"
     )]
     NotPrivate {
         /// The file.
@@ -174,13 +176,15 @@ pub enum KeyError {
         mode: u32,
     },
     /// A log in a server has no place beside it for a key, and none was named.
-    #[error("a log in PostgreSQL needs a key of this writer's own; name the file that holds it, or shall hold it")]
+    #[error(
+        "a log in PostgreSQL needs a separate key for this writer; name its file, which is created if it is missing"
+    )]
     Unnamed,
     /// The path is not a regular file.
-    #[error("the key {0} is not a regular file; name the file that holds the key")]
+    #[error("the key {0} is not a regular file")]
     NotAFile(PathBuf),
     /// The file cannot be read or created.
-    #[error("the key {path} cannot be read or written; check who owns it and its folder")]
+    #[error("cannot read or write the key {path}; check the owner of the file and its folder")]
     Io {
         /// The file.
         path: PathBuf,
@@ -188,6 +192,6 @@ pub enum KeyError {
         source: io::Error,
     },
     /// The system provides no random bytes.
-    #[error("the system gave no random bytes for a new key: {0}")]
+    #[error("the system returned no random bytes for a new key: {0}")]
     Random(String),
 }

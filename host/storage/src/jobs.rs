@@ -291,7 +291,7 @@ fn to_text(job: &Job) -> Result<String, JobStoreError> {
 }
 
 fn from_text(text: &str) -> Result<Job, JobStoreError> {
-    serde_json::from_str(text).map_err(|error| JobStoreError::Unavailable(format!("a job cannot be read: {error}")))
+    serde_json::from_str(text).map_err(|error| JobStoreError::Unavailable(format!("cannot read a job: {error}")))
 }
 
 fn unavailable(error: rusqlite::Error) -> JobStoreError {

@@ -55,7 +55,7 @@ pub struct TenantDay {
 
 /// The error of a file that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
-#[error("the usage of tenants in {path} cannot be used")]
+#[error("cannot use the usage of tenants in {path}")]
 pub struct UsageError {
     path: PathBuf,
     source: SchemaError,

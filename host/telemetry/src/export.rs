@@ -141,8 +141,8 @@ impl Warning {
         if !self.is_emitted.swap(true, Ordering::Relaxed) {
             let endpoint = &self.endpoint;
             (self.warn)(&format!(
-                "the collector at {endpoint} takes no telemetry, so spans and metrics are dropped; start it, or change \
-                 [telemetry] `endpoint` or OTEL_EXPORTER_OTLP_ENDPOINT"
+                "the collector at {endpoint} does not accept telemetry, so spans and metrics are dropped; start it, \
+                 or change [telemetry] `endpoint` or OTEL_EXPORTER_OTLP_ENDPOINT"
             ));
         }
     }

@@ -35,13 +35,13 @@ impl fmt::Debug for LiveClient {
 #[non_exhaustive]
 pub enum LiveClientError {
     /// The address is not that of a server.
-    #[error("`{0}` is not the address of a server; give one such as http://127.0.0.1:8080")]
+    #[error("invalid server URL `{0}`; expected one such as http://127.0.0.1:8080")]
     Address(String),
     /// The HTTP client could not be created.
-    #[error("the HTTP client cannot be set up: {0}")]
+    #[error("cannot set up the HTTP client: {0}")]
     Setup(String),
     /// The server did not answer.
-    #[error("{url} does not answer: {reason}; is `fumehood serve` running there?")]
+    #[error("{url} does not answer: {reason}; check that `fumehood serve` is running there")]
     Unreachable {
         /// The address of the server.
         url: String,
@@ -49,13 +49,15 @@ pub enum LiveClientError {
         reason: String,
     },
     /// The server wants another token.
-    #[error("{0} wants the token of the server: set FUMEHOOD_MCP_TOKEN to it, or name its file with `--token-file`")]
+    #[error("{0} requires a bearer token: set FUMEHOOD_MCP_TOKEN, or name a file with `--token-file`")]
     Unauthorized(String),
     /// The server has no running calls to show.
-    #[error("{0} shows no running calls; it is another program, an older one, or has [telemetry] `no_metrics`")]
+    #[error(
+        "{0} does not show running calls: it is another program, an older version, or has `no_metrics` in [telemetry]"
+    )]
     NotFound(String),
     /// The answer is not in the form of this client.
-    #[error("{0} answered with something else than running calls; is it a `fumehood serve` of this version?")]
+    #[error("{0} sent an unexpected answer; check that it is a `fumehood serve` of this version")]
     Answer(String),
 }
 

@@ -94,7 +94,7 @@ impl Default for ExportOptions {
 
 /// An invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{name} is `{value}`; give {expected}")]
+#[error("invalid {name} `{value}`; expected {expected}")]
 pub struct OptionsError {
     name: &'static str,
     value: String,
@@ -118,7 +118,7 @@ impl ExportOptions {
             }
         }
         if let Some((name, value)) = get("OTEL_EXPORTER_OTLP_PROTOCOL").filter(|(_, value)| value != "http/protobuf") {
-            return Err(OptionsError { name, value, expected: "http/protobuf, the protocol that is supported" });
+            return Err(OptionsError { name, value, expected: "http/protobuf, the only supported protocol" });
         }
         if let Some((name, value)) = get("OTEL_EXPORTER_OTLP_HEADERS") {
             for pair in value.split(',').filter(|pair| !pair.trim().is_empty()) {
@@ -134,11 +134,11 @@ impl ExportOptions {
             (&mut self.metric_interval, "OTEL_METRIC_EXPORT_INTERVAL"),
         ] {
             if let Some((name, value)) = get(name) {
-                *time = Duration::from_millis(parse(name, value, "a number of milliseconds from 1 on")?);
+                *time = Duration::from_millis(parse(name, value, "a number of milliseconds, at least 1")?);
             }
         }
         if let Some((name, value)) = get("OTEL_BSP_MAX_QUEUE_SIZE") {
-            self.queue_length = usize::try_from(parse(name, value, "a number from 1 on")?).unwrap_or(usize::MAX);
+            self.queue_length = usize::try_from(parse(name, value, "a number, at least 1")?).unwrap_or(usize::MAX);
         }
         if let Some((name, value)) = get("OTEL_TRACES_SAMPLER") {
             self.sampling = match value.as_str() {
@@ -152,7 +152,7 @@ impl ExportOptions {
                     return Err(OptionsError {
                         name,
                         value,
-                        expected: "parentbased_traceidratio or another standard one",
+                        expected: "parentbased_traceidratio or another standard sampler",
                     });
                 }
             };

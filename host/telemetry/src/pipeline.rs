@@ -38,16 +38,16 @@ const MAX_BATCH_SPANS: usize = 512;
 #[non_exhaustive]
 pub enum TelemetryError {
     /// There is a subscriber or a collector in this process already.
-    #[error("this process collects its spans already; install telemetry once, and no other subscriber of `tracing`")]
+    #[error("this process already has a `tracing` subscriber; install telemetry once, and no other subscriber")]
     Installed,
     /// The threads of the exporter could not be started.
-    #[error("the threads that send telemetry cannot be started")]
+    #[error("cannot start the threads that send telemetry")]
     Threads(#[source] std::io::Error),
     /// The HTTP client could not be created.
-    #[error("the HTTP client of telemetry cannot be set up")]
+    #[error("cannot set up the HTTP client of telemetry")]
     Client(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A setting of the exporter is invalid.
-    #[error("the exporter of telemetry cannot be set up")]
+    #[error("cannot set up the telemetry exporter")]
     Exporter(#[source] ExporterBuildError),
 }
 

@@ -87,7 +87,8 @@ impl MetricsService {
             }
             _ if is_reader => response(StatusCode::OK, OPENMETRICS, self.metrics.to_text(&self.running)),
             _ => {
-                let why = "the metrics are not for this token; [telemetry] `metrics_readers` names the actors that may read them";
+                let why =
+                    "this token may not read the metrics; [telemetry] `metrics_readers` names the actors that may";
                 return Err(Rejection::new(StatusCode::FORBIDDEN, why));
             }
         };
@@ -105,7 +106,7 @@ impl HttpService for MetricsService {
     fn check(&self, head: &Parts) -> Result<(), Rejection> {
         match head.method {
             Method::GET | Method::HEAD => Ok(()),
-            _ => Err(Rejection::method_not_allowed("GET, HEAD", "this is read only; send GET")),
+            _ => Err(Rejection::method_not_allowed("GET, HEAD", "this resource is read-only; use GET")),
         }
     }
 

@@ -174,7 +174,7 @@ fn check_host(url: &Url) -> Result<(), TransportError> {
         Some(Host::Ipv6(address)) => IpAddr::V6(address),
         _ => return Ok(()),
     };
-    check_public(address).map_err(|what| TransportError::Unreachable(format!("it is {what}, and was not configured")))
+    check_public(address).map_err(|what| TransportError::Unreachable(format!("it is {what}, which is not configured")))
 }
 
 /// The system's resolver, without names that have an address that is not public.
@@ -186,7 +186,7 @@ impl Resolve for PublicResolver {
             let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
             for address in &found {
                 // One such address is enough: nobody can say which of them would be used.
-                check_public(address.ip()).map_err(|what| format!("it has {what}, and was not configured"))?;
+                check_public(address.ip()).map_err(|what| format!("it has {what}, which is not configured"))?;
             }
             Ok(Box::new(found.into_iter()) as Addrs)
         })

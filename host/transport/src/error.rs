@@ -8,7 +8,7 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum TransportError {
     /// The client cannot be set up.
-    #[error("the HTTP client cannot be set up: {0}")]
+    #[error("cannot set up the HTTP client: {0}")]
     Setup(String),
     /// No connection can be made.
     #[error("{0}")]
@@ -32,7 +32,7 @@ pub enum TransportError {
     #[error("the response was not complete within {0:?}")]
     Late(Duration),
     /// The connection ended in the middle of the response.
-    #[error("the connection broke off in the middle of the response")]
+    #[error("the connection was lost during the response")]
     Broken,
     /// The body is too large.
     #[error("the response is larger than {0} bytes")]
@@ -47,7 +47,7 @@ pub enum TransportError {
     #[error("the response has more than {0} events")]
     TooManyEvents(u64),
     /// The body is compressed, or coded in another way.
-    #[error("the response has the content coding `{0}`, although none was asked for")]
+    #[error("the response has the content coding `{0}`, which was not requested")]
     Coded(String),
 }
 

@@ -91,7 +91,7 @@ impl Relay {
     /// # Errors
     /// If no port of the loopback interface can be had.
     pub async fn open() -> Result<Self, TransportError> {
-        let setup = |error: &dyn std::error::Error| TransportError::Setup(format!("no relay can be opened: {error}"));
+        let setup = |error: &dyn std::error::Error| TransportError::Setup(format!("cannot open a relay: {error}"));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(|error| setup(&error))?;
         let address = listener.local_addr().map_err(|error| setup(&error))?;
         let mut random = [0_u8; 32];

@@ -57,7 +57,7 @@ fn parse_roots(extra: &[Vec<u8>]) -> Result<Vec<CertificateDer<'static>>, &'stat
             roots.push(certificate.map_err(|_| "a root certificate is not PEM")?.into_owned());
         }
         if roots.len() == before {
-            return Err("a file of root certificates has none in it; expected PEM with `BEGIN CERTIFICATE`");
+            return Err("a file of root certificates is empty; expected PEM with `BEGIN CERTIFICATE`");
         }
     }
     Ok(roots)

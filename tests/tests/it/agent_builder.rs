@@ -109,7 +109,7 @@ async fn names_of_nothing_are_refused_at_once() {
     check(host.agent(model()).use_skill("maths").build(), "the skill 'maths'");
     let skill = Skill::new().component_tool("nothing");
     check(host.agent(model()).skill("s", skill).build(), "the skill 's' names the tool 'nothing'");
-    check(host.agent(model()).event_log("/dev/null/events.db").build(), "the event log cannot be opened");
+    check(host.agent(model()).event_log("/dev/null/events.db").build(), "cannot open the event log");
 }
 
 #[tokio::test]

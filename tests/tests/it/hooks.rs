@@ -70,10 +70,10 @@ async fn hostile_hooks_refuse_calls_before_they_run() {
     };
     check("spin", "did not decide within 300ms").await;
     check("trap", "crashed").await;
-    check("grow", "needs more memory than").await;
+    check("grow", "needs more than its").await;
     check("huge", "decision is larger than").await;
-    check("invalid-json", "what the tool does not take").await;
-    check("widen", "what the tool does not take").await;
+    check("invalid-json", "to invalid ones").await;
+    check("widen", "to invalid ones").await;
 }
 
 #[tokio::test]
@@ -85,10 +85,10 @@ async fn hostile_hooks_withhold_results() {
     };
     check("spin", "did not decide within 300ms").await;
     check("trap", "crashed").await;
-    check("grow", "needs more memory than").await;
+    check("grow", "needs more than its").await;
     check("huge", "decision is larger than").await;
     check("invalid-json", "not JSON").await;
-    check("widen", "what the tool does not return").await;
+    check("widen", "to an invalid one").await;
 }
 
 #[tokio::test]
@@ -148,7 +148,7 @@ async fn calls_are_refused_once_the_hook_is_gone_or_replaced() {
     host.reload(Load::bytes("judge", hook("trap").unwrap()).limits(limits())).await.unwrap();
     check_refused(&tools.dispatch(add()).await, ErrorKind::Denied, "crashed");
     host.reload(Load::bytes("judge", example("text"))).await.unwrap();
-    check_refused(&tools.dispatch(add()).await, ErrorKind::Denied, "no hook");
+    check_refused(&tools.dispatch(add()).await, ErrorKind::Denied, "is not a hook");
     host.reload(Load::bytes("judge", hook("guests-only").unwrap()).approval(None)).await.unwrap();
     check_refused(&tools.dispatch(add()).await, ErrorKind::NeedsApproval, "never approved");
     assert!(host.unload("judge"));
@@ -171,7 +171,7 @@ async fn a_component_that_does_not_fit_the_world_is_not_loaded() {
       (func $f (canon lift (core func $c "f")))
       (instance $i (export "authorize" (func $f)) (export "before" (func $f)) (export "after" (func $f)))
       (export "fumehood:hooks/hook@0.1.0" (instance $i)))"#;
-    check(other, "another type").await;
+    check(other, "does not have the type").await;
     check(&empty.replace("0.1.0", "0.2.0"), "0.2.0").await;
 }
 

@@ -4,10 +4,10 @@ from typing import Any, final
 VERSION: str
 
 class HostError(Exception):
-    """The host itself failed; no tool is to blame."""
+    """The host failed, not a tool."""
 
 class LoadError(Exception):
-    """A component cannot be loaded. Nothing of it is kept."""
+    """A component cannot be loaded."""
 
 @final
 class Component:

@@ -25,15 +25,15 @@ class Limits(TypedDict, total=False):
     deadline: str
     """Wall time, such as "2s". The default is 10s."""
     fuel: Amount
-    """Instructions, such as "500M". The default is 10G."""
+    """Fuel, about one unit per instruction, such as "500M". The default is 10G."""
     memory: Amount
-    """Memory, such as "64MiB", which is the default."""
+    """Memory, such as "128MiB". The default is 64MiB."""
     output: Amount
     """Size of a result. The default is 1MiB."""
     log: Amount
     """Size of log lines and progress, and of stdout and stderr. The default is 256KiB."""
     string: Amount
-    """Size of a single string in the arguments. The default is 10KiB."""
+    """Maximum size of a single string in the arguments. The default is 10KiB."""
 
 
 class HttpLimits(TypedDict, total=False):
@@ -55,7 +55,7 @@ class _WriteFolder(TypedDict):
 
 
 class WriteFolder(_WriteFolder, total=False):
-    """A folder that may be changed, with quotas of what a call adds."""
+    """A folder that may be changed, with quotas for added bytes and names."""
 
     bytes: Amount
     entries: Amount
@@ -70,7 +70,7 @@ Secret = TypedDict(
 
 
 class Grants(TypedDict, total=False):
-    """Powers of a component, with the names of `fumehood.toml`. What is left out is not granted."""
+    """Powers of a component, with the names of `fumehood.toml`. Powers that are left out are not granted."""
 
     state: bool
     read: Sequence[str]
@@ -191,19 +191,19 @@ class Host:
     ) -> None:
         """Creates a host.
 
-        :param limits: limits of calls without limits of their own
-        :param isolation: where calls run: "in_process", "process" for worker processes in a jail of the kernel, or
-            "process_required" to refuse a kernel on which that jail is incomplete
+        :param limits: limits of calls without separate limits
+        :param isolation: where calls run: "in_process", "process" for worker processes in a kernel jail, or
+            "process_required" to require a complete jail
         :param cache: a folder for compiled code; without one it is in memory
         :param key_value_store: a file for the keys and values of tools; without one they are in memory
-        :param concurrency: calls that run at once; more wait
-        :param queue: calls that wait; more are refused
-        :param http_in_flight: HTTP requests at once, of all calls together
+        :param concurrency: maximum number of running calls; further calls wait
+        :param queue: maximum number of waiting calls; further calls are refused
+        :param http_in_flight: maximum number of running HTTP requests of all calls together
         :param memory_ceiling: the largest memory limit that a call may have
         :param registry: components of registries; without it none can be loaded
-        :param lock: the file with the approvals that `fumehood approve` writes; with one, tools of a component that is not what was approved
-            cannot be called
-        :param program: the program `fumehood` that compiles components and runs workers; the default is that of this package
+        :param lock: the file with the approvals that `fumehood approve` writes; with one, only approved
+            tools can be called
+        :param program: the program `fumehood` that compiles components and runs workers; the default is the program of this package
         """
         settings = {
             "program": find_program() if program is None else os.path.abspath(program),

@@ -1,4 +1,4 @@
-"""The program `fumehood` of this package: it compiles components in a process of its own, and runs workers."""
+"""The program `fumehood` of this package: it compiles components in a separate process, and runs workers."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def find_program() -> str:
             if os.path.isfile(path) and os.access(path, os.X_OK):
                 return path
     raise HostError(
-        "the program `fumehood` of this package was not found, and it compiles components; install the package again, "
-        "or name the program of the same version with `Host(program=…)`"
+        "the program `fumehood` of this package, which compiles components, was not found; reinstall the package, "
+        "or set a program of the same version with `Host(program=…)`"
     )

@@ -158,7 +158,7 @@ impl AgentTool {
         let schema = json!({
             "type": "object",
             "properties": {
-                "task": { "type": "string", "description": "The task, with everything that has to be known for it" }
+                "task": { "type": "string", "description": "The task, with all the information that it needs" }
             },
             "required": ["task"],
         });
@@ -170,7 +170,7 @@ impl AgentTool {
         let agent = match (self.make)(parent) {
             Ok(agent) => agent,
             Err(message) => {
-                let message = format!("the agent cannot be made: {message}");
+                let message = format!("cannot build the agent: {message}");
                 return (Err(CallError::new(ErrorKind::Host, message)), Metadata::default());
             }
         };

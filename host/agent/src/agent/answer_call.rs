@@ -19,13 +19,13 @@ pub enum AnswerCallError {
     #[error(transparent)]
     Answer(#[from] AnswerError),
     /// The answer cannot be stored, or somebody else continued the session first.
-    #[error("the answer was not stored")]
+    #[error("the answer was not saved")]
     Record(#[from] RecordError),
     /// The session does not take it.
-    #[error("the session does not take the answer")]
+    #[error("the session rejected the answer")]
     Step(#[from] StepError),
     /// The session cannot be written, because its content cannot be turned into text.
-    #[error("the answer cannot be written: {0}")]
+    #[error("cannot save the answer: {0}")]
     Malformed(String),
     /// The session is not at rest.
     #[error(transparent)]

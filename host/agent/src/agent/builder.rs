@@ -56,24 +56,25 @@ impl fmt::Debug for LoopBuilder {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// The driver is missing.
-    #[error("the agent has no driver to take replies for decisions; give it one with `.driver(…)`")]
+    #[error("the agent has no driver; set one with `.driver(…)`")]
     NoDriver,
     /// The executor is missing.
-    #[error("the agent has no executor to run calls; give it one with `.executor(…)`")]
+    #[error("the agent has no executor; set one with `.executor(…)`")]
     NoExecutor,
     /// The approver is missing, although the session is to ask for more turns.
-    #[error("the session is to ask a person for more turns, and there is none; give it one with `.approver(…)`")]
+    #[error("asking a person for more turns needs an approver; set one with `.approver(…)`")]
     NoApprover,
     /// The system has no random bytes for the id of the session.
-    #[error("the system gave no random bytes to name the session with; name it yourself in `SessionConfig::id`")]
+    #[error("the system returned no random bytes for a session id; set `SessionConfig::id`")]
     NoRandom,
     /// The id of the session cannot be that of a saved one.
     #[error(
-        "`{0}` cannot name a saved session; write 1 to 64 of `a-z`, `A-Z`, `0-9`, `.`, `_` and `-`, a letter or digit first"
+        "invalid session id `{0}`; expected 1 to 64 of `a-z`, `A-Z`, `0-9`, `.`, `_` and `-`, starting with a letter \
+         or digit"
     )]
     SessionId(String),
     /// The saved session cannot be resumed.
-    #[error("session {session} cannot be resumed")]
+    #[error("cannot resume session {session}")]
     Resume {
         /// The id of the session.
         session: String,

@@ -9,7 +9,7 @@ pub struct NoModel;
 
 impl Model for NoModel {
     fn chat<'a>(&'a self, _: &'a Request, _: &'a mut dyn DeltaSink) -> BoxFuture<'a, Result<Response, ModelError>> {
-        let message = "the agent has no model; give it one, or use a skill that a tool or a program implements";
+        let message = "the agent has no model; set one, or use a skill that is implemented by a tool or program";
         Box::pin(std::future::ready(Err(ModelError::new(ModelFailure::Setup, message))))
     }
 }

@@ -29,10 +29,10 @@ impl Outcome {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResetError {
     /// The end of the session cannot be recorded.
-    #[error("the end of the session could not be recorded")]
+    #[error("cannot record the end of the session")]
     Record(#[from] RecordError),
     /// There are no random bytes for the id of the next session.
-    #[error("the next session cannot be named")]
+    #[error("cannot create an id for the next session")]
     Name(#[from] BuildError),
 }
 
@@ -40,10 +40,10 @@ pub enum ResetError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
     /// A record cannot be written.
-    #[error("the run was stopped, because what happens in it could not be recorded")]
+    #[error("the run was stopped, because it could not be recorded")]
     Record(#[from] RecordError),
     /// Calls of the run before wait for a person's answer, so that no message can be taken.
-    #[error("the session waits for answers to calls; answer them, and resume it, before it gets another message")]
+    #[error("the session is waiting for answers to calls; answer them and resume it before you send another message")]
     Waiting,
     /// The session did not expect the outcome of its own action.
     #[error("the run was stopped, because the session and the loop disagree about what comes next")]

@@ -18,13 +18,13 @@ pub enum TypedRunError {
     #[error(transparent)]
     Run(#[from] RunError),
     /// The schema of the type cannot be checked.
-    #[error("the schema of the type cannot be checked")]
+    #[error("the schema of the type is not supported")]
     Schema(#[from] SchemaError),
     /// The run ended without an answer that matches the schema.
     #[error("the run ended without an answer: {}", .0.ending.as_str())]
     NoAnswer(Box<Outcome>),
     /// The answer matches the schema, which is not that of the type.
-    #[error("the answer matches its schema, and is not of the type that was asked for: {problem}")]
+    #[error("the answer matches its schema, but does not deserialize to the requested type: {problem}")]
     Type {
         /// The message of the deserializer.
         problem: String,

@@ -148,7 +148,7 @@ impl<'a> InnerCalls<'a> {
         let limits = &self.limits;
         let quota = |message: String| {
             Err(CallError::new(ErrorKind::Quota, message)
-                .with_hint("return what there is, and go on in another program"))
+                .with_hint("return the partial results, and continue in another program"))
         };
         if self.spent.calls >= limits.calls {
             return quota(format!("the program has made all of its {} calls", limits.calls));
@@ -296,9 +296,8 @@ impl<'a> InnerCalls<'a> {
 
 /// Returns the result of a call that had begun when the program stopped.
 fn interruption_error() -> CallError {
-    let message =
-        "interrupted: the program stopped while the call was under way; whether it had an effect is not known";
-    CallError::new(ErrorKind::Cancelled, message).with_hint("look at the state of things before making it again")
+    let message = "interrupted: the program stopped during the call, which may have had an effect";
+    CallError::new(ErrorKind::Cancelled, message).with_hint("check the current state before you repeat it")
 }
 
 impl ProgramCalls for InnerCalls<'_> {
@@ -322,7 +321,7 @@ impl ProgramCalls for InnerCalls<'_> {
             Err(error) => {
                 self.refused = self.refused.saturating_add(1);
                 if self.refused > MAX_REFUSED_CALLS {
-                    let message = format!("the program goes on making calls after {MAX_REFUSED_CALLS} were refused");
+                    let message = format!("the program keeps making calls after {MAX_REFUSED_CALLS} were refused");
                     self.end(Ended::Program(CallError::new(error.kind, message)));
                 } else {
                     self.replay.note_refused(id, &error);

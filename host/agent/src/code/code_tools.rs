@@ -34,10 +34,10 @@ const MAX_TEXT_CHARS: usize = 1 << 20;
 #[non_exhaustive]
 pub enum CodeToolsError {
     /// The name of a tool is invalid.
-    #[error("a tool of code mode has a name that it cannot have")]
+    #[error("a tool of code mode has an invalid name")]
     Name(#[from] NameError),
     /// The schema of a tool does not compile.
-    #[error("the schema of a tool of code mode is not accepted")]
+    #[error("the schema of a tool of code mode is invalid")]
     Schema(#[from] SchemaError),
 }
 

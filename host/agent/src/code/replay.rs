@@ -50,7 +50,7 @@ impl<'a> Replay<'a> {
         let digest = Digest::of(code.as_bytes());
         let mut events = Vec::new();
         let start = match &record.start {
-            Some(start) if start.digest != digest => return Err(mismatch("its text is not what it was")),
+            Some(start) if start.digest != digest => return Err(mismatch("its text differs")),
             Some(start) => start.clone(),
             None => {
                 let start = ProgramStart { execution: execution.to_owned(), now, digest };
@@ -76,7 +76,7 @@ impl<'a> Replay<'a> {
             Some(recorded) if recorded.call != digest => {
                 let is_same_tool = recorded.name == name;
                 let difference = if is_same_tool {
-                    format!("call {number}, of `{name}`, has other arguments than before")
+                    format!("call {number}, of `{name}`, has different arguments than before")
                 } else {
                     format!("call {number} was of `{}`, and is now of `{name}`", recorded.name)
                 };
@@ -119,7 +119,7 @@ impl<'a> Replay<'a> {
         let recorded = self.record.calls.get(&number);
         if !self.started.contains_key(&number) {
             let name = recorded.map_or("?", |recorded| recorded.name.as_str());
-            return Err(mismatch(&format!("it waits before it makes call {number}, of `{name}`")));
+            return Err(mismatch(&format!("it waits before call {number}, of `{name}`")));
         }
         self.record.results.pop_front();
         Ok(recorded.and_then(|recorded| match &recorded.state {
@@ -131,7 +131,7 @@ impl<'a> Replay<'a> {
     /// Returns the error of a program that ended before it had all results that are recorded of it.
     pub(crate) fn unused_results(&self) -> Option<CallError> {
         let unused = self.record.results.len();
-        (unused > 0).then(|| mismatch(&format!("it ended with {unused} results left that it had waited for")))
+        (unused > 0).then(|| mismatch(&format!("it ended with {unused} unused results")))
     }
 
     pub(crate) fn note_begun(&mut self, number: u32) {
@@ -170,15 +170,13 @@ impl<'a> Replay<'a> {
         let events = std::mem::take(&mut self.events);
         let Some((records, call)) = self.records.filter(|_| !events.is_empty()) else { return Ok(()) };
         let stored = records.append(call, events).await;
-        stored.map_err(|error| CallError::new(ErrorKind::Host, format!("the program was ended: {error}")))
+        stored.map_err(|error| CallError::new(ErrorKind::Host, format!("the program ended: {error}")))
     }
 }
 
 /// Returns the error of a program that does something else than is recorded of it.
 fn mismatch(difference: &str) -> CallError {
-    let message =
-        format!("the program was stopped, and cannot be continued from the record of its calls: {difference}");
-    CallError::new(ErrorKind::Denied, message).with_hint(
-        "calls that it made before may have had their effects; look at the state of things, and write a new program",
-    )
+    let message = format!("the program was stopped, and cannot be replayed from its recorded calls: {difference}");
+    CallError::new(ErrorKind::Denied, message)
+        .with_hint("its earlier calls may have had effects; check the current state, and write a new program")
 }

@@ -85,8 +85,8 @@ pub(crate) async fn run(
     let ProgramRequest { code, names, limits, id, execution, now, records, account } = request;
     if code.len() > limits.code {
         let (found, limit) = (display_bytes(code.len() as u64), display_bytes(limits.code as u64));
-        let message = format!("the program has {found}, where at most {limit} are accepted");
-        return Ok(CallError::new(ErrorKind::InvalidArguments, message).with_hint("write less at once").into());
+        let message = format!("the program has {found}; the maximum is {limit}");
+        return Ok(CallError::new(ErrorKind::InvalidArguments, message).with_hint("write a shorter program").into());
     }
     let (replay, start) = match Replay::new(records, id, execution, now, code) {
         Ok(replay) => replay,
@@ -185,7 +185,7 @@ fn report(execution: ProgramExecution, spent: Spent, unfinished: usize) -> Progr
     let mut notes = Vec::new();
     if unfinished > 0 {
         notes.push(format!(
-            "calls that were not made, or stopped, because the program ended before: {unfinished}; use `await`"
+            "calls that were stopped or not made, because the program ended first: {unfinished}; use `await`"
         ));
     }
     let outcome = match outcome {
@@ -203,7 +203,7 @@ fn report(execution: ProgramExecution, spent: Spent, unfinished: usize) -> Progr
 
 fn to_content(returned: &Returned) -> Result<Vec<Content>, CallError> {
     let bad = |error: serde_json::Error| {
-        CallError::new(ErrorKind::BadResult, format!("the value of the program cannot be shown: {error}"))
+        CallError::new(ErrorKind::BadResult, format!("cannot show the value of the program: {error}"))
             .with_hint("return a value that is nested less deeply")
     };
     let text = serde_json::to_string(returned).map_err(bad)?;

@@ -76,10 +76,12 @@ impl Memory for InMemoryStore {
     ) -> BoxFuture<'a, Result<(), MemoryError>> {
         let written = self.with_notes(owner, |notes| {
             if text.len() > MAX_NOTE_BYTES {
-                return Err(MemoryError(format!("a note has at most {MAX_NOTE_BYTES} bytes; write less")));
+                return Err(MemoryError(format!("a note can have at most {MAX_NOTE_BYTES} bytes; write less")));
             }
             if notes.len() >= MAX_NOTES && !notes.contains_key(key) {
-                return Err(MemoryError(format!("there are {MAX_NOTES} notes already; write over an old one")));
+                return Err(MemoryError(format!(
+                    "there are already {MAX_NOTES} notes, the maximum; overwrite an old one"
+                )));
             }
             notes.insert(key.to_owned(), text.to_owned());
             Ok(())

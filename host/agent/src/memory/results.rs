@@ -112,9 +112,7 @@ struct Part {
 fn part(text: &str, offset: usize) -> Result<Part, String> {
     let bytes = text.len();
     let rest = text.get(offset..).filter(|rest| !rest.is_empty()).ok_or_else(|| {
-        format!(
-            "there is nothing to read at {offset}: the result has {bytes} bytes; use `next_offset` of the part before"
-        )
+        format!("offset {offset} is past the end: the result has {bytes} bytes; use `next_offset` of the previous part")
     })?;
     let chunk = truncate_str(rest, CHUNK_BYTES);
     let end = offset.saturating_add(chunk.len());
@@ -134,7 +132,7 @@ pub fn register_read_result(tools: &BuiltIns, store: &Arc<ResultStore>) -> Resul
         std::future::ready(match found {
             Some(text) => part(&text, offset).map_err(BuiltInError::from),
             None => Err(BuiltInError::from(format!(
-                "there is no result {id:?} any more, or it was shown as a whole; call its tool again if you need it"
+                "the result {id:?} is no longer available, or was shown completely; call its tool again if you need it"
             ))),
         })
     };

@@ -68,14 +68,14 @@ pub fn register(tools: &BuiltIns, memory: &Arc<dyn Memory>) -> Result<(), Memory
     let writes = Annotations { read_only: Some(false), idempotent: Some(true), ..Annotations::default() };
     let [read, write, search] = TOOL_NAMES;
     // They outlive the session whose data is in them.
-    let kept = ToolFlow { source: Some("notes may hold what an earlier session read"), sink: None };
+    let kept = ToolFlow { source: Some("notes may contain private data from earlier sessions"), sink: None };
 
     let notes = Arc::clone(memory);
     let run = move |args: Read, call: CallContext| {
         let notes = Arc::clone(&notes);
         async move {
             let found = notes.read(call.actor.as_deref(), &args.key).await?;
-            found.ok_or_else(|| BuiltInError::from(format!("there is no note {:?}; search for it", args.key)))
+            found.ok_or_else(|| BuiltInError::from(format!("unknown note {:?}; search for it", args.key)))
         }
     };
     tools.register(

@@ -48,7 +48,7 @@ impl From<RecordError> for Abort {
     /// Refuses the call: one that cannot be recorded does not run.
     fn from(error: RecordError) -> Self {
         let error = CallError::new(ErrorKind::Host, format!("the call was not made: {error}"))
-            .with_hint("calls run again once the event log takes records");
+            .with_hint("calls can run again when the event log can record");
         Self::refusal(Status::RejectedDenied, error)
     }
 }

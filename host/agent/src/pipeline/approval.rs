@@ -41,8 +41,8 @@ impl Dispatch<'_> {
             Ok(Answer::Allow) => Verdict::Allow,
             Ok(Answer::Deny { reason }) if reason.is_empty() => Verdict::Deny { reason: "no".to_owned() },
             Ok(Answer::Deny { reason }) => Verdict::Deny { reason },
-            Ok(Answer::Defer) => Verdict::Deny { reason: "nobody can answer now".to_owned() },
-            Err(panic) => Verdict::Deny { reason: format!("nobody could be asked: {panic}") },
+            Ok(Answer::Defer) => Verdict::Deny { reason: "no person can answer now".to_owned() },
+            Err(panic) => Verdict::Deny { reason: format!("no person could be asked: {panic}") },
         };
         self.record_verdict(Ruling { source: VerdictSource::Approver, verdict }, &question.proposed, Usage::default())
             .await
@@ -106,8 +106,8 @@ fn bind(tool: &Tool, question: &CallQuestion) -> Digest {
 
 /// Refuses a call that needs approval where nobody can be asked.
 fn nobody_to_ask(question: &CallQuestion) -> Abort {
-    let message = format!("somebody has to approve this call: {}", question.question);
+    let message = format!("this call needs approval: {}", question.question);
     let error = CallError::new(ErrorKind::NeedsApproval, message)
-        .with_hint("nobody can be asked here; go on without this call");
+        .with_hint("no person can be asked here; continue without this call");
     Abort::refusal(Status::RejectedDenied, error)
 }

@@ -310,9 +310,8 @@ fn check_authorization(found: &RegisteredTool, actor: Option<&str>, call: &Valid
 
 /// Takes arguments that a guardrail changed through the gate, the type and the authorization again.
 fn recheck(found: &RegisteredTool, actor: Option<&str>, changed: Value) -> Result<ValidatedCall, Abort> {
-    let problem = |problem: String| {
-        Abort::denial(format!("a guardrail changed the arguments to what the tool does not take: {problem}"))
-    };
+    let problem =
+        |problem: String| Abort::denial(format!("a guardrail changed the arguments to invalid ones: {problem}"));
     let call = found.tool.validate(Arguments::Value(changed)).map_err(|error| problem(error.to_string()))?;
     found.accepts(&call).map_err(problem)?;
     check_authorization(found, actor, &call)?;

@@ -125,7 +125,7 @@ impl Dispatch<'_> {
 
     /// Returns the execution of a call during which the host itself panicked.
     pub(super) fn fail(&mut self, panic: &str) -> ToolExecution {
-        let error = CallError::new(ErrorKind::Host, format!("the host failed while it made the call: {panic}"));
+        let error = CallError::new(ErrorKind::Host, format!("the host failed during the call: {panic}"));
         let (id, tool) = (self.call.id.clone(), printable_name(&self.call.name));
         let result = CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() };
         self.notes.clear();

@@ -61,7 +61,7 @@ impl PipelineConfig {
         let input = match is_object(message) {
             false => Value::from(message),
             true => serde_json::from_str(message)
-                .map_err(|error| format!("the input begins with `{{`, and is not a JSON object: {error}"))?,
+                .map_err(|error| format!("the input starts with `{{`, but is not a JSON object: {error}"))?,
         };
         // As a string that is parsed: in an object literal, `__proto__` would not be a name like any other.
         let text = Value::from(input.to_string());
@@ -69,7 +69,7 @@ impl PipelineConfig {
         let limit = self.code.as_ref().map_or(usize::MAX, |config| config.mode.limits.code);
         if code.len() > limit {
             let (found, limit) = (display_bytes(code.len() as u64), display_bytes(limit as u64));
-            return Err(format!("the program and its input have {found}, where at most {limit} are accepted"));
+            return Err(format!("the program and its input have {found}; the maximum is {limit}"));
         }
         Ok(json!({ "code": code }).to_string())
     }

@@ -90,13 +90,13 @@ pub trait BuiltInTool: Send + Sync {
 #[non_exhaustive]
 pub enum ToolError {
     /// An invalid name.
-    #[error("the tool has a name that it cannot have")]
+    #[error("the tool has an invalid name")]
     Name(#[from] NameError),
     /// A parameter that would let the model choose the actor.
     #[error(transparent)]
     Identity(#[from] IdentityError),
     /// A schema that is not accepted.
-    #[error("the schema of the tool '{tool}' is not accepted")]
+    #[error("the schema of the tool '{tool}' is invalid")]
     Schema {
         /// The tool.
         tool: String,

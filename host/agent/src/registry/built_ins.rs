@@ -46,7 +46,7 @@ impl<A, O> fmt::Debug for ToolHandle<A, O> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
     /// A name that another tool has.
-    #[error("a tool '{0}' is registered already; give it another name, or replace it on purpose with `replace`")]
+    #[error("the tool '{0}' is already registered; rename it, or replace it with `replace`")]
     Duplicate(String),
 }
 

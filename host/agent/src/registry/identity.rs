@@ -18,8 +18,8 @@ const DEFAULT_NAMES: [&str; 7] = ["userid", "user", "actorid", "accountid", "ten
 /// An error for a parameter that would let the model choose the actor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the tool '{tool}' has the parameter '{parameter}', which says on whose behalf it runs; the host tells a tool its \
-     actor, a model never does: remove the parameter and use the actor of the invocation"
+    "the parameter '{parameter}' of the tool '{tool}' would let a model choose the actor; remove the parameter, and \
+     use the actor of the invocation context"
 )]
 pub struct IdentityError {
     /// The tool.

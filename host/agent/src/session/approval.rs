@@ -39,10 +39,10 @@ impl PendingCall {
 #[non_exhaustive]
 pub enum AnswerError {
     /// No call of this id ever waited.
-    #[error("no call `{0}` waits for an answer")]
+    #[error("no call `{0}` is waiting for approval")]
     Unknown(String),
     /// It has an answer.
-    #[error("the call `{id}` was answered already, with {}, at {at_ms} ms since 1970", if *yes { "yes" } else { "no" })]
+    #[error("the call `{id}` was already answered with {}, at {at_ms} ms since 1970", if *yes { "yes" } else { "no" })]
     Answered {
         /// The id of the call.
         id: String,
@@ -52,7 +52,7 @@ pub enum AnswerError {
         at_ms: u64,
     },
     /// It is not pending any more: its run ended, or it was asked about again because something about it changed.
-    #[error("the call `{0}` does not wait any more: its run has ended, or it is asked about anew under another id")]
+    #[error("the call `{0}` is no longer waiting: its run has ended, or it needs a new approval under another id")]
     Withdrawn(String),
 }
 

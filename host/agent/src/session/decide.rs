@@ -44,8 +44,8 @@ impl Session {
     /// Ends the run with an answer. A blank answer is a failure, because the user would see neither text nor reason.
     fn finish_with_answer(&mut self, response: Response, text: String, now: Timestamp) -> Action {
         if text.trim().is_empty() {
-            let message = "The model's reply was empty; it should have been an answer or tool calls. \
-                           Ask again, or use another model.";
+            let message =
+                "The model's reply was empty; expected an answer or tool calls. Try again, or use another model.";
             let failure = DecisionError { fault: DecisionFault::Extraction, message: message.to_owned() };
             return self.fail_decision(response, &failure, now);
         }
@@ -144,8 +144,9 @@ impl Session {
         if had_tools && error.failure == ModelFailure::ToolsUnsupported {
             self.toolless = true;
             if let Some(run) = &mut self.run {
-                run.warnings
-                    .push(format!("the model was asked again without any tools, because it supports none: {error}"));
+                run.warnings.push(format!(
+                    "the request was repeated without tools, because the model does not support tools: {error}"
+                ));
             }
             return self.ask(now);
         }

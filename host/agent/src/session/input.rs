@@ -168,7 +168,7 @@ pub struct RecordedInput {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
     /// The input is not the one that the session waits for.
-    #[error("the session waits for {expected}, not for {found}; give it the outcome of its last action")]
+    #[error("the session expected {expected}, got {found}; pass the outcome of its last action")]
     Unexpected {
         /// The description of the input that it waits for.
         expected: &'static str,

@@ -22,7 +22,7 @@ impl Session {
     pub(super) fn question(&self) -> BudgetQuestion {
         let turns = self.config.budget.turns.max(1);
         let used = self.spent.turns;
-        let text = format!("The model was asked {used} times and has not finished. Allow {turns} more requests?");
+        let text = format!("The model has not finished after {used} requests. Allow {turns} more?");
         BudgetQuestion { about: BudgetKind::Turns, text }
     }
 

@@ -92,12 +92,10 @@ pub struct SavedSession {
 #[non_exhaustive]
 pub enum SavedSessionError {
     /// There are no entries.
-    #[error("there is no such session; `sessions list` names those that are saved")]
+    #[error("unknown session; `sessions list` lists the saved sessions")]
     Missing,
     /// It was saved by a release with another format.
-    #[error(
-        "it was saved in version {found} of the format, and this release reads version {SAVED_VERSION}; use that release"
-    )]
+    #[error("it has format version {found}, but this release reads version {SAVED_VERSION}; use a matching release")]
     Version {
         /// The version.
         found: u64,
@@ -112,18 +110,18 @@ pub enum SavedSessionError {
     },
     /// An entry was in the memory of another process alone.
     #[error(
-        "its entry {number} and those after it were not saved, because a tool with `persist = \"nothing\"` had been called; \
-         begin another session"
+        "its entries from {number} on were not saved, because it called a tool with `persist = \"nothing\"`; start \
+         another session"
     )]
     Withheld {
         /// The number of the entry.
         number: u64,
     },
     /// The entries do not follow from each other.
-    #[error("its entries do not fit together: {0}")]
+    #[error("its entries are inconsistent: {0}")]
     Inconsistent(#[from] StepError),
     /// The agent has another driver.
-    #[error("it was begun with the driver `{found}`, and this agent has `{expected}`; choose the same one")]
+    #[error("it was started with the driver `{found}`, but this agent has `{expected}`; use the same driver")]
     Driver {
         /// The driver of the session.
         found: String,
@@ -131,7 +129,7 @@ pub enum SavedSessionError {
         expected: String,
     },
     /// The agent has another actor.
-    #[error("it belongs to {found}, and this agent acts for {expected}; name the same actor")]
+    #[error("it belongs to {found}, but this agent acts for {expected}; use the same actor")]
     Actor {
         /// The actor of the session, quoted, or `nobody`.
         found: String,

@@ -43,16 +43,16 @@ impl Reason {
                 (Status::RejectedBudget, error.with_hint("answer with what you have"))
             }
             Self::Repeated(times) => {
-                let message = format!("the same call with the same arguments was asked for {times} times in a row");
+                let message = format!("the same call with the same arguments was requested {times} times in a row");
                 let error = CallError::new(ErrorKind::Denied, message);
-                (Status::RejectedDenied, error.with_hint("use the results that you have, or try something else"))
+                (Status::RejectedDenied, error.with_hint("use the earlier results, or try something else"))
             }
             Self::Skipped => {
                 let message = "the call was not made: the batch had ended before it";
                 (Status::Skipped, CallError::new(ErrorKind::Cancelled, message))
             }
             Self::Interrupted => {
-                let message = "the call was stopped while it ran; whether it had an effect is not known";
+                let message = "the call was stopped while it ran; it may have had an effect";
                 (Status::HandlerError, CallError::new(ErrorKind::Cancelled, message))
             }
             Self::NotAnswered => {
@@ -60,10 +60,9 @@ impl Reason {
                 (Status::RejectedDenied, CallError::new(ErrorKind::NeedsApproval, message))
             }
             Self::ProgramStopped => {
-                let message = "interrupted: the program stopped while the call was under way; whether it had an effect is \
-                               not known";
+                let message = "interrupted: the program stopped during the call, which may have had an effect";
                 let error = CallError::new(ErrorKind::Cancelled, message);
-                (Status::HandlerError, error.with_hint("look at the state of things before making it again"))
+                (Status::HandlerError, error.with_hint("check the current state before you repeat it"))
             }
         }
     }

@@ -24,7 +24,7 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     let manifest = project.folder.join("tool.toml");
     let missing = |reason: &str| BuildError::setting(manifest.clone(), reason);
     let settings = &project.settings;
-    let world = settings.world.as_deref().ok_or_else(|| missing("[build] has no `world`; name that of the WIT"))?;
+    let world = settings.world.as_deref().ok_or_else(|| missing("[build] has no `world`; name the WIT world"))?;
     if settings.sources.is_empty() {
         return Err(missing("[build] has no `sources`; list the files, such as [\"src/tool.c\"]"));
     }
@@ -99,7 +99,7 @@ fn find_compiler() -> Result<Command, BuildError> {
     let zig = toolchain::find_program(ZIG_VARIABLE, &[], "zig").ok_or_else(|| BuildError::MissingTool {
         what: "there is no C compiler for WebAssembly".to_owned(),
         remedy: format!(
-            "install Zig, for instance with `pip install ziglang` and {ZIG_VARIABLE} set to its program, or set \
+            "install Zig, for example with `pip install ziglang` and {ZIG_VARIABLE} set to its program, or set \
              {SDK_VARIABLE} to the folder of the WASI SDK"
         ),
     })?;

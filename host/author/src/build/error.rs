@@ -44,7 +44,7 @@ pub enum BuildError {
         reason: String,
     },
     /// The result of the compiler is not a component, or cannot become one.
-    #[error("the result of the compiler is no component: {0}")]
+    #[error("the compiler did not produce a component: {0}")]
     Component(String),
     /// The WIT is not valid.
     #[error("{} is not valid WIT: {reason}", path.display())]
@@ -55,10 +55,10 @@ pub enum BuildError {
         reason: String,
     },
     /// The doc comments cannot be read.
-    #[error("the doc comments of the WIT cannot be used")]
+    #[error("cannot use the doc comments of the WIT")]
     Docs(#[from] fumehood::WitDocsError),
     /// A value of the manifest cannot be embedded.
-    #[error("the {field} of the manifest cannot be embedded: {reason}")]
+    #[error("cannot embed the {field} of the manifest: {reason}")]
     Metadata {
         /// The field.
         field: &'static str,
@@ -76,7 +76,7 @@ pub enum BuildError {
         source: std::io::Error,
     },
     /// Two builds gave different components.
-    #[error("two builds of the same sources differ from byte {offset} on: sha256:{first} and sha256:{second}; {hint}")]
+    #[error("two builds of the same sources differ from byte {offset}: sha256:{first} and sha256:{second}; {hint}")]
     Irreproducible {
         /// The digest of the first component.
         first: String,

@@ -22,7 +22,7 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     let module = settings.module.as_deref();
     let module = module.ok_or_else(|| missing("`fumehood` has no `module`; name the file, such as \"tool.js\""))?;
     let world = settings.world.as_deref();
-    let world = world.ok_or_else(|| missing("`fumehood` has no `world`; name that of the WIT"))?;
+    let world = world.ok_or_else(|| missing("`fumehood` has no `world`; name the WIT world"))?;
     let node = toolchain::find_program(VARIABLE, &[], "node").ok_or_else(|| BuildError::MissingTool {
         what: "node is not installed".to_owned(),
         remedy: "install Node 20 or newer, from https://nodejs.org".to_owned(),

@@ -104,7 +104,7 @@ pub(super) fn revision(folder: &Path, notes: &mut Vec<String>) -> Option<String>
     if changes.is_empty() {
         return Some(commit);
     }
-    notes.push("the folder has changes that are not committed, so no source revision is embedded".to_owned());
+    notes.push("the folder has uncommitted changes, so no source revision is embedded".to_owned());
     None
 }
 
@@ -155,7 +155,7 @@ mod tests {
         check(Labels { license: Some("free".to_owned()), ..Labels::default() }, "the licence of the manifest");
         check(Labels { repository: Some("here".to_owned()), ..Labels::default() }, "the address of the source of");
         let error = finish(b"text".to_vec(), &Labels::default(), None, None).unwrap_err().to_string();
-        assert!(error.contains("is no component"), "{error}");
+        assert!(error.contains("did not produce a component"), "{error}");
     }
 
     #[test]
@@ -176,6 +176,6 @@ mod tests {
         assert!(notes.is_empty(), "{notes:?}");
         fs::write(folder.path().join("a"), "2").unwrap();
         assert_eq!(revision(folder.path(), &mut notes), None);
-        assert!(notes.iter().any(|note| note.contains("not committed")), "{notes:?}");
+        assert!(notes.iter().any(|note| note.contains("uncommitted changes")), "{notes:?}");
     }
 }

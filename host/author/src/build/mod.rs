@@ -107,10 +107,11 @@ pub fn build_reproducibly(project: &Project) -> Result<Built, BuildError> {
         None => Ok(second),
         Some(offset) => {
             let hint = match project.language {
-                Language::Rust | Language::C => "look for dates and unordered collections in what runs at build time",
+                Language::Rust | Language::C => {
+                    "check code that runs at build time for dates and unordered collections"
+                }
                 Language::Python | Language::Javascript => {
-                    "the runtimes of Python and JavaScript put random numbers of their own into a component, so build \
-                     without --check and compare its metadata"
+                    "the runtimes of Python and JavaScript put random numbers into components; build without --check"
                 }
             };
             Err(BuildError::Irreproducible { first: first.digest(), second: second.digest(), offset, hint })
@@ -134,12 +135,14 @@ fn build_in(project: &Project, workspace: Workspace<'_>) -> Result<Built, BuildE
     let mut notes = Vec::new();
     labels.revision = metadata::revision(&project.folder, &mut notes);
     if labels.license.is_none() {
-        notes.push("the manifest has no licence, so nobody may use the component; add one, such as \"MIT\"".to_owned());
+        notes.push(
+            "the manifest has no licence, so others may not use the component; add one, such as \"MIT\"".to_owned(),
+        );
     }
     let wit = plain_wit(project, &mut notes)?;
     let finished = finish(component, &labels, wit.as_deref(), dependencies.as_ref())?;
     if let Some(trace) = find_build_path(&finished, &project.folder) {
-        notes.push(format!("the component contains the path {trace}, which tells others about this machine"));
+        notes.push(format!("the component contains the path {trace}, which reveals details of this machine"));
     }
     let dependencies = dependencies.as_ref().map(Dependencies::len);
     Ok(Built { component: finished, labels, dependencies, notes })

@@ -21,7 +21,7 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     let module = settings.module.as_deref();
     let module = module.ok_or_else(|| missing("[tool.fumehood] has no `module`; name the file without .py"))?;
     let world = settings.world.as_deref();
-    let world = world.ok_or_else(|| missing("[tool.fumehood] has no `world`; name that of the WIT"))?;
+    let world = world.ok_or_else(|| missing("[tool.fumehood] has no `world`; name the WIT world"))?;
     // Absolute, because the program runs in the folder of the project.
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let folder = absolute(&project.folder);

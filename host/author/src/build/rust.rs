@@ -77,7 +77,7 @@ impl CargoBuild<'_> {
         cargo.env("CARGO_ENCODED_RUSTFLAGS", self.flags(toolchain)?).stdin(Stdio::null()).stderr(Stdio::inherit());
         let output = cargo.output().map_err(|source| BuildError::Start { program: "cargo".to_owned(), source })?;
         if !output.status.success() {
-            let reason = "; its messages above say why".to_owned();
+            let reason = "; see its messages above".to_owned();
             return Err(BuildError::Failed { program: "cargo build".to_owned(), reason });
         }
         let path = find_module(&output.stdout).ok_or_else(|| BuildError::Component(no_module()))?;
@@ -199,7 +199,7 @@ fn read_metadata(folder: &Path, toolchain: &Toolchain, target: RustTarget) -> Re
     let text = toolchain::capture(&mut cargo, "cargo metadata")?;
     serde_json::from_slice(&text).map_err(|error| BuildError::Failed {
         program: "cargo metadata".to_owned(),
-        reason: format!(": its answer cannot be read: {error}"),
+        reason: format!(": cannot parse its output: {error}"),
     })
 }
 
@@ -254,6 +254,6 @@ mod tests {
     #[test]
     fn rejects_a_module_without_bindings() {
         let error = encode(b"\0asm").unwrap_err().to_string();
-        assert!(error.starts_with("the result of the compiler is no component"), "{error}");
+        assert!(error.starts_with("the compiler did not produce a component"), "{error}");
     }
 }

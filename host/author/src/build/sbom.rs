@@ -102,7 +102,7 @@ impl Dependencies {
     pub(super) fn from_metadata(metadata: &CargoMetadata) -> Result<Self, BuildError> {
         let inconsistent = |what: &str| BuildError::Failed {
             program: "cargo metadata".to_owned(),
-            reason: format!(": {what}; run it in the folder of the tool to see what it says"),
+            reason: format!(": {what}; run it in the folder of the tool to see its messages"),
         };
         let resolve = metadata.resolve.as_ref().ok_or_else(|| inconsistent("it lists no dependencies"))?;
         let root = resolve.root.as_deref().ok_or_else(|| inconsistent("the folder has no package of its own"))?;

@@ -65,8 +65,11 @@ impl Toolchain {
                 return Self::new(rustc, &default, folder);
             }
             return Err(BuildError::MissingTool {
-                what: format!("{RUSTC_VARIABLE} names {}, which has no standard library for {triple}", rustc.display()),
-                remedy: "name another, or unset it".to_owned(),
+                what: format!(
+                    "{RUSTC_VARIABLE} is set to {}, which has no standard library for {triple}",
+                    rustc.display()
+                ),
+                remedy: "change or unset it".to_owned(),
             });
         }
         if has_target(&default, folder, target)? {
@@ -121,7 +124,7 @@ impl Toolchain {
         let folders = self.linkers.iter().cloned().chain(env::split_paths(&inherited));
         env::join_paths(folders).map_err(|error| BuildError::Failed {
             program: "rustc".to_owned(),
-            reason: format!(": the folder of its linkers cannot be part of PATH: {error}"),
+            reason: format!(": cannot add the folder of its linkers to PATH: {error}"),
         })
     }
 }
@@ -171,7 +174,7 @@ pub(super) fn run(command: &mut Command, what: &str) -> Result<(), BuildError> {
     if status.success() {
         return Ok(());
     }
-    Err(BuildError::Failed { program: what.to_owned(), reason: "; its messages above say why".to_owned() })
+    Err(BuildError::Failed { program: what.to_owned(), reason: "; see its messages above".to_owned() })
 }
 
 /// Runs a tool and returns its standard output. Its messages appear in the error if it fails.

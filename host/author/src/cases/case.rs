@@ -152,7 +152,7 @@ pub enum CaseError {
         source: std::io::Error,
     },
     /// The file is larger than 8 MiB.
-    #[error("{} has {found} bytes; a file of cases has at most {MAX_FILE_BYTES}", path.display())]
+    #[error("{} has {found} bytes; the maximum for a file of cases is {MAX_FILE_BYTES}", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -213,7 +213,7 @@ impl CaseFile {
             let wrong = |reason| CaseError::Case { path: path.to_owned(), case: case.name.clone(), reason };
             case.check().map_err(wrong)?;
             if cases.iter().take(index).any(|other| other.name == case.name) {
-                return Err(wrong("another case has the same name; give each one of its own".to_owned()));
+                return Err(wrong("another case has the same name; rename one of them".to_owned()));
             }
         }
         Ok(Self { path: path.to_owned(), text: text.to_owned(), cases })
@@ -243,7 +243,7 @@ impl Case {
     fn check(&self) -> Result<(), String> {
         match self.arguments()? {
             Value::Object(_) => {}
-            _ => return Err("`arguments` is no object; write a table, or the text of a JSON object".to_owned()),
+            _ => return Err("`arguments` is not an object; expected a table, or the text of a JSON object".to_owned()),
         }
         self.state()?;
         self.limits()?;
@@ -289,7 +289,7 @@ impl Case {
     /// Returns the time at which the wall clock stands, since 1970.
     pub(super) fn fixed_time(&self) -> Result<Option<Duration>, String> {
         let Some(now) = &self.now else { return Ok(None) };
-        let wrong = || format!("`now` is {now}; write a time in UTC, such as 2027-01-15T08:00:00Z");
+        let wrong = || format!("`now` is {now}; expected a time in UTC, such as 2027-01-15T08:00:00Z");
         let time = humantime::parse_rfc3339(&now.to_string()).map_err(|_| wrong())?;
         time.duration_since(SystemTime::UNIX_EPOCH).map(Some).map_err(|_| wrong())
     }
@@ -303,7 +303,10 @@ impl Exchange {
             [method, address] if address.starts_with("http://") || address.starts_with("https://") => {
                 Ok((method, address))
             }
-            _ => Err(format!("`{}` is no request; write \"GET https://api.example.com/v1/items\"", self.request)),
+            _ => Err(format!(
+                "invalid request `{}`; expected one such as \"GET https://api.example.com/v1/items\"",
+                self.request
+            )),
         }
     }
 
@@ -319,7 +322,7 @@ impl Exchange {
     /// Returns the body of the answer.
     pub(super) fn response_body(&self) -> Result<String, String> {
         match (&self.body, &self.json) {
-            (Some(_), Some(_)) => Err(format!("`{}` has both `body` and `json`; keep one", self.request)),
+            (Some(_), Some(_)) => Err(format!("`{}` has both `body` and `json`; leave one of them out", self.request)),
             (Some(body), None) => Ok(body.clone()),
             (None, Some(json)) => plain_json(json).map(|value| value.to_string()),
             (None, None) => Ok(String::new()),
@@ -336,7 +339,7 @@ impl Expectation {
     /// Returns the expected result.
     pub(super) fn result(&self) -> Result<ExpectedResult, String> {
         if self.message.is_some() && self.error.is_none() {
-            return Err("`message` goes with `error`; add the kind of the error".to_owned());
+            return Err("`message` needs `error`; add the kind of the error".to_owned());
         }
         match (&self.text, &self.json, &self.content, self.error) {
             (Some(text), None, None, None) => Ok(ExpectedResult::Text(text.clone())),
@@ -358,9 +361,8 @@ impl Expectation {
 /// Converts a value of TOML to JSON. A text is JSON itself, because TOML has no null.
 fn to_json(key: &str, value: &toml::Value) -> Result<Value, String> {
     match value {
-        toml::Value::String(text) => serde_json::from_str(text).map_err(|error| {
-            format!("`{key}` is a text that is not JSON ({error}); a text as a value is written '\"so\"'")
-        }),
+        toml::Value::String(text) => serde_json::from_str(text)
+            .map_err(|error| format!("`{key}` is not JSON ({error}); a string is written as '\"text\"'")),
         value => plain_json(value),
     }
 }
@@ -371,7 +373,7 @@ fn plain_json(value: &toml::Value) -> Result<Value, String> {
         toml::Value::Integer(number) => Value::from(*number),
         toml::Value::Float(number) => serde_json::Number::from_f64(*number)
             .map(Value::Number)
-            .ok_or_else(|| format!("{number} has no form in JSON"))?,
+            .ok_or_else(|| format!("{number} cannot be represented in JSON"))?,
         toml::Value::Boolean(boolean) => Value::from(*boolean),
         toml::Value::Datetime(time) => Value::from(time.to_string()),
         toml::Value::Array(items) => Value::Array(items.iter().map(plain_json).collect::<Result<_, _>>()?),
@@ -428,16 +430,16 @@ mod tests {
             assert!(error.starts_with("tests/a.toml: ") && error.contains(expected), "{case}: {error}");
         };
         check("argument = {}", "unknown field `argument`");
-        check("arguments = [1]", "`arguments` is no object");
-        check("arguments = \"a=1\"", "`arguments` is a text that is not JSON");
-        check("limits = { timeout = \"fast\" }", "`fast` is not an amount of time");
-        check("now = 2027-01-15", "write a time in UTC, such as 2027-01-15T08:00:00Z");
+        check("arguments = [1]", "`arguments` is not an object");
+        check("arguments = \"a=1\"", "`arguments` is not JSON");
+        check("limits = { timeout = \"fast\" }", "invalid time `fast`");
+        check("now = 2027-01-15", "expected a time in UTC, such as 2027-01-15T08:00:00Z");
         check("expect = {}", "`expect` needs one of `text`, `json`, `content` and `error`");
         check("expect = { text = \"a\", json = 1 }", "`expect` needs one of");
-        check("expect = { text = \"a\", message = \"b\" }", "`message` goes with `error`");
+        check("expect = { text = \"a\", message = \"b\" }", "`message` needs `error`");
         check("expect = { error = \"oops\" }", "unknown variant `oops`");
-        check("http = [{ request = \"https://example.com\" }]", "is no request; write \"GET https://");
-        check("http = [{ request = \"GET http://a/\", body = \"\", json = 1 }]", "keep one");
+        check("http = [{ request = \"https://example.com\" }]", "expected one such as \"GET https://");
+        check("http = [{ request = \"GET http://a/\", body = \"\", json = 1 }]", "leave one of them out");
         check("[[case]]\nname = \"a\"\ntool = \"t\"", "another case has the same name");
         assert!(CaseFile::read(Path::new("/no/such")).unwrap_err().to_string().contains("cannot read /no/such"));
         assert!(CaseFile::read_all(Path::new("/no/such")).unwrap().is_empty());

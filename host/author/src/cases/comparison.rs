@@ -36,7 +36,7 @@ impl Comparison {
     #[must_use]
     pub fn new(case: &Case, found: &Observation) -> Self {
         let Some(expect) = &case.expect else {
-            let notes = vec!["it expects nothing yet; `--update` writes what it gave".to_owned()];
+            let notes = vec!["it has no `expect` yet; `--update` writes the actual result".to_owned()];
             return Self { verdict: Verdict::Unexpected, differences: changes(&Value::Null, &found.result), notes };
         };
         let mut differences = match expect.result() {
@@ -49,8 +49,10 @@ impl Comparison {
             differences.push("the store differs:".to_owned());
             differences.extend(changes(&store_value(store), &store_value(&found.store)));
         }
-        differences.extend(found.unanswered.iter().map(|request| format!("+ {request}: no [[case.http]] answers it")));
-        differences.extend(found.unused.iter().map(|request| format!("- {request}: the tool did not ask for it")));
+        differences
+            .extend(found.unanswered.iter().map(|request| format!("+ {request}: no [[case.http]] for this request")));
+        differences
+            .extend(found.unused.iter().map(|request| format!("- {request}: the tool did not send this request")));
         let mut notes = Vec::new();
         let costs = [("fuel", expect.fuel, found.fuel), ("memory", expect.memory, found.memory)];
         for (what, expected, found) in costs {
@@ -61,7 +63,7 @@ impl Comparison {
                     differences.push(format!("+ {what} = {found}"));
                 }
                 Some((expected, Cost::Less)) => {
-                    notes.push(format!("{what} is {found}, far less than {expected}; `--update` keeps it so"));
+                    notes.push(format!("{what} is {found}, far less than {expected}; save it with `--update`"));
                 }
                 Some((_, Cost::Same)) | None => {}
             }

@@ -20,7 +20,7 @@ pub fn update_cases(path: &Path, found: &[Option<&Observation>]) -> Result<(), C
     let mut document = read(path)?;
     let changed = || CaseError::Malformed {
         path: path.to_owned(),
-        reason: "it was changed while its cases ran; run them again".to_owned(),
+        reason: "it was changed while its cases ran; run the test again".to_owned(),
     };
     let cases = document.get_mut("case").and_then(Item::as_array_of_tables_mut).ok_or_else(changed)?;
     if cases.len() != found.len() {
@@ -47,7 +47,7 @@ pub fn append_case(
 ) -> Result<(), CaseError> {
     let mut document = if path.exists() { read(path)? } else { DocumentMut::new() };
     if CaseFile::parse(path, &document.to_string())?.cases.iter().any(|case| case.name == name) {
-        let reason = "there is a case of this name already; `--update` writes new results into it".to_owned();
+        let reason = "a case with this name already exists; update it with `--update`".to_owned();
         return Err(CaseError::Case { path: path.to_owned(), case: name.to_owned(), reason });
     }
     let mut case = Table::new();
@@ -61,7 +61,7 @@ pub fn append_case(
     let cases = document.entry("case").or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
     let cases = cases.as_array_of_tables_mut().ok_or_else(|| CaseError::Malformed {
         path: path.to_owned(),
-        reason: "`case` is no list of tables; write [[case]]".to_owned(),
+        reason: "`case` is not a list of tables; expected [[case]]".to_owned(),
     })?;
     cases.push(case);
     write(path, &document.to_string())
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(file.cases.len(), 2);
         assert_eq!(file.cases[1].arguments(), Ok(json!({"a": [null]})));
         let error = append("first").unwrap_err().to_string();
-        assert!(error.contains("there is a case of this name already"), "{error}");
+        assert!(error.contains("a case with this name already exists"), "{error}");
         assert_eq!(CaseFile::read(&path).unwrap().cases.len(), 2);
     }
 

@@ -185,7 +185,7 @@ async fn answer(
         return Ok(answer.response.clone());
     }
     state.unanswered.push(line);
-    let mut refused = Response::new(Full::from("no exchange of this case answers the request"));
+    let mut refused = Response::new(Full::from("this case has no [[case.http]] for the request"));
     *refused.status_mut() = StatusCode::NOT_IMPLEMENTED;
     Ok(refused)
 }

@@ -67,7 +67,7 @@ pub struct Observation {
 #[non_exhaustive]
 pub enum RunError {
     /// The sandbox cannot be set up.
-    #[error("the sandbox cannot be set up")]
+    #[error("cannot set up the sandbox")]
     Host(#[from] fumehood::BuildError),
     /// The component cannot be loaded.
     #[error("cannot load {file}")]
@@ -78,7 +78,7 @@ pub enum RunError {
         source: fumehood::LoadError,
     },
     /// The servers of the cases cannot be set up.
-    #[error("the servers of the cases cannot be set up: {0}")]
+    #[error("cannot set up the mock servers of the cases: {0}")]
     Http(String),
     /// A case cannot be called as it is written.
     #[error("the case \"{case}\": {reason}")]

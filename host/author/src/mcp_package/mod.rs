@@ -58,44 +58,40 @@ pub struct McpPackage {
 #[non_exhaustive]
 pub enum McpPackageError {
     /// The component has no version.
-    #[error(
-        "a server of the MCP registry needs a version; add `version` to the manifest of the project and build it again"
-    )]
+    #[error("the MCP registry requires a version; add `version` to the manifest of the project, and rebuild it")]
     NoVersion,
     /// The name is unknown.
     #[error(
-        "the name in the MCP registry is unknown; give `--mcp-name NAMESPACE/NAME`, such as io.github.acme/city-facts, or add \
-         `repository` with an address on github.com to the manifest"
+        "the name in the MCP registry is unknown; use `--mcp-name NAMESPACE/NAME`, such as io.github.acme/city-facts, \
+         or add a `repository` on github.com to the manifest"
     )]
     NoName,
     /// The name is malformed.
     #[error(
-        "`{0}` cannot be a name in the MCP registry; expected NAMESPACE/NAME of letters, digits, `.` and `-`, each with at least \
+        "invalid MCP registry name `{0}`; expected NAMESPACE/NAME of letters, digits, `.` and `-`, each with at least \
          two characters and a letter or digit at both ends, such as io.github.acme/city-facts"
     )]
     Name(String),
     /// The address of the bundle is unknown.
     #[error(
-        "the address of the bundle is unknown; give `--mcp-url https://…`, where clients are going to download it, or add \
-         `repository` with an address on github.com to the manifest"
+        "the download URL of the bundle is unknown; use `--mcp-url https://…`, or add a `repository` on github.com to \
+         the manifest"
     )]
     NoUrl,
     /// The address of the bundle is malformed.
-    #[error(
-        "`{0}` cannot be the address of a bundle; expected https://HOST/PATH with `mcp` in it, such as its extension `.mcpb`"
-    )]
+    #[error("invalid bundle URL `{0}`; expected https://HOST/PATH that contains `mcp`, such as the extension `.mcpb`")]
     Url(String),
     /// The version is a range.
     #[error(
-        "`{0}` cannot be a version in the MCP registry; expected one version of letters, digits, `.`, `-`, `+` and `_`, such as \
-         1.0.0, and no range of them"
+        "invalid MCP registry version `{0}`; expected letters, digits, `.`, `-`, `+` and `_`, such as 1.0.0, not a \
+         range"
     )]
     Version(String),
     /// The component is too large.
-    #[error("the component is too large for a bundle, which has at most 4 GiB")]
+    #[error("the component is too large for a bundle; the maximum is 4 GiB")]
     TooLarge,
     /// A document cannot be written.
-    #[error("the package cannot be written: {0}")]
+    #[error("cannot write the package: {0}")]
     Json(#[from] serde_json::Error),
 }
 
@@ -152,8 +148,8 @@ fn manifest(info: &ServerInfo, name: &str, short: &str, version: &str, file: &st
         "display_name": info.title,
         "version": version,
         "description": description(info),
-        "long_description": "Runs in a sandbox without files, network or environment. It takes the command `fumehood`: \
-                             `pip install fumehood` or `npm install --global fumehood`.",
+        "long_description": "Runs in a sandbox without files, network or environment. It needs the command \
+                             `fumehood`: `pip install fumehood` or `npm install --global fumehood`.",
         "author": { "name": info.authors.as_deref().unwrap_or(namespace) },
         "server": {
             "type": "binary",
@@ -292,7 +288,7 @@ mod tests {
             let error = McpPackage::new(b"\0asm", &info).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         };
-        check(ServerInfo { version: None, ..info() }, "needs a version");
+        check(ServerInfo { version: None, ..info() }, "requires a version");
         check(ServerInfo { repository: None, ..info() }, "--mcp-name");
         let named = |name: &str| ServerInfo { server_name: Some(name.to_owned()), ..info() };
         check(named("city-facts"), "expected NAMESPACE/NAME");
@@ -304,10 +300,10 @@ mod tests {
             check(ServerInfo { bundle_url: Some(url.to_owned()), ..info() }, "expected https://");
         }
         for version in ["1/../../up", "..\\up", "1.0\0", "1.0\u{202e}", "1%2fup", "1?x", "1#x"] {
-            check(ServerInfo { version: Some(version.to_owned()), ..info() }, "of letters, digits");
+            check(ServerInfo { version: Some(version.to_owned()), ..info() }, "expected letters, digits");
         }
         for version in ["latest", "^1.2", "1.x", "1.2.*", "1.0 || 2.0", ""] {
-            check(ServerInfo { version: Some(version.to_owned()), ..info() }, "no range of them");
+            check(ServerInfo { version: Some(version.to_owned()), ..info() }, "not a range");
         }
     }
 

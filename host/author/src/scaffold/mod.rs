@@ -80,13 +80,13 @@ enum Kind {
     Agent,
 }
 
-/// Errors of making a project. Nothing was written.
+/// Errors of creating a project. Nothing was written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScaffoldError {
-    /// The name cannot be that of a project.
+    /// The name cannot be used for a project.
     #[error(
-        "`{found}` cannot be the name of a project: {reason}; give up to {MAX_NAME_BYTES} of `a-z`, `0-9` and `-`, with a \
+        "invalid project name `{found}`: {reason}; expected up to {MAX_NAME_BYTES} of `a-z`, `0-9` and `-`, with a \
          letter at the start of each word, such as `city-facts`"
     )]
     Name {
@@ -97,7 +97,7 @@ pub enum ScaffoldError {
     },
     /// The language has no template for the dialect.
     #[error(
-        "there is no project in {language} with the dialect {dialect}: C has no JSON in its library; leave `--dialect` out"
+        "{language} does not support the interface {dialect}, because its library has no JSON; leave `--dialect` out"
     )]
     Dialect {
         /// The language.
@@ -106,10 +106,10 @@ pub enum ScaffoldError {
         dialect: Dialect,
     },
     /// The folder exists, and is not empty.
-    #[error("{} exists already, and nothing in it is overwritten; give another name, or remove it", .0.display())]
+    #[error("{} already exists; choose another name, or remove it", .0.display())]
     Exists(PathBuf),
     /// The folder of the SDK is not a checkout of it.
-    #[error("{} has no {missing}; give the folder of a checkout of Fumehood", path.display())]
+    #[error("{} has no {missing}; expected the folder of a checkout of Fumehood", path.display())]
     Sdk {
         /// The folder.
         path: PathBuf,
@@ -221,8 +221,8 @@ fn check_name(name: &str) -> Result<(), ScaffoldError> {
     let reason = match name {
         "" => "it is empty",
         _ if name.len() > MAX_NAME_BYTES => "it is too long",
-        _ if !name.split('-').all(is_word) => "it has other characters, or a word that begins with a digit",
-        _ if RESERVED.contains(&name) => "it is a word of Rust or WIT",
+        _ if !name.split('-').all(is_word) => "it contains other characters, or a word that starts with a digit",
+        _ if RESERVED.contains(&name) => "it is a keyword of Rust or WIT",
         _ => return Ok(()),
     };
     Err(ScaffoldError::Name {

@@ -94,17 +94,18 @@ fn words(language: Language, dialect: Dialect) -> Words {
     };
     match language {
         Language::Rust => Words {
-            setup: "It takes Rust, and once `rustup target add wasm32-unknown-unknown`.".to_owned(),
+            setup: "Install Rust, and run `rustup target add wasm32-unknown-unknown` once.".to_owned(),
             rules: match dialect {
                 Dialect::Contract => concat!(
-                    "- A tool is a function with `#[tool]`. Its doc comment and those of its parameters are what a model reads.\n",
-                    "- Return a `ToolError`; a panic ends the call without a message for the model.\n",
-                    "- Standard input, files, clocks and random numbers of `std` are not there on `wasm32-unknown-unknown`."
+                    "- A tool is a function with `#[tool]`. Models read its doc comment, and the doc comments of its \
+                     parameters.\n",
+                    "- Return a `ToolError`. A panic ends the call without a message for the model.\n",
+                    "- `wasm32-unknown-unknown` has no standard input, files, clocks or random numbers of `std`."
                 ),
                 Dialect::Typed => concat!(
-                    "- A tool is a function that `wit/world.wit` exports. Its comment there is what a model reads.\n",
-                    "- Return `Err`; a panic ends the call without a message for the model.\n",
-                    "- Standard input, files, clocks and random numbers of `std` are not there on `wasm32-unknown-unknown`."
+                    "- A tool is a function that `wit/world.wit` exports. Models read its comment there.\n",
+                    "- Return `Err`. A panic ends the call without a message for the model.\n",
+                    "- `wasm32-unknown-unknown` has no standard input, files, clocks or random numbers of `std`."
                 ),
             },
             before: "cargo test\ncargo clippy --all-targets -- -D warnings\n",
@@ -114,11 +115,13 @@ fn words(language: Language, dialect: Dialect) -> Words {
         Language::Python => {
             let install = format!("python3 -m venv .venv && .venv/bin/pip install componentize-py=={COMPONENTIZE_PY}");
             Words {
-                setup: format!("It takes Python, and once `{install}`."),
+                setup: format!("Install Python, and run `{install}` once."),
                 rules: concat!(
-                    "- Import at the top of the file: what is not imported there is not in the component.\n",
-                    "- Top-level code runs once, when the component is built. Each call begins with the state that it left.\n",
-                    "- Raise `Err` for what a model should read; of any other exception it reads the last line."
+                    "- Import at the top of the file. Other imports are not part of the component.\n",
+                    "- Top-level code runs once, when the component is built. Every call starts from the resulting \
+                     state.\n",
+                    "- Raise `Err` with a message for the model. Of other exceptions, the model reads only the last \
+                     line."
                 ),
                 before: "",
                 steps: step(&[&install]),
@@ -126,24 +129,26 @@ fn words(language: Language, dialect: Dialect) -> Words {
             }
         }
         Language::Javascript => Words {
-            setup: "It takes Node 20 or newer, and once `npm install`.".to_owned(),
+            setup: "Install Node 20 or newer, and run `npm install` once.".to_owned(),
             rules: concat!(
-                "- Top-level code runs once, when the component is built. Each call begins with the state that it left.\n",
-                "- Throw what the interface says, a text or a failure; the message of an `Error` may get lost.\n",
-                "- `disable` in package.json lists what the component does without. Remove `\"http\"` to send requests."
+                "- Top-level code runs once, when the component is built. Every call starts from the resulting \
+                 state.\n",
+                "- Throw the error type of the interface, a text or a failure. The message of an `Error` may get \
+                 lost.\n",
+                "- `disable` in package.json lists features that the component does not need. Remove `\"http\"` to \
+                 send requests."
             ),
             before: "",
             steps: step(&["npm install"]),
             gitignore: template!("javascript/gitignore"),
         },
         Language::C => Words {
-            setup:
-                "It takes a C compiler for WebAssembly: Zig, or the WASI SDK with `WASI_SDK_PATH` set to its folder."
-                    .to_owned(),
+            setup: "Install a C compiler for WebAssembly: Zig, or the WASI SDK with `WASI_SDK_PATH` set to its folder."
+                .to_owned(),
             rules: concat!(
                 "- `tools.h` is generated from `wit/world.wit` when the component is built.\n",
-                "- What a function returns was allocated with `malloc`, and is freed for it.\n",
-                "- Texts are not terminated: use their lengths."
+                "- Allocate returned values with `malloc`. The caller frees them.\n",
+                "- Strings have no terminating zero byte. Use their lengths."
             ),
             before: "",
             steps: step(&[

@@ -1,7 +1,7 @@
-//! An assistant as a service: a channel with a list of tools, a policy that asks a person, and a tool of its own.
+//! An assistant as a service: a channel with a list of tools, a policy that asks a person, and a built-in tool.
 //!
-//! Questions are read from standard input, one on each line. The model is the one that `ASSISTANT_MODEL` names, such as
-//! `ollama:llama3.2`; without it a script answers, so that everything can be tried without a key.
+//! Questions are read from standard input, one per line. `ASSISTANT_MODEL` names the model, such as `ollama:llama3.2`. Without it
+//! a script answers, so you can try everything without an API key.
 
 use std::io::{BufRead as _, Write};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ struct OpenTicket {
     urgent: bool,
 }
 
-/// Returns the tools of this service, which run in its own process: only what it wrote itself.
+/// Returns the built-in tools, which run in this process. Only code of this project belongs here.
 fn built_ins() -> Result<BuiltIns, Failure> {
     let open = BuiltIn::new("open_ticket", "Opens a ticket for a problem.", |args: OpenTicket, _call| async move {
         let queue = if args.urgent { "now" } else { "later" };
@@ -56,13 +56,13 @@ fn policy() -> RuleFn<impl Fn(&ProposedCall) -> Verdict> {
     })
 }
 
-/// Denies what somebody has to decide on. A service with people asks them here.
+/// Denies every question. A service with users would ask them here.
 #[derive(Debug)]
-struct NobodyToAsk;
+struct DenyAll;
 
-impl Approver for NobodyToAsk {
+impl Approver for DenyAll {
     fn ask<'a>(&'a self, _question: Question<'a>) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::Deny { reason: "nobody is there to decide".to_owned() }))
+        Box::pin(std::future::ready(Answer::Deny { reason: "no person is available to decide".to_owned() }))
     }
 }
 
@@ -72,7 +72,7 @@ fn model() -> Result<Arc<dyn Model>, Failure> {
         Err(_) => Ok(Arc::new(ScriptedModel::new(vec![
             ScriptedReply::call("open_ticket", r#"{"problem": "the printer is on fire", "urgent": true}"#),
             ScriptedReply::call("open_ticket", r#"{"problem": "the printer is on fire"}"#)
-                .expect_text("nobody is there"),
+                .expect_text("no person is available"),
             ScriptedReply::text("I opened ticket 1.").expect_text("ticket 1 is open, for later"),
         ]))),
     }
@@ -92,7 +92,7 @@ pub(crate) async fn serve(
         .prompt("You help people with their printers. Open a ticket for what you cannot solve.")
         .budget(Budget { turns: 6, wall_time: Some(Duration::from_secs(60)), ..Budget::default() })
         .pipeline(|pipeline| pipeline.rule(Arc::new(policy())))
-        .approver(Arc::new(NobodyToAsk))
+        .approver(Arc::new(DenyAll))
         .build()?;
     for question in questions {
         let outcome = agent.run(&question?).await?;
@@ -105,7 +105,7 @@ pub(crate) async fn serve(
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {
     let host = Host::builder().build()?;
-    // Components of others run in the sandbox; add their tools to CHANNEL_TOOLS, as `component__tool`.
+    // Components run in the sandbox. Add their tools to CHANNEL_TOOLS, as `component__tool`.
     for component in std::env::args_os().skip(1) {
         host.load(Load::path(std::path::PathBuf::from(component))).await?;
     }

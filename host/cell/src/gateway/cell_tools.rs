@@ -284,10 +284,11 @@ impl Inner {
         };
         let bytes = call.to_text().len();
         if bytes > self.link.max_body_bytes() {
-            let message = format!("the arguments are {bytes} bytes; NATS takes {}", self.link.max_body_bytes());
+            let message =
+                format!("the arguments have {bytes} bytes; the maximum of NATS is {}", self.link.max_body_bytes());
             let error = CallError::new(ErrorKind::InvalidArguments, message);
             return failed(
-                error.with_hint("send less, or raise `max_payload` of the NATS server; the tool did not run"),
+                error.with_hint("the tool did not run; send less, or raise `max_payload` of the NATS server"),
             );
         }
         let (limits, repeatable) = self.terms_of(&tool, &context);

@@ -90,8 +90,8 @@ impl Inner {
             Introduction::Ask | Introduction::Renew => self.ask(worker, announcement),
             Introduction::Known | Introduction::Ignore => {}
             Introduction::Incompatible => warn_ignored(&format!(
-                "the worker `{worker}`, whose protocol has version {}; this gateway has {PROTOCOL_VERSION}, and versions \
-                 may be one apart",
+                "the worker `{worker}` with protocol version {}; this gateway has {PROTOCOL_VERSION}, and versions \
+                 may differ by one",
                 announcement.version
             )),
         }

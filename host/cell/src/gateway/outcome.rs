@@ -17,17 +17,17 @@ const RETRY_WHEN_ABSENT: Duration = Duration::from_secs(1);
 pub(super) fn no_worker(reason: NoWorker, tool: &str) -> CallError {
     let error = |message: String| CallError::new(ErrorKind::Unavailable, message);
     match reason {
-        NoWorker::Absent => error("no worker of the cell announces itself, so the tool did not run".to_owned())
-            .with_hint("an operator has to start one with `fumehood worker`, or look at NATS")
+        NoWorker::Absent => error("the tool did not run, because the cell has no running worker".to_owned())
+            .with_hint("an operator must start one with `fumehood worker`, or check NATS")
             .with_retry_after(RETRY_WHEN_ABSENT),
         NoWorker::NotOffered => {
-            error(format!("no worker of the cell has this version of `{tool}` with these powers, so it did not run"))
+            error(format!("the tool did not run, because no worker has this version of `{tool}` with these powers"))
                 .with_hint(
-                    "an operator has to give the workers the same component and the same section of the configuration",
+                    "an operator must give the workers the same component and the same section of the configuration",
                 )
                 .with_retry_after(RETRY_WHEN_ABSENT)
         }
-        NoWorker::Full => error("every worker that has the tool is full, so it did not run".to_owned())
+        NoWorker::Full => error("the tool did not run, because all workers with it are busy".to_owned())
             .with_hint("call again a little later")
             .with_retry_after(RETRY_WHEN_FULL),
     }
@@ -42,15 +42,14 @@ pub(super) fn error_of<T>(conclusion: &Conclusion<T>, worker: &str, tool: &str) 
         }
         Conclusion::Deadline(begun) => {
             let message =
-                format!("the deadline passed, and the worker `{worker}` does not answer: {}", begun_text(*begun));
+                format!("the deadline passed, and the worker `{worker}` did not answer: {}", begun_text(*begun));
             CallError::new(ErrorKind::Deadline, message).with_hint(begun_hint(*begun))
         }
         Conclusion::Cancelled(_) => CallError::cancelled(),
         Conclusion::Mismatched => {
-            let message = format!(
-                "the worker `{worker}` ran another component than it was asked for, so its result does not count"
-            );
-            CallError::new(ErrorKind::Host, message).with_hint("an operator has to look at that worker")
+            let message =
+                format!("the worker `{worker}` ran a different component than requested, so its result was rejected");
+            CallError::new(ErrorKind::Host, message).with_hint("an operator must check this worker")
         }
         Conclusion::Refused(RefusalReason::NotOffered) => no_worker(NoWorker::NotOffered, tool),
         Conclusion::Finished(_) | Conclusion::Refused(_) => no_worker(NoWorker::Full, tool),
@@ -63,7 +62,7 @@ pub(crate) fn result_of(body: &[u8], id: &str, tool: &Tool, worker: &str, max_by
     let (outcome, metadata) = match serde_json::from_slice::<CallResult>(body) {
         Ok(CallResult { outcome, metadata, .. }) => (outcome, metadata),
         Err(error) => {
-            let message = format!("the result of the worker `{worker}` cannot be read: {error}");
+            let message = format!("cannot read the result of the worker `{worker}`: {error}");
             (Err(CallError::new(ErrorKind::Host, message)), Metadata::default())
         }
     };
@@ -71,7 +70,7 @@ pub(crate) fn result_of(body: &[u8], id: &str, tool: &Tool, worker: &str, max_by
     let outcome = outcome.and_then(|parts| {
         let bytes: usize = parts.iter().map(fumehood_core::call::content::Content::bytes).sum();
         if bytes > max_bytes {
-            let message = format!("the result of the worker `{worker}` is {bytes} bytes; the call allows {max_bytes}");
+            let message = format!("the result of the worker `{worker}` has {bytes} bytes; the maximum is {max_bytes}");
             return Err(CallError::new(ErrorKind::OutputTooLarge, message));
         }
         tool.check_result(&parts).map(|()| parts)
@@ -81,16 +80,16 @@ pub(crate) fn result_of(body: &[u8], id: &str, tool: &Tool, worker: &str, max_by
 
 fn begun_text(begun: Begun) -> &'static str {
     match begun {
-        Begun::No => "the tool had not begun",
-        Begun::Perhaps => "the tool may have begun",
-        Begun::Yes => "the tool had begun",
+        Begun::No => "the tool had not started",
+        Begun::Perhaps => "the tool may have started",
+        Begun::Yes => "the tool had started",
     }
 }
 
 fn begun_hint(begun: Begun) -> &'static str {
     match begun {
         Begun::No => "call again",
-        Begun::Perhaps | Begun::Yes => "look at what it did before calling again",
+        Begun::Perhaps | Begun::Yes => "check its effects before you call again",
     }
 }
 
@@ -100,7 +99,7 @@ mod tests {
 
     #[test]
     fn an_interrupted_call_says_whether_it_had_begun() {
-        for (begun, part) in [(Begun::No, "had not begun"), (Begun::Perhaps, "may have"), (Begun::Yes, "had begun")] {
+        for (begun, part) in [(Begun::No, "had not started"), (Begun::Perhaps, "may have"), (Begun::Yes, "had begun")] {
             let error = error_of(&Conclusion::<()>::Interrupted(begun), "w1", "a__b");
             assert_eq!(error.kind, ErrorKind::Interrupted);
             assert!(error.to_string().contains(part) && error.to_string().contains("`w1`"), "{error}");

@@ -81,7 +81,7 @@ pub struct Frame<'a, M> {
 #[non_exhaustive]
 pub enum FrameError {
     /// The bytes are no frame of this version.
-    #[error("a message that is no frame of version {VERSION}")]
+    #[error("a message that is not a frame of version {VERSION}")]
     Malformed,
     /// The header is not what this version expects.
     #[error("a message with a header that cannot be read: {0}")]
@@ -93,7 +93,7 @@ pub enum FrameError {
     #[error("a message of `{0}` that is for another node")]
     Receiver(String),
     /// The signature does not match.
-    #[error("a message in the name of `{0}` that its key has not signed")]
+    #[error("a message from `{0}` without a valid signature")]
     Signature(String),
 }
 

@@ -27,7 +27,7 @@ pub enum KeyError {
     )]
     Public(String),
     /// The file has no private key.
-    #[error("{0} is not a key of a cell; make one with `fumehood cell key new FILE`")]
+    #[error("{0} is not a key of a cell; create one with `fumehood cell key new FILE`")]
     Private(String),
     /// Others can read the private key.
     #[error("other users can read the private key {0}; make it private (`chmod 600`)")]
@@ -42,7 +42,7 @@ pub enum KeyError {
         source: io::Error,
     },
     /// The system gave no random bytes.
-    #[error("the system gave no random bytes for a key")]
+    #[error("the system returned no random bytes for a key")]
     Random,
 }
 

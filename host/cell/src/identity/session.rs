@@ -44,25 +44,25 @@ const EXCHANGE_KEY_BYTES: usize = 32;
 #[non_exhaustive]
 pub enum SessionError {
     /// The bytes are no frame of a session.
-    #[error("a message that is no frame of a session")]
+    #[error("a message that is not a frame of a session")]
     Malformed,
     /// There is no such session, or no longer.
-    #[error("a message of a session that this node does not have")]
+    #[error("a message of an unknown session")]
     Unknown,
     /// The code does not match.
     #[error("a message in the session with `{0}` that it has not sent")]
     Code(String),
     /// The frame was received before, or is far older than the newest one.
-    #[error("a message of `{0}` that was received before")]
+    #[error("a repeated message from `{0}`")]
     Replayed(String),
     /// The header is not what this version expects.
     #[error("a message with a header that cannot be read or written: {0}")]
     Header(#[source] serde_json::Error),
     /// The exchange of keys failed.
-    #[error("an exchange of keys with `{0}` that gives no key")]
+    #[error("a key exchange with `{0}` without a result")]
     Exchange(String),
     /// The system gave no random bytes.
-    #[error("the system gave no random bytes for a session")]
+    #[error("the system returned no random bytes for a session")]
     Random,
 }
 

@@ -37,15 +37,15 @@ pub enum BucketError {
     Connect(#[from] CellError),
     /// The server has no JetStream, or not for this user.
     #[error(
-        "the NATS server answers nothing about JetStream; start it with `-js`, and allow this node the subjects that \
-         docs/cell.md names"
+        "the NATS server does not answer JetStream requests; start it with `-js`, and allow this node the subjects in \
+         docs/cell.md"
     )]
     NoJetStream,
     /// The server is too old.
     #[error("the NATS server has version {0}; buckets need {major}.{minor} or later", major = MIN_SERVER.0, minor = MIN_SERVER.1)]
     Version(String),
     /// The bucket has other settings than this program relies on.
-    #[error("the bucket `{bucket}` has other settings: {expected} is needed; change that with `nats stream edit`")]
+    #[error("the bucket `{bucket}` has wrong settings: expected {expected}; change them with `nats stream edit`")]
     Settings {
         /// The name of the bucket.
         bucket: String,
@@ -53,13 +53,13 @@ pub enum BucketError {
         expected: &'static str,
     },
     /// The bucket was removed while it was in use.
-    #[error("the bucket `{0}` is gone; start this node again to begin with an empty one, or restore it")]
+    #[error("the bucket `{0}` no longer exists; restore it, or restart this node to create an empty one")]
     Gone(String),
     /// Another write was faster.
     #[error("the entry was changed by another writer")]
     Conflict,
     /// The server did not do it.
-    #[error("the NATS server refuses: {0}")]
+    #[error("the NATS server refused the request: {0}")]
     Refused(String),
     /// The server may have done it, and its answer was lost.
     #[error("the answer of the NATS server was lost: {0}")]

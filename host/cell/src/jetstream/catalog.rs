@@ -36,7 +36,7 @@ pub(super) struct Write {
 
 /// The error of a catalog that cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("the catalog of an owner is damaged, or of a later version of this program")]
+#[error("the catalog of an owner is damaged, or was written by a newer version")]
 pub(super) struct CatalogError;
 
 /// The first line of a stored catalog. The value of the last write follows.

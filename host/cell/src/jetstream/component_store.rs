@@ -33,15 +33,13 @@ pub enum ComponentStoreError {
     #[error(transparent)]
     Bucket(#[from] BucketError),
     /// No gateway has pushed it.
-    #[error("no gateway has pushed the component {0} yet; `push = true` in [cell] lets one that has it approved do so")]
+    #[error("no gateway has pushed the component {0} yet; set `push = true` in [cell] of a gateway that approved it")]
     Missing(Digest),
     /// It was pushed in part.
-    #[error("the component {0} was pushed in part; a gateway that pushes it completes it")]
+    #[error("the component {0} is incomplete; a gateway must push it again")]
     Partial(Digest),
     /// The bytes that were pushed are others.
-    #[error(
-        "what was pushed as the component {expected} has the digest {found}; it is not used, and is fetched again later"
-    )]
+    #[error("the pushed component {expected} has the digest {found}; it is not used, and is fetched again later")]
     Corrupted {
         /// The digest under which it was pushed.
         expected: Digest,
@@ -49,7 +47,7 @@ pub enum ComponentStoreError {
         found: Digest,
     },
     /// It is too large.
-    #[error("the component {digest} has {bytes} bytes; at most {MAX_COMPONENT_BYTES} are pushed and fetched")]
+    #[error("the component {digest} has {bytes} bytes; the maximum for a transfer is {MAX_COMPONENT_BYTES}")]
     TooLarge {
         /// The component.
         digest: Digest,
@@ -57,7 +55,7 @@ pub enum ComponentStoreError {
         bytes: u64,
     },
     /// It took too long.
-    #[error("the transfer of the component {0} took longer than two minutes; it is tried again later")]
+    #[error("the transfer of the component {0} took longer than two minutes; it is retried later")]
     Slow(Digest),
 }
 

@@ -141,7 +141,7 @@ enum Failure {
     Bucket(#[from] BucketError),
     #[error(transparent)]
     Damaged(#[from] CatalogError),
-    #[error("whether the write happened is not known: the answer was lost, and others have written since")]
+    #[error("the outcome of the write is unknown: the answer was lost, and others have written since")]
     Unknown,
 }
 
@@ -170,7 +170,7 @@ impl Attempt {
         let reason = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
         let reason = reason.as_deref().unwrap_or("the NATS server did not answer in time");
         match self.may_have_happened.load(Ordering::Relaxed) {
-            true => format!("{reason}; whether the write happened is not known"),
+            true => format!("{reason}; the outcome of the write is unknown"),
             false => reason.to_owned(),
         }
     }
@@ -208,7 +208,8 @@ impl Operation {
 
     /// Sets or deletes a key. Returns whether something changed.
     async fn write(&self, key: &Key, value: Option<Bytes>, quota: u64) -> Result<bool, Failure> {
-        let id = getrandom::u64().map_err(|_| StoreError::Unavailable("the system gave no random bytes".to_owned()))?;
+        let id =
+            getrandom::u64().map_err(|_| StoreError::Unavailable("the system returned no random bytes".to_owned()))?;
         let mut lost_at = None;
         for round in 0_u32.. {
             let (mut catalog, revision) = self.catalog().await?;
@@ -246,7 +247,7 @@ impl Operation {
             tracing::warn!(
                 target: "fumehood::cell",
                 owner = self.owner.as_str(),
-                "the names of this owner's keys take {of_keys} bytes, which is all that one message of NATS has room for"
+                "the names of this owner's keys have {of_keys} bytes, the maximum of a NATS message"
             );
             return Err(StoreError::Full { found: catalog.bytes(), quota }.into());
         }

@@ -79,7 +79,7 @@ impl CellJobs {
         if sealed.len() <= maximum || !job.state.is_final() {
             return Ok(sealed);
         }
-        let message = format!("the result is {} bytes as a job; NATS takes {maximum}", body.len());
+        let message = format!("the result has {} bytes as a job; the maximum of NATS is {maximum}", body.len());
         let error = CallError::new(ErrorKind::OutputTooLarge, message);
         let error = error.with_hint("ask for less, or raise `max_payload` of the NATS server");
         self.seal(&Job { state: JobState::Failed(error), ..job.clone() })
@@ -137,7 +137,7 @@ impl CellJobs {
                 Ok(false) => JobStoreError::KeyTaken,
                 Err(error) => unavailable(error),
             },
-            Ok(false) => return Err(JobStoreError::Unavailable("there is a job of this id".to_owned())),
+            Ok(false) => return Err(JobStoreError::Unavailable("a job with this id already exists".to_owned())),
             Err(error) => unavailable(error),
         };
         self.discard(key).await;

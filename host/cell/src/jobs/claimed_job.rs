@@ -157,9 +157,9 @@ impl ClaimedJob {
 
     fn interrupted(&self, claim: Option<&(String, JobClaim)>) -> CallResult {
         let worker = claim.map_or_else(|| "another worker".to_owned(), |(name, _)| format!("the worker `{name}`"));
-        let begun = if claim.is_some_and(|(_, claim)| claim.begun) { "had begun" } else { "may have begun" };
+        let begun = if claim.is_some_and(|(_, claim)| claim.begun) { "had begun" } else { "may have started" };
         let error = CallError::new(ErrorKind::Interrupted, format!("{worker} was lost: the tool {begun}"));
-        self.failure(error.with_hint("look at what it did before calling again"))
+        self.failure(error.with_hint("check its effects before you call again"))
     }
 
     /// Runs the call, gives signs of life, and writes its end.
@@ -174,7 +174,7 @@ impl ClaimedJob {
             if self.inner.stopped.is_cancelled()
                 && result.error().is_some_and(|error| error.kind == ErrorKind::Cancelled)
             {
-                let message = "the worker was told to end while the tool ran; it may have had its effect";
+                let message = "the worker was stopped while the tool ran; it may have had its effect";
                 result.outcome = Err(CallError::new(ErrorKind::Interrupted, message));
             }
             self.end(&result).await;
@@ -255,7 +255,8 @@ impl ClaimedJob {
         };
         if !is_first {
             let job = self.request.job;
-            tracing::warn!(target: "fumehood::cell", %job, "the job had ended as interrupted before its result was there");
+            tracing::warn!(target: "fumehood::cell", %job, "the job was marked as interrupted before its result \
+                                                            arrived");
         }
         answer(&self.message, AckKind::Ack).await;
     }
@@ -265,7 +266,7 @@ impl ClaimedJob {
         if body.len() <= maximum {
             return self.inner.stream.seal(Role::JobEnd, end, body).ok();
         }
-        let message = format!("the result is {} bytes on the way from the worker; NATS takes {maximum}", body.len());
+        let message = format!("the result of the worker has {} bytes; the maximum of NATS is {maximum}", body.len());
         let error = CallError::new(ErrorKind::OutputTooLarge, message)
             .with_hint("ask for less, or raise `max_payload` of the NATS server");
         let body = serde_json::to_vec(&self.failure(error)).unwrap_or_default();

@@ -51,19 +51,19 @@ impl fmt::Debug for JobQueue {
 }
 
 fn unavailable(error: &StreamError) -> CallError {
-    let message = format!("jobs cannot be queued at present ({error}), so the tool did not run");
+    let message = format!("the tool did not run, because jobs cannot be queued now: {error}");
     CallError::new(ErrorKind::Unavailable, message)
         .with_hint("call again in a moment")
         .with_retry_after(RETRY_WHEN_FULL)
 }
 
 fn lost(error: &StreamError) -> CallError {
-    let message = format!("the queue of jobs was lost ({error}): the tool may have begun");
-    CallError::new(ErrorKind::Interrupted, message).with_hint("look at what it did before calling again")
+    let message = format!("the queue of jobs was lost ({error}): the tool may have started");
+    CallError::new(ErrorKind::Interrupted, message).with_hint("check its effects before you call again")
 }
 
 fn full() -> CallError {
-    CallError::new(ErrorKind::Unavailable, "the queue of jobs is full, so the tool did not run")
+    CallError::new(ErrorKind::Unavailable, "the tool did not run, because the queue of jobs is full")
         .with_hint("call again a little later")
         .with_retry_after(RETRY_WHEN_FULL)
 }
@@ -102,7 +102,7 @@ impl JobQueue {
         let text = queued.call.to_text();
         let maximum = self.stream.link().max_body_bytes();
         if text.len() > maximum {
-            let message = format!("the arguments are {} bytes; NATS takes {maximum}", text.len());
+            let message = format!("the arguments have {} bytes; the maximum of NATS is {maximum}", text.len());
             let error = CallError::new(ErrorKind::InvalidArguments, message);
             return Err(error.with_hint("send less; the tool did not run"));
         }
@@ -141,7 +141,7 @@ impl JobQueue {
     /// Returns the request of a job that another gateway submitted, if it is one of this call.
     async fn find_submitted(&self, id: JobId, queued: &QueuedCall<'_>) -> Result<Submitted, CallError> {
         let entry = self.stream.get(&JobStream::request_key(id)).await.map_err(|error| unavailable(&error))?;
-        let foreign = || CallError::new(ErrorKind::Host, "the job in the cell is not the one that was looked for");
+        let foreign = || CallError::new(ErrorKind::Host, "the cell returned another job");
         let entry = entry.ok_or_else(foreign)?;
         let request = self.read_request(&entry.value).filter(|(request, _)| {
             request.job == id && request.tool == queued.call.tool().full_name() && request.offer == queued.offer
@@ -238,16 +238,14 @@ impl JobQueue {
     fn read_end(&self, signed: &[u8], job: &Submitted) -> Result<(String, Vec<u8>), CallError> {
         let host = |message: String| {
             let error = CallError::new(ErrorKind::Host, message);
-            error.with_hint("look at what the tool did before calling again; an operator has to look at the workers")
+            error.with_hint("check the tool's effects before you call again; an operator must check the workers")
         };
         let frame = self.stream.verify::<JobEnd>(signed, Role::JobEnd);
-        let frame = frame.map_err(|error| host(format!("the result of the job does not count: {error}")))?;
+        let frame = frame.map_err(|error| host(format!("the result of the job was rejected: {error}")))?;
         let JobEnd { job: id, request, offer } = &frame.envelope.message;
         if *id != job.id || *request != job.request || *offer != job.offer {
             let worker = &frame.envelope.from;
-            return Err(host(format!(
-                "the result of the worker `{worker}` is one of another job, so that it does not count"
-            )));
+            return Err(host(format!("the result of the worker `{worker}` belongs to another job, and was rejected")));
         }
         Ok((frame.envelope.from, frame.body.to_vec()))
     }

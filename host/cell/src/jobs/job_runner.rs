@@ -122,7 +122,7 @@ impl JobRunner {
                 let message = match self.next_job(&mut consumers, &offer).await {
                     Ok(message) => message,
                     Err(error) => {
-                        tracing::debug!(target: "fumehood::cell", "no look at the queue of jobs: {error}");
+                        tracing::debug!(target: "fumehood::cell", "cannot read the queue of jobs: {error}");
                         consumers.remove(&offer);
                         pause = LOOK_AFTER_FAILURE;
                         continue;
@@ -166,7 +166,7 @@ impl JobRunner {
     async fn run(&self, message: Message) {
         let text = std::str::from_utf8(&message.payload).unwrap_or_default();
         let Some(id) = JobId::parse(text) else {
-            tracing::warn!(target: "fumehood::cell", "ignored what is in the queue and no job");
+            tracing::warn!(target: "fumehood::cell", "ignored an entry of the queue that is not a job");
             return answer(&message, AckKind::Term).await;
         };
         let signed = match self.inner.stream.get(&JobStream::request_key(id)).await {
@@ -197,12 +197,12 @@ impl JobRunner {
     fn read_request(&self, signed: &[u8], id: JobId) -> Result<(JobRequest, String), String> {
         let frame =
             self.inner.stream.verify::<JobOrder>(signed, Role::JobGateway).map_err(|error| error.to_string())?;
-        let JobOrder::Run(request) = frame.envelope.message else { return Err("it is no request".to_owned()) };
+        let JobOrder::Run(request) = frame.envelope.message else { return Err("it is not a request".to_owned()) };
         if request.job != id {
-            return Err("it is the request of another job".to_owned());
+            return Err("it belongs to another job".to_owned());
         }
         if request.version.abs_diff(super::message::JOBS_VERSION) > 1 {
-            return Err(format!("it has version {}; versions may be one apart", request.version));
+            return Err(format!("it has version {}; versions may differ by one", request.version));
         }
         let arguments = String::from_utf8(frame.body.to_vec()).map_err(|error| error.to_string())?;
         Ok((*request, arguments))
@@ -213,6 +213,6 @@ impl JobRunner {
 pub(super) async fn answer(message: &Message, kind: AckKind) {
     let began = Instant::now();
     if let Err(error) = message.ack_with(kind).await {
-        tracing::debug!(target: "fumehood::cell", "the queue was not answered after {:?}: {error}", began.elapsed());
+        tracing::debug!(target: "fumehood::cell", "the queue did not confirm within {:?}: {error}", began.elapsed());
     }
 }

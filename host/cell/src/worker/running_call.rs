@@ -41,7 +41,7 @@ impl RunningCall {
         let mut body = serde_json::to_vec(&result).unwrap_or_default();
         if body.len() > self.inner.link.max_body_bytes() {
             let (size, maximum) = (body.len(), self.inner.link.max_body_bytes());
-            let message = format!("the result is {size} bytes on the way from the worker; NATS takes {maximum}");
+            let message = format!("the result of the worker has {size} bytes; the maximum of NATS is {maximum}");
             let error = CallError::new(ErrorKind::OutputTooLarge, message)
                 .with_hint("ask for less, or raise `max_payload` of the NATS server");
             body = serde_json::to_vec(&failure(&id, &self.tool, error)).unwrap_or_default();
@@ -95,7 +95,7 @@ pub(crate) async fn validate(tool: &Arc<Tool>, arguments: Arguments) -> Result<V
     }
     let tool = Arc::clone(tool);
     let validated = tokio::task::spawn_blocking(move || tool.validate(arguments)).await;
-    let lost = |_| CallError::new(ErrorKind::Host, "the worker stopped in the middle of a check");
+    let lost = |_| CallError::new(ErrorKind::Host, "the worker stopped during a check");
     validated.map_err(lost)?.map_err(InvalidCall::into)
 }
 

@@ -288,7 +288,7 @@ fn a_bucket_with_other_settings_or_a_damaged_catalog_is_refused() {
         assert!(refused.contains("damaged"), "{refused}");
         runtime.block_on(async { stream.delete_stream("KV_test-tools").await.unwrap() });
         let refused = node.get(&owner("notes"), &key("a"), PATIENCE).unwrap_err().to_string();
-        assert!(refused.contains("the bucket `test-tools` is gone"), "{refused}");
+        assert!(refused.contains("the bucket `test-tools` no longer exists"), "{refused}");
     });
 }
 

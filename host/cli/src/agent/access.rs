@@ -55,7 +55,7 @@ fn find_name<'a, T>(
     let Some(name) = name.filter(|name| !all.contains_key(*name)) else { return Ok(name.map(String::as_str)) };
     let known: Vec<&str> = all.keys().map(String::as_str).collect();
     let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has: {}", known.join(", ")) };
-    let message = format!("there is no {what} `{name}` in the section [{section}] of fumehood.toml; {known}");
+    let message = format!("unknown {what} `{name}`; [{section}] of fumehood.toml does not have it; {known}");
     Err(UsageError(message).into())
 }
 

@@ -47,7 +47,7 @@ impl Approval {
         let unattended = Self::unattended(config, is_saved);
         Ok(match typed.approve {
             Some(ApproveName::Defer) if !is_saved => {
-                let message = "`--approve defer`: only a saved session can wait; name it with `--session ID`";
+                let message = "`--approve defer` needs a saved session; name one with `--session ID`";
                 return Err(UsageError(message.to_owned()).into());
             }
             Some(ApproveName::Defer) => Self::Deferred,
@@ -58,7 +58,9 @@ impl Approval {
             }
             Some(ApproveName::Json) => Self::Asked(json_approver::start(match unattended {
                 Self::Deferred => Answer::Defer,
-                Self::Asked(_) | Self::Refused => Answer::Deny { reason: "nobody answers any more".to_owned() },
+                Self::Asked(_) | Self::Refused => {
+                    Answer::Deny { reason: "standard input is closed, so no answer can come".to_owned() }
+                }
             })),
             None => match TerminalApprover::from_terminal(progress.clone()).filter(|_| !arguments.json) {
                 Some(terminal) => Self::Asked(Arc::new(terminal)),
@@ -112,7 +114,7 @@ impl Approver for TerminalApprover {
             drop(paused);
             match is_allowed {
                 true => Answer::Allow,
-                false => Answer::Deny { reason: "the person at the terminal said no".to_owned() },
+                false => Answer::Deny { reason: "refused by the person at the terminal".to_owned() },
             }
         })
     }
@@ -125,7 +127,7 @@ fn show(question: Question<'_>) -> Result<()> {
     match question {
         Question::Budget(budget) => render::note(&format!("{mark} {}", one_line(&budget.text))),
         Question::Call(call) => {
-            render::note(&format!("{mark} A call waits for an answer"));
+            render::note(&format!("{mark} A call is waiting for approval"));
             let mut quotation = Quotation::for_stderr();
             quotation.write_block(2, &call.question)?;
             quotation.write_block(2, &format!("{} {}", one_line(&call.proposed.tool), call.proposed.arguments))?;

@@ -98,7 +98,7 @@ pub(crate) fn rules(config: &Config, typed: &AgentArguments) -> Result<Vec<Arc<d
 /// Builds a rule that denies every call of these tools.
 fn deny_rule(tools: BTreeSet<String>) -> Arc<dyn Rule> {
     Arc::new(RuleFn::new("deny", move |proposed: &ProposedCall| match proposed.is_named_in(&tools) {
-        true => Verdict::Deny { reason: format!("the tool {} is never called here", proposed.tool) },
+        true => Verdict::Deny { reason: format!("calls of the tool {} are denied by [guardrails]", proposed.tool) },
         false => Verdict::Allow,
     }))
 }

@@ -140,8 +140,9 @@ fn take_answer(line: &str, open: &mut HashMap<String, ApprovalRequest>) -> Resul
     let Some(request) = open.remove(&typed.approve) else {
         let mut ids: Vec<&str> = open.keys().map(String::as_str).collect();
         ids.sort_unstable();
-        let open = if ids.is_empty() { "no question is open".to_owned() } else { format!("open: {}", ids.join(", ")) };
-        return Err(format!("no question `{}` is open, or it was answered already; {open}", typed.approve));
+        let open =
+            if ids.is_empty() { "there is no open question".to_owned() } else { format!("open: {}", ids.join(", ")) };
+        return Err(format!("the question `{}` is not open; {open}", typed.approve));
     };
     if request.answer(typed.into()) {
         Ok(())

@@ -44,8 +44,8 @@ pub(crate) fn from_arguments(typed: &ModelArguments, config: &Config) -> Result<
     }
     let Some(name) = selected_name(typed, config) else {
         let message = format!(
-            "which model? Give `--model PROVIDER:NAME`, such as `--model ollama:llama3.2`, or `--script FILE`; or set \
-             {MODEL_VARIABLE}, or `name` in the section [model] of fumehood.toml"
+            "no model is configured; use `--model PROVIDER:NAME`, such as `--model ollama:llama3.2`, or `--script \
+             FILE`; or set {MODEL_VARIABLE}, or `name` in [model] of fumehood.toml"
         );
         return Err(UsageError(message).into());
     };
@@ -59,7 +59,7 @@ pub(crate) fn from_arguments(typed: &ModelArguments, config: &Config) -> Result<
             };
             let provider = Provider::new(&spec, settings).map_err(|source| {
                 let hint = match source {
-                    SetupError::NoUrl { .. } | SetupError::BadUrl { .. } => "; `--base-url URL` says where it is",
+                    SetupError::NoUrl { .. } | SetupError::BadUrl { .. } => "; set its address with `--base-url URL`",
                     SetupError::NoKey { .. } => ": it needs a key",
                     _ => "",
                 };

@@ -99,7 +99,7 @@ fn parse_tool_choice(text: &str) -> ToolChoice {
 fn wrong_driver(key: &str, option: &str, wanted: &str, driver: DriverName) -> UsageError {
     let driver = driver.as_str();
     UsageError(format!(
-        "`{option}`, or `{key}` in the section [agent] of fumehood.toml, is for the driver `{wanted}`, and the driver is \
-         `{driver}`; leave it out, or choose `--driver {wanted}`"
+        "`{option}` (`{key}` in [agent] of fumehood.toml) works only with the driver `{wanted}`, but the driver is \
+         `{driver}`; leave it out, or use `--driver {wanted}`"
     ))
 }

@@ -108,18 +108,18 @@ impl RunSummary {
     /// Returns what to do about a run that has not ended, line by line; nothing about one that has.
     pub(crate) fn next_steps(&self) -> Vec<String> {
         if self.outcome.ending == Ending::Suspended {
-            return vec![format!("suspended; `fumehood run --resume {}` goes on with it", self.session)];
+            return vec![format!("suspended; resume it with `fumehood run --resume {}`", self.session)];
         }
         let Ending::WaitingForApproval { waiting } = &self.outcome.ending else { return Vec::new() };
         let mut lines: Vec<String> = waiting
             .iter()
             .map(|call| {
                 let (tool, question) = (one_line(&call.tool), one_line(&call.question));
-                format!("{}  {tool} waits for approval: {question}", call.id)
+                format!("{}  {tool} is waiting for approval: {question}", call.id)
             })
             .collect();
-        lines.push("`fumehood approve-call ID` shows one, and `--yes` or `--no` answers it".to_owned());
-        lines.push(format!("`fumehood run --resume {}` goes on after that", self.session));
+        lines.push("review a call with `fumehood approve-call ID`, and answer with `--yes` or `--no`".to_owned());
+        lines.push(format!("then resume the session with `fumehood run --resume {}`", self.session));
         lines
     }
 
@@ -154,51 +154,51 @@ fn failure_message(ending: &Ending, stopped: &[String]) -> Option<String> {
     Some(match ending {
         Ending::Answered { .. } => return None,
         Ending::BudgetExhausted { budget, .. } => {
-            let more = budget_flag(*budget).map_or_else(String::new, |flag| format!("; `{flag}` allows more"));
+            let more = budget_flag(*budget).map_or_else(String::new, |flag| format!("; raise it with `{flag}`"));
             format!("the limit on {budget} was reached{more}")
         }
         Ending::IncompleteAnswer { stop, .. } => format!("{}; {}", stop.describe(), stop_hint(*stop)),
         Ending::InvalidAnswer { message, .. } => {
-            format!("the model's answer does not match its schema, also after it was asked to correct it: {message}")
+            format!("the model's answer does not match the schema, even after retries: {message}")
         }
         Ending::DecisionFailed { message, .. } => {
             format!("the model's reply could not be used: {message}; try another `--driver`, or another model")
         }
-        Ending::ModelFailed { error } => format!("the model gave no answer: {}{}", error.message, hint(error)),
+        Ending::ModelFailed { error } => format!("the model did not answer: {}{}", error.message, hint(error)),
         Ending::ToolFailed { tool, message } => format!("the call of {tool} failed: {message}"),
-        Ending::Stopped { reason } => format!("the run was ended: {reason}"),
+        Ending::Stopped { reason } => format!("the run ended: {reason}"),
         Ending::CircuitOpen { .. } => "too many calls failed in a row".to_owned(),
         Ending::LoopDetected { tool, times } => {
-            format!("the model asked for the same call of {tool} {times} times in a row")
+            format!("the model repeated the same call of {tool} {times} times in a row")
         }
         // Not a failure: it is shown as what to do next.
         Ending::WaitingForApproval { .. } | Ending::Suspended => return None,
         Ending::Cancelled if stopped.is_empty() => "interrupted".to_owned(),
-        Ending::Cancelled => format!("interrupted, and stopped {}", stopped.join(", ")),
+        Ending::Cancelled => format!("interrupted; stopped {}", stopped.join(", ")),
     })
 }
 
 /// Returns what to change where an answer is incomplete.
 fn stop_hint(stop: StopReason) -> &'static str {
     match stop {
-        StopReason::Length => "`--max-tokens` (`max_tokens` in [model]) and `--tokens-out` allow more",
-        StopReason::Filtered => "ask in other words, or another `--model`",
-        StopReason::Refused => "ask for something else, or another `--model`",
-        StopReason::Done | StopReason::Paused | StopReason::Failed => "ask again, or another `--model`",
+        StopReason::Length => "raise `--max-tokens` (`max_tokens` in [model]) or `--tokens-out`",
+        StopReason::Filtered => "rephrase the task, or use another `--model`",
+        StopReason::Refused => "change the task, or use another `--model`",
+        StopReason::Done | StopReason::Paused | StopReason::Failed => "try again, or use another `--model`",
     }
 }
 
 fn hint(error: &ModelError) -> String {
     if let Some(setting) = &error.setting {
         return match setting_flag(setting) {
-            Some(flag) => format!("; `{flag}`, or `{setting}` in [model], changes that"),
-            None => format!("; `{setting}` in [model] changes that"),
+            Some(flag) => format!("; change it with `{flag}`, or `{setting}` in [model]"),
+            None => format!("; change it with `{setting}` in [model]"),
         };
     }
     let hint = match error.failure {
-        ModelFailure::Unavailable => "; `--base-url` says where the provider is",
-        ModelFailure::ToolsUnsupported => "; `--driver react` needs no tool calls of the provider's own",
-        ModelFailure::Refused => "; `--model` names another model",
+        ModelFailure::Unavailable => "; set the provider's address with `--base-url`",
+        ModelFailure::ToolsUnsupported => "; `--driver react` works without the provider's tool calls",
+        ModelFailure::Refused => "; choose another model with `--model`",
         ModelFailure::RateLimited => "; try again later",
         ModelFailure::Timeout | ModelFailure::Malformed | ModelFailure::Setup => "",
     };

@@ -51,20 +51,21 @@ impl Saving {
     pub(crate) fn read(&self, log: Option<&EventLog>, typed: &AgentArguments) -> Result<Option<SavedSession>> {
         let Some(id) = self.id() else { return Ok(None) };
         let log = log.ok_or_else(|| {
-            UsageError("sessions are saved in the event log, and none is kept; leave `--no-log` out".to_owned())
+            UsageError("sessions are saved in the event log, which is off; leave `--no-log` out".to_owned())
         })?;
         let found = find(log.reader(), id)?;
         match (self, &found) {
             // One that was stopped before its first message was stored has nothing in it, and begins.
             (Self::Begin(id), Some(saved)) if saved.messages().next().is_some() => {
                 let message = format!(
-                    "there is a session `{id}` already; `--resume {id}` goes on with it, `fumehood sessions rm {id}` removes it"
+                    "the session `{id}` already exists; resume it with `--resume {id}`, or remove it with `fumehood \
+                     sessions rm {id}`"
                 );
                 Err(UsageError(message).into())
             }
             (Self::Resume(id), None) => Err(missing(id).into()),
             (_, Some(_)) if typed.output_schema.is_some() => {
-                let message = "a saved session keeps the schema that it began with; leave `--output-schema` out";
+                let message = "the output schema of a saved session cannot be changed; leave `--output-schema` out";
                 Err(UsageError(message.to_owned()).into())
             }
             _ => Ok(found),
@@ -90,15 +91,14 @@ pub(crate) fn find(reader: &Reader, id: &str) -> Result<Option<SavedSession>> {
 /// If it cannot be read, or was saved with a driver that this program does not have.
 pub(crate) fn restore(reader: &Reader, id: &str) -> Result<Option<RestoredSession>> {
     let Some(saved) = find(reader, id)? else { return Ok(None) };
-    let driver = driver_named(saved.driver()).ok_or_else(|| {
-        UsageError(format!("session {id} was saved by another program, with a driver that is not one of ours"))
-    })?;
+    let driver = driver_named(saved.driver())
+        .ok_or_else(|| UsageError(format!("session {id} was saved by another program, with an unknown driver")))?;
     saved.restore(driver, None).map(Some).with_context(|| format!("session {id} cannot be read"))
 }
 
 /// Returns the error for an id that no saved session has.
 pub(crate) fn missing(id: &str) -> UsageError {
-    UsageError(format!("there is no saved session `{id}`; `fumehood sessions list` names those that there are"))
+    UsageError(format!("unknown session `{id}`; `fumehood sessions list` lists the saved sessions"))
 }
 
 /// Returns a driver of the protocol that a session was begun with; `None` for one that this program does not have.

@@ -113,13 +113,15 @@ impl SavedSettings {
             && (!config.origin.exists() || absolute(&config.origin) != *before)
         {
             let before = before.display();
-            let message = format!("the session began with another configuration; add `--config {before}`, or name one");
+            let message = format!(
+                "the session started with another configuration; add `--config {before}`, or name another file"
+            );
             return Err(UsageError(message));
         }
         if typed.tool.is_empty() && !self.to_repeat.is_empty() {
             let message = format!(
-                "the session began with components of the command line, and powers are not taken from a saved session; \
-                 type them again, or others: {}",
+                "the session started with components and powers from the command line, which are not saved; repeat \
+                 the options: {}",
                 self.to_repeat.join(" ")
             );
             return Err(UsageError(message));
@@ -139,7 +141,7 @@ impl SavedSettings {
             Some((option, saved, _)) => {
                 let began =
                     saved.map_or_else(|| format!("without `{option}`"), |saved| format!("with `{option} {saved}`"));
-                Err(UsageError(format!("the session began {began}, and goes on with what it began with; leave it out")))
+                Err(UsageError(format!("the session started {began}, which cannot be changed; leave it out")))
             }
             None => Ok(()),
         }

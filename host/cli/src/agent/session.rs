@@ -130,7 +130,7 @@ impl AgentSession {
         let resumed = self.resume().await?;
         if let Some(exit @ (Exit::Waiting | Exit::Interrupted)) = resumed {
             if message.is_some() {
-                render::note("the task was not begun: the session takes none before the run under way has ended");
+                render::note("the task was not started, because the interrupted run of the session has not ended");
             }
             self.end(None).await?;
             return Ok(exit);
@@ -138,7 +138,7 @@ impl AgentSession {
         let Some(message) = message else {
             if resumed.is_none() {
                 render::note(
-                    "the session has no run under way; give it a task, or go on with `fumehood chat --session ID`",
+                    "the session has no interrupted run; give it a task, or continue with `fumehood chat --session ID`",
                 );
             }
             self.end(None).await?;
@@ -185,7 +185,7 @@ impl AgentSession {
     /// Ends the session, and shows the summary of the last run after that.
     async fn end(mut self, summary: Option<&RunSummary>) -> Result<()> {
         self.interrupts.leave();
-        const UNSAVED: &str = "the answer is complete, but not all of what happened is in the event log";
+        const UNSAVED: &str = "the answer is complete, but some records are missing in the event log";
         self.agent.close().await.context(UNSAVED)?;
         self.view.drain(&mut self.events)?;
         if let Some(summary) = summary {
@@ -286,6 +286,7 @@ fn check_tool_names(host: &Host, remotes: &McpTools, flag: &str, names: &[String
     let Some(name) = names.iter().find(|name| !is_known(name)) else { return Ok(()) };
     let mut tools: Vec<String> = host.tools().iter().map(|tool| tool.full_name().to_owned()).collect();
     tools.extend(remotes.tools().iter().map(|tool| tool.full_name().to_owned()));
-    let there = if tools.is_empty() { "none; load some with `--tool FILE`".to_owned() } else { tools.join(", ") };
-    Err(UsageError(format!("`{flag}`: there is no tool `{name}`; there are: {there}")).into())
+    let there =
+        if tools.is_empty() { "none; load a component with `--tool FILE`".to_owned() } else { tools.join(", ") };
+    Err(UsageError(format!("`{flag}`: unknown tool `{name}`; expected one of: {there}")).into())
 }

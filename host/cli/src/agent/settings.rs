@@ -110,7 +110,7 @@ pub(crate) fn knowledge(config: &Config, skill: Option<&str>, channel: Option<&s
             Err(error) if needed.contains(name.as_str()) => return Err(error.into()),
             Err(error) => {
                 let message = format!("the knowledge `{name}` cannot be read: {error}");
-                render::warning(&format!("{message}; the model can do without it, or correct [knowledge.{name}]"));
+                render::warning(&format!("{message}; the run continues without it; correct [knowledge.{name}]"));
             }
         }
         let entry = knowledge_entry(config, name, section);
@@ -181,7 +181,7 @@ pub(crate) fn session(config: &Config, typed: &AgentArguments, skill: Option<&st
         None => skill.description.clone(),
     });
     if let (Some(name), Some(_)) = (typed_skill(config, skill), &typed.output_schema) {
-        let message = format!("the skill `{name}` has an `output_schema` of its own; leave `--output-schema` out");
+        let message = format!("the skill `{name}` already has an `output_schema`; leave `--output-schema` out");
         return Err(UsageError(message).into());
     }
     let defaults = SessionConfig::default();
@@ -212,7 +212,7 @@ pub(crate) fn output_schema(path: &Path, what: &str) -> Result<OutputSchema> {
     let wrong = |why: String| UsageError(format!("{what}: {} {why}", path.display()));
     let text = read_file(path, what)?;
     let schema = serde_json::from_str(&text).map_err(|error| wrong(format!("is not JSON: {error}")))?;
-    Ok(OutputSchema::new(schema).map_err(|error| wrong(format!("is not a schema that can be checked: {error}")))?)
+    Ok(OutputSchema::new(schema).map_err(|error| wrong(format!("is not a supported JSON Schema: {error}")))?)
 }
 
 fn configured_budget(config: &Config, has_code: bool) -> Budget {

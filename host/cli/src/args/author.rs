@@ -7,22 +7,23 @@ use fumehood_author::{Dialect, Language};
 
 #[derive(Debug, Args)]
 pub(crate) struct New {
-    /// Name of the project, of its component and of its folder
+    /// Name of the project, its component and its folder
     pub(crate) name: String,
 
     /// Language: `rust`, `python`, `javascript` or `c`
     #[arg(long, value_name = "LANGUAGE", default_value = "rust", conflicts_with = "agent")]
     pub(crate) lang: Language,
 
-    /// Interface: `contract`, which describes tools itself, or `typed`, plain functions [default: contract, and typed in C]
+    /// Interface: `contract`, where the code describes its tools, or `typed`, plain functions [default: contract; C:
+    /// typed]
     #[arg(long, conflicts_with = "agent")]
     pub(crate) dialect: Option<Dialect>,
 
-    /// Make a service that embeds an agent, with a channel, a policy and a tool
+    /// Create a service that embeds an agent, with a channel, a policy and a tool
     #[arg(long)]
     pub(crate) agent: bool,
 
-    /// Checkout of Fumehood to depend on, in place of the published version
+    /// Checkout of Fumehood to depend on, instead of the published version
     #[arg(long, value_name = "FOLDER")]
     pub(crate) sdk: Option<PathBuf>,
 }
@@ -33,7 +34,7 @@ pub(crate) struct Build {
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     pub(crate) project: PathBuf,
 
-    /// Build twice from nothing, and fail if the components differ
+    /// Build twice from scratch, and fail if the components differ
     #[arg(long)]
     pub(crate) check: bool,
 
@@ -44,7 +45,7 @@ pub(crate) struct Build {
 
 #[derive(Debug, Args)]
 pub(crate) struct Test {
-    /// Parts of the names of cases to run [default: all cases]
+    /// Run the cases whose names contain this [default: all cases]
     #[arg(value_name = "NAME", conflicts_with = "record")]
     pub(crate) names: Vec<String>,
 
@@ -52,23 +53,23 @@ pub(crate) struct Test {
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     pub(crate) project: PathBuf,
 
-    /// Component to test [default: the built one of the project]
+    /// Component to test [default: the project's own]
     #[arg(long, value_name = "FILE")]
     pub(crate) component: Option<PathBuf>,
 
-    /// Write what the calls give into their cases
+    /// Update the cases with the actual results
     #[arg(long, conflicts_with = "record")]
     pub(crate) update: bool,
 
-    /// Call this tool, and write a case of the call
+    /// Call this tool, and record the call as a case
     #[arg(long, value_name = "TOOL")]
     pub(crate) record: Option<String>,
 
-    /// Arguments of the recorded call, a JSON object
+    /// Arguments of the recorded call: a JSON object
     #[arg(long, value_name = "JSON", default_value = "{}", requires = "record")]
     pub(crate) arguments: String,
 
-    /// Name of the recorded case [default: the call]
+    /// Name of the recorded case [default: made from the call]
     #[arg(long, value_name = "NAME", requires = "record")]
     pub(crate) name: Option<String>,
 

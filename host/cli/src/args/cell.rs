@@ -15,25 +15,25 @@ pub(crate) struct Worker {
     #[command(subcommand)]
     pub(crate) action: Option<WorkerAction>,
 
-    /// Components that run without powers, besides those of the configuration
+    /// Components to run without powers, in addition to the configuration's
     #[arg(value_name = "COMPONENT")]
     pub(crate) components: Vec<PathBuf>,
 
-    /// Time that running calls have to end after a SIGTERM [default: 30s]
+    /// Time for running calls to finish after SIGTERM [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) grace: Option<std::time::Duration>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkerAction {
-    /// Tell a worker to take no more calls and to end with the last of those that run, and wait until it is gone
+    /// Drain a worker: it accepts no more calls, finishes its running calls, and exits; waits until then
     ///
-    /// It is told in the name of the gateway of the configuration, which the worker must know.
+    /// The request is signed with the key of the configuration's gateway, which the worker must know.
     Drain {
         /// Name of the worker, as in [cell.workers]
         name: String,
 
-        /// Maximum time to wait until it is gone [default: 60s]
+        /// Maximum time to wait for its exit [default: 60s]
         #[arg(long, value_name = "TIME", value_parser = parse_duration)]
         timeout: Option<std::time::Duration>,
     },
@@ -41,13 +41,13 @@ pub(crate) enum WorkerAction {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Measure calls over the cell of the configuration, beside bare requests of the same sizes over its NATS server
+    /// Measure calls over a cell, and plain NATS requests of the same sizes for comparison
     ///
-    /// The callers of a round each make the next call when the one before has ended. The configuration is that of a gateway; its
-    /// workers have to run. Bare requests are answered by as many processes as there are workers.
+    /// Each caller starts its next call when the previous call has ended. Use the configuration of a gateway, and start
+    /// its workers first. Plain requests are answered by as many processes as there are workers.
     Cell(BenchCell),
 
-    /// Answer the bare requests of a measurement
+    /// Answer the plain requests of a measurement
     #[command(hide = true)]
     CellAnswers {
         /// Name of the measurement
@@ -58,13 +58,13 @@ pub(crate) enum Bench {
 /// A measurement of a cell.
 #[derive(Debug, Args)]
 pub(crate) struct BenchCell {
-    /// Full name of the tool that is called, such as `text__statistics`
+    /// Full name of the tool to call, such as `text__statistics`
     pub(crate) tool: String,
 
     /// Arguments of each call, as JSON [default: {}]
     pub(crate) arguments: Option<String>,
 
-    /// Numbers of callers, one round for each
+    /// Numbers of callers, with one round for each number
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [1, 4, 16, 64])]
     pub(crate) callers: Vec<usize>,
 
@@ -72,26 +72,26 @@ pub(crate) struct BenchCell {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) time: Option<std::time::Duration>,
 
-    /// File for plots of throughput and latency, `.svg` or `.html`
+    /// Write plots of throughput and latency to this file, `.svg` or `.html`
     #[arg(long, value_name = "FILE", value_parser = parse_plot_file)]
     pub(crate) plot: Option<PlotFile>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Cell {
-    /// Make the key of a gateway or worker, or show its public half
+    /// Create the key of a gateway or worker, or show its public key
     #[command(subcommand)]
     Key(CellKey),
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CellKey {
-    /// Make a key in a new file that only you can read, and print its public half
+    /// Create a private key in a new file that only you can read, and print the public key
     New {
         /// File for the private key
         file: PathBuf,
     },
-    /// Print the public half, which the others put into [cell.workers] or [cell.gateways]
+    /// Print the public key, for [cell.workers] or [cell.gateways] of other nodes
     Show {
         /// File of the private key
         file: PathBuf,

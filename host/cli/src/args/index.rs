@@ -10,7 +10,7 @@ use super::publish::RegistryArguments;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Index {
-    /// Make one signed file that lists published components, for others to search
+    /// Create a signed index: one file that lists published components
     Build(BuildIndex),
 }
 
@@ -20,19 +20,20 @@ pub(crate) struct BuildIndex {
     #[arg(value_name = "REFERENCE", required = true)]
     pub(crate) references: Vec<OciReference>,
 
-    /// File to write; its name without `.json` is the name of the index
+    /// File to write; the index is named after the file, without `.json`
     #[arg(long, short, value_name = "FILE")]
     pub(crate) out: PathBuf,
 
-    /// Key to sign the index with: its name among yours, or its file
+    /// Key that signs the index: the name of your key, or a file
     #[arg(long, value_name = "KEY", default_value = "default")]
     pub(crate) sign: String,
 
-    /// Public key of a publisher: a file in PEM, or the name of one of yours; repeatable [default: the key of the index]
+    /// Public key of a publisher: a PEM file, or the name of your key; repeatable [default: the key that signs the
+    /// index]
     #[arg(long, value_name = "KEY")]
     pub(crate) trust: Vec<String>,
 
-    /// List components without a signature of these keys as well
+    /// Also list components without a signature by these keys
     #[arg(long)]
     pub(crate) allow_unsigned: bool,
 
@@ -45,15 +46,15 @@ pub(crate) struct BuildIndex {
 
 #[derive(Debug, Args)]
 pub(crate) struct Search {
-    /// Words, all of which have to occur
+    /// Words that must all occur
     #[arg(value_name = "WORD", required = true)]
     pub(crate) words: Vec<String>,
 
-    /// Index: a file, or its URL; repeatable [default: those of the configuration]
+    /// Index: a file or URL; repeatable [default: the indexes of the configuration]
     #[arg(long, value_name = "FILE|URL", requires = "index_key")]
     pub(crate) index: Vec<String>,
 
-    /// Public key that the indexes are signed with: a file in PEM, or the name of one of yours; repeatable
+    /// Public key that verifies the indexes: a PEM file, or the name of your key; repeatable
     #[arg(long, value_name = "KEY", requires = "index")]
     pub(crate) index_key: Vec<String>,
 

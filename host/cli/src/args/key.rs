@@ -1,4 +1,4 @@
-//! Arguments of `fumehood key`, and those by which other commands name a key.
+//! Arguments of `fumehood key`, and options of other commands that name a key.
 
 use std::path::PathBuf;
 
@@ -7,11 +7,11 @@ use fumehood_registry::signature::Algorithm;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Key {
-    /// Make a key that signs what you publish
+    /// Create a key that signs your components
     New(NewKey),
-    /// Print the public half of a key, for those who trust your tools
+    /// Print the public key, for people who trust your tools
     Export(ExportKey),
-    /// Take over a key of another program, such as OpenSSL: PKCS #8 in PEM
+    /// Import a key of another program, such as OpenSSL: PKCS #8 in PEM
     Import(ImportKey),
     /// List your keys
     List,
@@ -22,7 +22,7 @@ pub(crate) struct NewKey {
     #[command(flatten)]
     pub(crate) place: KeyPlaceArguments,
 
-    /// Algorithm of the key; every program that reads Sigstore's bundles knows `p256`
+    /// Algorithm of the key; `p256` works with every program that reads Sigstore bundles
     #[arg(long, value_enum, default_value = "p256")]
     pub(crate) algorithm: KeyAlgorithm,
 
@@ -55,26 +55,26 @@ pub(crate) struct ImportKey {
 /// The place of a new key.
 #[derive(Debug, Args)]
 pub(crate) struct KeyPlaceArguments {
-    /// Name of the key among yours
+    /// Name of the key
     #[arg(value_name = "NAME", default_value = "default", conflicts_with = "out")]
     pub(crate) name: String,
 
-    /// File to write the key to, in place of your data folder; its public half goes beside it, as `.pub`
+    /// File to write the private key to, with the public key next to it as `.pub` [default: in your data folder]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
 
-/// The source of a passphrase. There is no option that takes the passphrase itself: command lines are seen by others.
+/// The source of a passphrase. There is no option for the passphrase itself, because other users can see command lines.
 #[derive(Debug, Default, Args)]
 pub(crate) struct PassphraseArguments {
-    /// File with the passphrase of the key, readable only by you [default: $FUMEHOOD_KEY_PASSPHRASE, or a question]
+    /// File with the passphrase of the key, readable only by you [default: $FUMEHOOD_KEY_PASSPHRASE, or ask]
     #[arg(long, value_name = "FILE")]
     pub(crate) passphrase_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum KeyAlgorithm {
-    /// ECDSA with the curve P-256
+    /// ECDSA with curve P-256
     P256,
     /// Ed25519
     Ed25519,

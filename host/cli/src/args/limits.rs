@@ -12,27 +12,27 @@ use crate::exit::UsageError;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArguments {
-    /// Wall time of the call, such as `250ms` or `2s` [default: 10s]
+    /// Maximum wall time of the call, such as `250ms` or `2s` [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_negative_numbers = true)]
     timeout: Option<Duration>,
 
-    /// Instructions of the call, such as `500M` [default: 10G]
+    /// Maximum fuel of the call, about one unit per instruction, such as `500M` [default: 10G]
     #[arg(long, value_name = "COUNT", value_parser = parse_count, allow_negative_numbers = true)]
     fuel: Option<u64>,
 
-    /// Memory of the call, such as `64MiB` [default: 64MiB]
+    /// Maximum memory of the call, such as `128MiB` [default: 64MiB]
     #[arg(long, value_name = "BYTES", value_parser = parse_size, allow_negative_numbers = true)]
     memory: Option<usize>,
 
-    /// Size of the result, such as `1MiB` [default: 1MiB]
+    /// Maximum size of the result, such as `4MiB` [default: 1MiB]
     #[arg(long, value_name = "BYTES", value_parser = parse_size, allow_negative_numbers = true)]
     max_output: Option<usize>,
 
-    /// Size of log lines and progress, and of stdout and stderr [default: 256KiB]
+    /// Maximum size of log lines, progress, stdout and stderr together [default: 256KiB]
     #[arg(long, value_name = "BYTES", value_parser = parse_size, allow_negative_numbers = true)]
     max_log: Option<usize>,
 
-    /// Size of a single string in the arguments [default: 10KiB]
+    /// Maximum size of a single string in the arguments [default: 10KiB]
     #[arg(long, value_name = "BYTES", value_parser = parse_size, allow_negative_numbers = true)]
     max_string: Option<usize>,
 }

@@ -17,11 +17,11 @@ pub(crate) struct Log {
     #[command(subcommand)]
     pub(crate) action: Option<LogAction>,
 
-    /// Event log [default: `fumehood/events.db` in the user's state folder]
+    /// Event log [default: `fumehood/events.db` in your state folder]
     #[arg(long = "log", global = true, value_name = "FILE", env = "FUMEHOOD_LOG")]
     pub(crate) file: Option<PathBuf>,
 
-    /// File with the key that seals the log [default: `LOG.key` beside the log]
+    /// File with the key that seals the log [default: `LOG.key` next to the log]
     #[arg(long, global = true, value_name = "FILE", env = "FUMEHOOD_LOG_KEY")]
     pub(crate) log_key: Option<PathBuf>,
 
@@ -33,11 +33,11 @@ pub(crate) struct Log {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Log")]
 pub(crate) struct Recording {
-    /// Event log to write [default: `fumehood/events.db` in the user's state folder]
+    /// Event log to write [default: `fumehood/events.db` in your state folder]
     #[arg(long = "log", value_name = "FILE", env = "FUMEHOOD_LOG")]
     pub(crate) log: Option<PathBuf>,
 
-    /// File with the key that seals the log; created with a new log [default: `LOG.key` beside the log]
+    /// File with the key that seals the log, created with a new log [default: `LOG.key` next to the log]
     #[arg(long, value_name = "FILE", env = "FUMEHOOD_LOG_KEY")]
     pub(crate) log_key: Option<PathBuf>,
 
@@ -49,23 +49,23 @@ pub(crate) struct Recording {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LogAction {
-    /// List the newest calls, as `fumehood log` alone does
+    /// List the newest calls; the default
     List(List),
-    /// Show one call with all that led to it and its result
+    /// Show one call with its result, and everything that led to it
     Show(Show),
-    /// Sum up calls: outcomes and durations by tool
+    /// Summarize calls: outcomes and durations per tool
     Stats(Stats),
     /// Print new records until Ctrl-C
     Follow(Follow),
-    /// Print records as JSON Lines, oldest first, or copy them to a new log in a file with `--to`
+    /// Print records as JSON Lines, oldest first, or copy the log to a file (`--to`)
     Export(Export),
-    /// Copy a log in a file into the PostgreSQL server of [storage], with its hashes, seals and saved sessions
+    /// Copy a log file to the PostgreSQL server of [storage], with its hashes, seals and saved sessions
     #[cfg(feature = "postgres")]
     Import(Import),
-    /// Verify that no record was edited, removed or reordered; exit with 9 if one was, with 10 if that cannot be verified
+    /// Verify that no record was edited, removed or reordered; exit code 9 if one was, 10 if it cannot be verified
     Verify(Verify),
-    /// Print a checkpoint of the log, one line to keep elsewhere, for `fumehood log verify --since`; of a log in PostgreSQL, one
-    /// for each writer, and last one for all of them
+    /// Print a checkpoint of the log, to keep elsewhere for `log verify --since`; in PostgreSQL, one per writer and one
+    /// for all
     Head,
 }
 
@@ -83,7 +83,7 @@ pub(crate) enum ListKind {
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct List {
-    /// Contents of the list [default: calls; records if `--kind` is given]
+    /// Contents of the list [default: calls; with `--kind`: records]
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) of: Option<ListKind>,
 
@@ -109,31 +109,31 @@ impl List {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct Filters {
-    /// Records of this session
+    /// Only records of this session
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
 
-    /// Records about this tool, by its full name
+    /// Only records about this tool, by its full name
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
 
-    /// Records of this kind, such as `tool_rejected`
+    /// Only records of this kind, such as `tool_rejected`
     #[arg(long, value_name = "KIND", value_parser = parse_kind)]
     pub(crate) kind: Option<RecordKind>,
 
-    /// Records with this outcome: `ok`, or the kind of an error, such as `deadline`
+    /// Only records with this outcome: `ok`, or the kind of an error, such as `deadline`
     #[arg(long, value_name = "WORD")]
     pub(crate) status: Option<String>,
 
-    /// Records of this actor
+    /// Only records of this actor
     #[arg(long, value_name = "NAME")]
     pub(crate) actor: Option<String>,
 
-    /// Records from this moment on: `2026-11-21`, `2026-11-21T16:30:00Z`, or `2h` for two hours ago
+    /// Only records since this time: `2026-11-21`, `2026-11-21T16:30:00Z`, or `2h` for two hours ago
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     pub(crate) since: Option<Moment>,
 
-    /// Records before this moment
+    /// Only records before this time
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     pub(crate) until: Option<Moment>,
 }
@@ -150,17 +150,17 @@ impl Filters {
 fn parse_kind(text: &str) -> Result<RecordKind, String> {
     RecordKind::parse(text).ok_or_else(|| {
         let kinds = RecordKind::ALL.map(RecordKind::as_str).join(", ");
-        format!("there is no such kind of record; expected one of {kinds}")
+        format!("expected one of {kinds}")
     })
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Stats {
-    /// Maximum number of calls, the newest
+    /// Number of newest calls to summarize
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 10_000)]
     pub(crate) limit: u32,
 
-    /// File for plots of outcomes and durations, `.svg` or `.html`
+    /// Write plots of outcomes and durations to this file, `.svg` or `.html`
     #[arg(long, value_name = "FILE", value_parser = parse_plot_file)]
     pub(crate) plot: Option<PlotFile>,
 
@@ -170,10 +170,10 @@ pub(crate) struct Stats {
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// Id of the call, or the beginning of it, as `fumehood log` lists it
+    /// Id of the call, as `fumehood log` lists it, or its beginning
     pub(crate) call: String,
 
-    /// Session of the call, because several may have used the same id
+    /// Session of the call, if several sessions used the same id
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
 }
@@ -184,7 +184,7 @@ pub(crate) struct Follow {
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 10)]
     pub(crate) last: u32,
 
-    /// Time without new records after which to end, such as `5s` [default: never]
+    /// Exit after this time without new records, such as `5s` [default: never]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) idle: Option<Duration>,
 
@@ -198,12 +198,12 @@ pub(crate) struct Export {
     #[arg(long, short = 'n', value_name = "COUNT")]
     pub(crate) limit: Option<u32>,
 
-    /// New file for a copy of the log, with its hashes, seals and saved sessions, instead of JSON Lines
+    /// Copy the log to this new file, with its hashes, seals and saved sessions
     #[cfg(feature = "postgres")]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["limit", "session", "tool", "kind", "status", "actor", "since", "until"])]
     pub(crate) to: Option<PathBuf>,
 
-    /// Log of one of several writers to copy, as `fumehood log verify` names it [default: that of the own key]
+    /// Writer whose log to copy, as `fumehood log verify` names it [default: the writer with your key]
     #[cfg(feature = "postgres")]
     #[arg(long, value_name = "LOG", value_parser = parse_log_id, requires = "to")]
     pub(crate) writer: Option<LogId>,
@@ -215,34 +215,34 @@ pub(crate) struct Export {
 #[cfg(feature = "postgres")]
 #[derive(Debug, Args)]
 pub(crate) struct Import {
-    /// Log to copy
+    /// Log file to copy
     pub(crate) from: PathBuf,
 
-    /// File with the key that seals the log to copy [default: `FROM.key` beside it]
+    /// File with the key that seals that log [default: `FROM.key` next to it]
     #[arg(long, value_name = "FILE")]
     pub(crate) from_key: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
-    /// Row and hash that an earlier `verify` printed, `ROW:HASH`: the log must still contain them
+    /// Row and hash that an earlier `verify` printed, as `ROW:HASH`; the log must still contain them
     #[arg(long, value_name = "MARK", value_parser = parse_mark, conflicts_with = "since")]
     pub(crate) mark: Option<fumehood::event_log::Mark>,
 
-    /// Line that `fumehood log head` printed, or `@FILE` with some, all of which count: no earlier record may have changed or vanished
+    /// Checkpoint from `fumehood log head`, or `@FILE` with several: no earlier record may have changed or vanished
     #[arg(long, value_name = "CHECKPOINT", value_parser = parse_checkpoints)]
     pub(crate) since: Option<Checkpoints>,
 
-    /// Accept that the key cannot be read: seals are not checked, and a log that was rewritten as a whole is not noticed
+    /// Verify without the key: seals are not checked, so a log that was completely rewritten is not detected
     #[arg(long)]
     pub(crate) without_key: bool,
 
-    /// File with the key of another writer, whose seals are then checked as well; may be repeated
+    /// File with the key of another writer, to check its seals too; repeatable
     #[arg(long, value_name = "FILE")]
     pub(crate) writer_key: Vec<PathBuf>,
 }
 
-/// Checkpoints and joined heads in the order in which they were kept, at least one.
+/// One or more checkpoints and joined heads, in the order of the file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Checkpoints {
     pub(crate) all: Vec<Checkpoint>,
@@ -250,7 +250,7 @@ pub(crate) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Adds a line that was kept.
+    /// Adds a saved line.
     fn add(&mut self, line: &str) -> Result<(), String> {
         match line.parse::<JoinedHead>() {
             Ok(joined) => self.joined.push(joined),
@@ -262,10 +262,10 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Returns the highest row of a log that was kept.
+    /// Returns the highest row of a log in the saved checkpoints.
     ///
-    /// A lower row that was kept after a higher one is the sign of a log that was replaced by an older copy. So the order in the file
-    /// does not decide.
+    /// A lower row after a higher row means that the log was replaced by an older copy. So the order in the file does
+    /// not decide.
     pub(crate) fn highest_row_of(&self, log: LogId) -> Option<u64> {
         self.all.iter().filter(|checkpoint| checkpoint.log == log).map(|checkpoint| checkpoint.mark.seq).max()
     }

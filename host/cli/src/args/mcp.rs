@@ -12,13 +12,13 @@ use super::log::Recording;
 pub(crate) enum Mcp {
     /// List the tools of an MCP server
     List(List),
-    /// Call a tool of an MCP server; its arguments are checked against its schema first
+    /// Call a tool of an MCP server, after checking the arguments against its schema
     Call(CallRemote),
-    /// Log in at an MCP server of the configuration, in a browser; its tokens are kept for you alone
+    /// Log in at an MCP server of the configuration, in a browser
     Login(Login),
-    /// Forget the tokens of an MCP server of the configuration
+    /// Remove the saved tokens of an MCP server of the configuration
     Logout(Logout),
-    /// Print the entry for a client's configuration that gives it the tools of components
+    /// Print the entry to paste into the configuration of an MCP client
     Config(Config),
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct List {
     #[command(flatten)]
     pub(crate) options: ServerOptions,
 
-    /// Time that the server may take to start and to list its tools [default: 15s; 60s for npx, uvx and the like]
+    /// Maximum time for the server to start and list its tools [default: 15s; 60s for npx, uvx and similar programs]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) timeout: Option<Duration>,
 
@@ -38,45 +38,45 @@ pub(crate) struct List {
 
 #[derive(Debug, Args)]
 pub(crate) struct Login {
-    /// Server, as [mcp.servers] names it
+    /// Name of the server in [mcp.servers]
     pub(crate) name: String,
 
-    /// Open the address in a browser, with `xdg-open`
+    /// Open the URL in a browser, with `xdg-open`
     #[arg(long)]
     pub(crate) open: bool,
 
-    /// Time that you may take to log in
+    /// Maximum time for the login
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Logout {
-    /// Server, as [mcp.servers] names it
+    /// Name of the server in [mcp.servers]
     pub(crate) name: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CallRemote {
-    /// Tool, as `fumehood mcp list` shows it
+    /// Tool, as `fumehood mcp list` lists it
     pub(crate) tool: String,
 
-    /// Arguments, a JSON object
+    /// Arguments: a JSON object
     #[arg(value_name = "JSON", default_value = "{}")]
     pub(crate) arguments: String,
 
     #[command(flatten)]
     pub(crate) options: ServerOptions,
 
-    /// Wall time of the call; each report of progress begins it anew, for 10m at most
+    /// Maximum wall time of the call; each progress report restarts it, up to 10m in total
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
 
-    /// Time that the server may take to start and to list its tools [default: 15s; 60s for npx, uvx and the like]
+    /// Maximum time for the server to start and list its tools [default: 15s; 60s for npx, uvx and similar programs]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) start_timeout: Option<Duration>,
 
-    /// Size of a single string in the arguments
+    /// Maximum size of a single string in the arguments
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_bytes)]
     pub(crate) max_string: usize,
 
@@ -90,11 +90,11 @@ pub(crate) struct CallRemote {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServerOptions {
-    /// Environment variable for the program that is started, besides PATH, HOME, LANG and TZ; repeatable
+    /// Environment variable for the server's program, in addition to PATH, HOME, LANG and TZ; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,
 
-    /// File with the bearer token for a server at a URL, readable only by you
+    /// File with the bearer token for a server with a URL, readable only by you
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 }
@@ -105,7 +105,7 @@ pub(crate) struct Config {
     #[arg(value_enum)]
     pub(crate) client: Client,
 
-    /// Components, `.wasm` files [default: those of the configuration]
+    /// Components to serve: `.wasm` files [default: the components of the configuration]
     #[arg(value_name = "COMPONENT")]
     pub(crate) components: Vec<PathBuf>,
 }
@@ -134,6 +134,6 @@ pub(crate) enum Client {
 fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("write it as NAME=VALUE".to_owned()),
+        _ => Err("expected NAME=VALUE".to_owned()),
     }
 }

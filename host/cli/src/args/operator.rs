@@ -1,4 +1,4 @@
-//! Arguments of what operators do: `add`, `update`, `store`, `approve`, `trust` and `selftest`.
+//! Arguments of the commands for operators: `add`, `update`, `store`, `approve`, `trust` and `selftest`.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub(crate) struct Add {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
-    /// File with the publisher's public key, trusted from now on for components of this name
+    /// File with the publisher's public key, which is trusted from now on for components of this name
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
 
@@ -25,7 +25,7 @@ pub(crate) struct Add {
     #[arg(long)]
     pub(crate) yes: bool,
 
-    /// Show every line of every text, and schemas as JSON
+    /// Show all texts in full, and schemas as JSON
     #[arg(long)]
     pub(crate) full: bool,
 
@@ -36,19 +36,19 @@ pub(crate) struct Add {
 
 #[derive(Debug, Args)]
 pub(crate) struct Update {
-    /// Names of components of the configuration [default: all with a tag]
+    /// Components to update, by their names in the configuration [default: all with a tag]
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
 
-    /// Show what is new and change nothing; exit with 3 if something is
+    /// Show new versions without changing anything; exit code 3 if there are any
     #[arg(long, conflicts_with = "yes")]
     pub(crate) dry_run: bool,
 
-    /// Approve what is new without asking
+    /// Approve new versions without asking
     #[arg(long)]
     pub(crate) yes: bool,
 
-    /// Show every line of every text, and schemas as JSON
+    /// Show all texts in full, and schemas as JSON
     #[arg(long)]
     pub(crate) full: bool,
 }
@@ -57,15 +57,15 @@ pub(crate) struct Update {
 pub(crate) enum Store {
     /// List the components in the store
     List,
-    /// Read everything in the store, and compare it with its digests
+    /// Compare every component in the store with its digest
     ///
-    /// Exits with 9 if something is damaged or missing.
+    /// Exit code 9 if a component is damaged or missing.
     Verify,
-    /// Remove what the lock of this configuration does not name
+    /// Remove components that the lock of this configuration does not name
     ///
-    /// Locks in other folders are not known here: components that only they name are removed, and got again when they are used.
+    /// Components that only locks in other folders name are removed too. They are downloaded again when they are used.
     Prune {
-        /// Count what would be removed, and remove nothing
+        /// Show what would be removed, without removing it
         #[arg(long)]
         dry_run: bool,
     },
@@ -73,7 +73,7 @@ pub(crate) enum Store {
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct Approve {
-    /// Names of components and servers of the configuration [default: all]
+    /// Components and servers to approve, by their names in the configuration [default: all]
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
 
@@ -81,52 +81,52 @@ pub(crate) struct Approve {
     #[arg(long)]
     pub(crate) yes: bool,
 
-    /// Show every line of every text, and schemas as JSON
+    /// Show all texts in full, and schemas as JSON
     #[arg(long)]
     pub(crate) full: bool,
 
-    /// Name of the approver, kept in the lock with the time
+    /// Name of the approver, saved in the lock with the time
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
 
-    /// Approve nothing; exit with 3 if something needs approval
+    /// Only check; exit code 3 if something needs approval
     #[arg(long, conflicts_with = "yes")]
     pub(crate) check: bool,
 
-    /// Key, by name or file, that signs all your approvals, for those who have its public half in `[approval]`
+    /// Sign your approvals with this key (a name or file), for people who list its public key in [approval]
     #[arg(long, value_name = "KEY", conflicts_with_all = ["check", "revoke", "prune"])]
     pub(crate) sign: Option<String>,
 
     #[command(flatten)]
     pub(crate) passphrase: PassphraseArguments,
 
-    /// Revoke the approvals of these names; a running server keeps them until SIGHUP, or its end, unless it has `--watch`
+    /// Revoke the approvals of these names; a running server without --watch keeps them until SIGHUP or a restart
     #[arg(long, requires = "names", conflicts_with_all = ["yes", "check"])]
     pub(crate) revoke: bool,
 
-    /// Revoke the approvals of names that the configuration does not have
+    /// Revoke the approvals of names that the configuration no longer has
     #[arg(long, conflicts_with_all = ["names", "yes", "check", "revoke"])]
     pub(crate) prune: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Trust {
-    /// Configuration, its folder, or a file with cases of `test` [default: ./fumehood.toml]
+    /// Configuration, its folder, or a file with test cases [default: ./fumehood.toml]
     pub(crate) path: Option<PathBuf>,
 
-    /// Trust it without asking
+    /// Trust without asking
     #[arg(long, conflicts_with_all = ["check", "revoke"])]
     pub(crate) yes: bool,
 
-    /// Review its components and servers as well, and approve them: for a configuration of your own
+    /// Also review and approve its components and servers: for a configuration that you wrote
     #[arg(long, conflicts_with_all = ["check", "revoke"])]
     pub(crate) approve: bool,
 
-    /// Show it without trusting it; exit with 3 if it is not trusted
+    /// Only show it; exit code 3 if it is not trusted
     #[arg(long)]
     pub(crate) check: bool,
 
-    /// Revoke the trust in it
+    /// Revoke the trust
     #[arg(long, conflicts_with = "check")]
     pub(crate) revoke: bool,
 
@@ -137,7 +137,7 @@ pub(crate) struct Trust {
 
 #[derive(Debug, Args)]
 pub(crate) struct Selftest {
-    /// File for plots of overshoots, latency and outcomes, `.svg` or `.html`
+    /// Write plots of overshoots, latency and outcomes to this file, `.svg` or `.html`
     #[arg(long, value_name = "FILE", value_parser = parse_plot_file)]
     pub(crate) plot: Option<PlotFile>,
 }

@@ -12,8 +12,13 @@ use crate::exit::Exit;
 use crate::render::{self, FailureForm};
 
 /// Form of the option `--secret`, whose value is never a secret itself.
-const SECRET_HINT: &str = "name where the secret is, and do not type it: `--secret 'name = \"token\", from = { env = \"VARIABLE\" }, \
+const SECRET_HINT: &str = "give the source of the secret instead of its value: `--secret 'name = \"token\", from = { env = \"VARIABLE\" }, \
     for = \"https://api.example.com/**\", header = \"Authorization\"'`";
+
+/// Options whose values may contain a secret, also when they are malformed.
+const SECRET_OPTIONS: [&str; 2] = ["--secret", "--env"];
+/// Parts of names of options and arguments that suggest a secret.
+const SECRET_WORDS: [&str; 5] = ["secret", "token", "pass", "key", "auth"];
 
 /// Note that names the help with the options of every command.
 const GLOBAL_OPTIONS: &str = "Options of every command, such as --json and --config: see `fumehood --help`";
@@ -51,7 +56,28 @@ pub(crate) fn parse(typed: Vec<OsString>) -> Result<Arguments, ExitCode> {
         return Err(Exit::Usage.into());
     }
     let matches = command.try_get_matches_from_mut(&typed);
-    matches.and_then(|matches| Arguments::from_arg_matches(&matches)).map_err(|error| report(&error, &typed))
+    let parsed = matches.and_then(|matches| Arguments::from_arg_matches(&matches));
+    parsed.map_err(|error| report(&without_secret(error), &typed))
+}
+
+/// Removes the rejected value from the error if the option may contain a secret: errors end up in logs.
+fn without_secret(mut error: clap::Error) -> clap::Error {
+    let is_secret = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(argument)) => {
+            SECRET_OPTIONS.iter().any(|option| argument.split([' ', '=']).next() == Some(option))
+        }
+        _ => false,
+    };
+    if is_secret && error.get(ContextKind::InvalidValue).is_some() {
+        error.insert(ContextKind::InvalidValue, ContextValue::String("…".to_owned()));
+    }
+    error
+}
+
+/// Returns whether a value of this name may be a secret.
+fn may_be_secret(name: &str) -> bool {
+    let name = name.to_lowercase();
+    SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
 fn report(error: &clap::Error, typed: &[OsString]) -> ExitCode {
@@ -80,11 +106,12 @@ fn hint(error: &clap::Error, typed: &[OsString]) -> Option<String> {
     let is_typed = |command: &str| typed.iter().skip(1).any(|word| word == command);
     match error.kind() {
         ErrorKind::UnknownArgument if is_typed("serve") && ["--port", "--http", "-p"].contains(&argument.as_str()) => {
-            Some("the address is one option: `--listen 127.0.0.1:8080`".to_owned())
+            Some("use `--listen 127.0.0.1:8080`".to_owned())
         }
         ErrorKind::UnknownArgument if is_typed("call") => {
             let name = argument.strip_prefix("--")?;
-            Some(format!("arguments of a tool are written without dashes: `{name}={}`", value_of(argument, typed)))
+            let value = if may_be_secret(name) { "VALUE".to_owned() } else { value_of(argument, typed) };
+            Some(format!("write arguments of a tool without dashes: `{name}={value}`"))
         }
         _ if argument.starts_with("--secret ") => Some(SECRET_HINT.to_owned()),
         _ => None,
@@ -123,6 +150,20 @@ fn form(typed: &[OsString]) -> FailureForm<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fumehood_tests::prose::Prose;
+
+    /// Returns the help of a command and of all below it.
+    fn help_of(command: &mut Command) -> String {
+        let below: Vec<String> = command.get_subcommands_mut().filter(|it| !it.is_hide_set()).map(help_of).collect();
+        format!("{}\n{}", command.render_long_help(), below.join("\n"))
+    }
+
+    #[test]
+    fn help_is_written_in_the_words_of_the_field() {
+        let prose = Prose::new(&help_of(&mut command()));
+        assert!(prose.word_count() > 5_000, "{}", prose.word_count());
+        prose.check().unwrap();
+    }
 
     #[test]
     fn options_of_every_command_are_shown_once_and_taken_everywhere() {
@@ -139,5 +180,34 @@ mod tests {
         let mut command = command();
         let call = command.find_subcommand_mut("call").unwrap().render_long_help().to_string();
         assert!(!call.contains("--cache-dir") && call.contains(GLOBAL_OPTIONS), "{call}");
+    }
+
+    #[test]
+    fn rejected_secrets_are_not_echoed() {
+        const SECRET: &str = "hunter2";
+        let lines: [&[&str]; 14] = [
+            &["call", "a.wasm", "b", "--secret", SECRET],
+            &["call", "a.wasm", "b", "--secret=name='x', from='hunter2'"],
+            &["call", "a.wasm", "b", "--secret", "TOKEN=hunter2"],
+            &["call", "a.wasm", "b", "--secret", "hunter2='x'"],
+            &["call", "a.wasm", "b", "--secret", "name=['hunter2']"],
+            &["call", "a.wasm", "b", "--env", SECRET],
+            &["call", "a.wasm", "b", "--token", SECRET],
+            &["call", "a.wasm", "b", "--api-key=hunter2"],
+            &["run", "task", "--env=hunter2"],
+            &["serve", "a.wasm", "--secret", SECRET],
+            &["serve", "--token", SECRET],
+            &["mcp", "list", "--env", SECRET, "server"],
+            &["key", "new", "--passphrase", SECRET],
+            &["top", "--token", SECRET],
+        ];
+        for line in lines {
+            let typed: Vec<OsString> = ["fumehood"].iter().chain(line).map(OsString::from).collect();
+            let error = command().try_get_matches_from(&typed);
+            let error = error.and_then(|matches| Arguments::from_arg_matches(&matches)).unwrap_err();
+            let error = without_secret(error);
+            let reported = format!("{} {} {:?}", error.render(), message(&error), hint(&error, &typed));
+            assert!(!reported.contains(SECRET), "{line:?}: {reported}");
+        }
     }
 }

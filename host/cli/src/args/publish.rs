@@ -1,4 +1,4 @@
-//! Arguments of `fumehood publish`, and those of the way to registries.
+//! Arguments of `fumehood publish`, and options for connections to registries.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub(crate) struct Publish {
     #[arg(value_name = "REFERENCE")]
     pub(crate) reference: OciReference,
 
-    /// Component to publish [default: the built one of the project]
+    /// Component to publish [default: the project's own]
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 
@@ -22,22 +22,22 @@ pub(crate) struct Publish {
     #[arg(long, value_name = "FOLDER", default_value = ".", conflicts_with = "file")]
     pub(crate) project: PathBuf,
 
-    /// Key to sign with: its name among yours, or its file
+    /// Key to sign with: the name of your key, or a file
     #[arg(long, value_name = "KEY")]
     pub(crate) sign: Option<String>,
 
     #[command(flatten)]
     pub(crate) passphrase: PassphraseArguments,
 
-    /// URI of what built the component, for its provenance [default: the workflow, in GitHub Actions]
+    /// URI of the builder, for the provenance [default in GitHub Actions: the workflow]
     #[arg(long, value_name = "URI", requires = "sign")]
     pub(crate) builder: Option<String>,
 
-    /// Annotation of the manifest, besides those of the component's own metadata; repeatable
+    /// Annotation of the manifest, in addition to the component's metadata; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_annotation)]
     pub(crate) annotation: Vec<(String, String)>,
 
-    /// Send nothing, and show everything that would be sent
+    /// Show everything that would be sent, without sending it
     #[arg(long)]
     pub(crate) dry_run: bool,
 
@@ -52,15 +52,16 @@ pub(crate) struct Publish {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "MCP")]
 pub(crate) struct McpArguments {
-    /// Write a bundle for MCP clients (`.mcpb`) and its entry in the MCP registry (`server.json`) beside the component
+    /// Write a bundle for MCP clients (`.mcpb`) and its entry for the MCP registry (`server.json`) next to the
+    /// component
     #[arg(long)]
     pub(crate) mcp: bool,
 
-    /// Name in the MCP registry, such as `io.github.acme/city-facts` [default: from a repository on GitHub]
+    /// Name in the MCP registry, such as `io.github.acme/city-facts` [default: from the GitHub repository]
     #[arg(long, value_name = "NAME", requires = "mcp")]
     pub(crate) mcp_name: Option<String>,
 
-    /// Address that the bundle is going to be downloaded from [default: the release of this version on GitHub]
+    /// Download URL of the bundle [default: the GitHub release of this version]
     #[arg(long, value_name = "URL", requires = "mcp")]
     pub(crate) mcp_url: Option<String>,
 }
@@ -69,11 +70,12 @@ pub(crate) struct McpArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Registries")]
 pub(crate) struct RegistryArguments {
-    /// Registry that is asked over plain HTTP, such as `registry.lan:5000`; repeatable [default: those of this machine]
+    /// Registry to contact over plain HTTP, such as `registry.lan:5000`; repeatable [default: registries on this
+    /// machine]
     #[arg(long, value_name = "HOST")]
     pub(crate) plain_http: Vec<String>,
 
-    /// File with root certificates in PEM, besides those of the system; repeatable
+    /// PEM file with root certificates, in addition to the system's; repeatable
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_root: Vec<PathBuf>,
 }

@@ -18,28 +18,27 @@ pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    the model answered
   1    a tool ended the run, or tools failed too often
-  2    the command line, the configuration or the script is wrong
-  3    the configuration is not trusted
-  4    a budget was exhausted, or the model asked for the same call again and again
+  2    invalid command line, configuration or script
+  3    untrusted configuration
+  4    a budget was used up, or the model repeated the same call too often
   6    a component could not be loaded
-  7    the host itself failed, or the event log could not be written
-  8    the model gave no answer, or none that could be used
-  11   calls wait for approval: answer them with `fumehood approve-call`, then go on with `run --resume`
-  12   the model's answer is incomplete: it was cut, filtered, refused or paused, or it failed
-  130  interrupted; a saved run goes on with `run --resume`";
+  7    the host failed, or the event log could not be written
+  8    the model gave no usable answer
+  11   calls are waiting for approval: answer them with `fumehood approve-call`, then use `run --resume`
+  12   the model's answer is incomplete: cut, filtered, refused, paused or failed
+  130  interrupted; resume a saved session with `run --resume`";
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// Task, in words; `-` reads it from standard input
+    /// Task for the model; `-` reads it from standard input
     #[arg(required_unless_present = "resume")]
     pub(crate) task: Option<String>,
 
-    /// Save the session under this new id in the event log, so that it can be resumed after any stop
+    /// Save the session under this new id, so that you can resume it
     #[arg(long, value_name = "ID", value_parser = parse_session_id, conflicts_with = "resume")]
     pub(crate) session: Option<String>,
 
-    /// Go on with this saved session, its model and its lists of tools: end the run that was under way, then do the task if
-    /// there is one
+    /// Resume this saved session with its model and tools: finish the interrupted run, then do the task, if given
     #[arg(long, value_name = "ID", value_parser = parse_session_id)]
     pub(crate) resume: Option<String>,
 
@@ -49,7 +48,7 @@ pub(crate) struct Run {
 
 #[derive(Debug, Args)]
 pub(crate) struct Chat {
-    /// Save the session under this id in the event log; if there is one, go on with it
+    /// Save the session under this id, or resume it if it exists
     #[arg(long, value_name = "ID", value_parser = parse_session_id)]
     pub(crate) session: Option<String>,
 
@@ -84,11 +83,11 @@ impl DriverName {
     }
 }
 
-/// Offer of programs that call tools.
+/// Availability of programs that call tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CodeName {
-    /// Beside direct calls
+    /// In addition to direct calls
     Beside,
     /// Instead of direct calls
     Only,
@@ -96,14 +95,14 @@ pub(crate) enum CodeName {
     Off,
 }
 
-/// Way in which calls that need approval are decided on.
+/// Handling of calls that need approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ApproveName {
-    /// Nobody is asked now; they wait for `fumehood approve-call`
+    /// Let them wait for `fumehood approve-call`
     Defer,
-    /// Nobody is asked; they are refused
+    /// Refuse them
     Refuse,
-    /// A program is asked: questions are lines of --json, answers lines of standard input
+    /// Ask a program: questions are lines of the --json output, answers are lines of standard input
     Json,
 }
 
@@ -111,28 +110,29 @@ pub(crate) enum ApproveName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ListedTools {
-    /// All that it may call
+    /// All tools that it may call
     All,
-    /// Those that the configuration pins, and `search_tools` to find the others
+    /// Tools that the configuration pins, and `search_tools` to find the others
     Search,
 }
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct AgentArguments {
-    /// Component whose tools the model may call, a `.wasm` file or `[NAME=]REFERENCE`, with the powers below; repeatable
+    /// Component whose tools the model may call, with the powers below: a `.wasm` file or `[NAME=]REFERENCE`;
+    /// repeatable
     #[arg(long, value_name = "FILE")]
     pub(crate) tool: Vec<PathBuf>,
 
-    /// Tool that the model may call, by its full name such as `calculator__add`, and no others; repeatable
+    /// Allow only this tool, by its full name such as `calculator__add`; repeatable
     #[arg(long, value_name = "TOOL", alias = "only")]
     pub(crate) allow: Vec<String>,
 
-    /// Tool whose every call needs approval; repeatable
+    /// Require approval for each call of this tool; repeatable
     #[arg(long, value_name = "TOOL")]
     pub(crate) ask: Vec<String>,
 
-    /// Decision on calls that need approval [default: ask at the terminal; without one, a saved session waits and any other
-    /// refuses]
+    /// Handling of calls that need approval [default: ask at the terminal; without a terminal, saved sessions wait and
+    /// others refuse]
     #[arg(long, value_name = "MODE", value_enum)]
     pub(crate) approve: Option<ApproveName>,
 
@@ -151,7 +151,7 @@ pub(crate) struct AgentArguments {
     #[arg(long, value_enum)]
     pub(crate) driver: Option<DriverName>,
 
-    /// Let the model write programs in JavaScript that call tools, each call checked like a direct one
+    /// Let the model write JavaScript programs that call tools; each call is checked like a direct call
     #[arg(long, value_enum, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "beside")]
     pub(crate) code: Option<CodeName>,
 
@@ -162,23 +162,23 @@ pub(crate) struct AgentArguments {
     #[arg(long, value_name = "TEXT")]
     pub(crate) system: Option<String>,
 
-    /// JSON Schema that the answer must match; it is printed as one line of JSON
+    /// File with a JSON Schema that the answer must match; the answer is printed as one line of JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) output_schema: Option<PathBuf>,
 
-    /// Skill of the configuration: its tools and no others
+    /// Skill of the configuration; only its tools are available
     #[arg(long, value_name = "NAME")]
     pub(crate) skill: Option<String>,
 
-    /// Channel of the configuration: its tools and skills and no others
+    /// Channel of the configuration; only its tools and skills are available
     #[arg(long, value_name = "NAME")]
     pub(crate) channel: Option<String>,
 
-    /// Actor of the session; tools can read it
+    /// Actor of the session, which tools can read
     #[arg(long, value_name = "NAME")]
     pub(crate) actor: Option<String>,
 
-    /// The agent's state, for tools that may read it: JSON, or `@FILE`
+    /// Agent state for tools that may read it: JSON, or `@FILE`
     #[arg(long, value_name = "JSON")]
     pub(crate) state: Option<String>,
 
@@ -197,17 +197,16 @@ pub(crate) struct AgentArguments {
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct DecisionArguments {
-    /// Let the model decide about calls (`auto`), require them (`required`) or forbid them (`none`), or give the full name of the
-    /// tool that it must call; with the driver `native` [default: auto]
+    /// Driver `native`: let the model decide about calls (`auto`), require them (`required`), forbid them (`none`), or
+    /// name the tool that it must call [default: auto]
     #[arg(long, value_name = "CHOICE")]
     pub(crate) tool_choice: Option<String>,
 
-    /// Times in a row that the model is asked again after a reply that is no decision [default: 1 with the driver `native`,
-    /// 2 with others]
+    /// Retries in a row after a reply without a valid decision [default: 1 with the driver `native`, 2 with others]
     #[arg(long, value_name = "COUNT")]
     pub(crate) retries: Option<u32>,
 
-    /// Model of the same provider for the final answer, in a request of its own; with the driver `react`
+    /// Driver `react`: another model of the same provider for the final answer, in a separate request
     #[arg(long, value_name = "NAME")]
     pub(crate) final_model: Option<String>,
 
@@ -227,11 +226,11 @@ pub(crate) struct ModelArguments {
     #[arg(long, value_name = "PROVIDER:NAME", conflicts_with = "script")]
     pub(crate) model: Option<String>,
 
-    /// Base URL of the provider [default: its environment variable, or its own address]
+    /// Base URL of the provider [default: its environment variable, or its public address]
     #[arg(long, value_name = "URL", conflicts_with = "script")]
     pub(crate) base_url: Option<String>,
 
-    /// Script that answers instead of a model: JSON Lines, one reply each
+    /// Script that replaces the model: JSON Lines, one reply per line
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
 
@@ -239,52 +238,52 @@ pub(crate) struct ModelArguments {
     #[arg(long, value_name = "NUMBER", value_parser = temperature)]
     pub(crate) temperature: Option<f64>,
 
-    /// Tokens of one answer [default: as many as the model can]
+    /// Maximum tokens of one answer [default: the model's maximum]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_tokens: Option<u32>,
 
-    /// Reasoning before an answer [default: as much as the model does by itself]
+    /// Amount of reasoning before an answer [default: the model's own]
     #[arg(long, value_name = "LEVEL", value_enum)]
     pub(crate) reasoning_effort: Option<Effort>,
 
-    /// Time until the first word of an answer: a local model loads and reads the prompt in it [default: 5m]
+    /// Maximum time until the first word of an answer; a local model loads in this time [default: 5m]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) first_token_time: Option<Duration>,
 }
 
 fn temperature(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| (0.0..=2.0).contains(number));
-    number.ok_or_else(|| format!("`{text}` is no temperature; write a number from 0 to 2"))
+    number.ok_or_else(|| "expected a number from 0 to 2".to_owned())
 }
 
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Budget")]
 pub(crate) struct BudgetArguments {
-    /// Maximum requests to the model for one message [default: 8]
+    /// Maximum requests to the model per message [default: 8]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_turns: Option<u32>,
 
-    /// Maximum tool calls for one message, refused ones included [default: 25, or 125 with --code]
+    /// Maximum tool calls per message, including refused calls [default: 25, or 125 with --code]
     #[arg(long, value_name = "COUNT")]
     pub(crate) max_calls: Option<u32>,
 
-    /// Wall time for one message, everything included [default: 10m]
+    /// Maximum wall time per message [default: 10m]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) wall: Option<Duration>,
 
-    /// Time that the model may write for one message, from its first word on [default: 60s]
+    /// Maximum time per message in which the model writes, from its first word [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) stream_time: Option<Duration>,
 
-    /// Tokens of all requests [default: 150k]
+    /// Maximum tokens of all requests [default: 150k]
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     pub(crate) tokens_in: Option<u64>,
 
-    /// Tokens of all answers [default: 20k]
+    /// Maximum tokens of all answers [default: 20k]
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     pub(crate) tokens_out: Option<u64>,
 
-    /// Fuel of all tools together [default: no limit]
+    /// Maximum fuel of all tools together [default: no limit]
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     pub(crate) fuel_in_all: Option<u64>,
 }

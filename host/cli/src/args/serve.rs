@@ -23,13 +23,13 @@ pub(crate) struct Serve {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Face {
-    /// Serve the tools of components to an MCP client, such as Claude Desktop or VS Code
+    /// Serve tools to an MCP client, such as Claude Desktop or VS Code
     ///
-    /// Uses standard input and output, as clients start it; with `--listen`, streamable HTTP at /mcp.
+    /// Uses standard input and output, or with `--listen` streamable HTTP at /mcp.
     Mcp(ServeMcp),
-    /// Serve the tools of components to programs, as an HTTP API at /v1
+    /// Serve tools to programs, as an HTTP API at /v1
     ///
-    /// `GET /openapi.json` describes it, with each tool as an operation of its own. `fumehood serve` serves MCP beside it.
+    /// `GET /openapi.json` describes it, with one operation per tool. `fumehood serve` serves MCP as well.
     Http(ServeHttp),
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct ServeMcp {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeHttp {
-    /// Address to listen at [default: that of the configuration, or `127.0.0.1:8080`]
+    /// Address to listen at [default: the address in the configuration, or `127.0.0.1:8080`]
     #[arg(long, value_name = "ADDRESS", help_heading = "HTTP")]
     pub(crate) listen: Option<SocketAddr>,
 
@@ -59,34 +59,36 @@ pub(crate) struct ServeHttp {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeOptions {
-    /// Components, `.wasm` files or references, served with the powers below
+    /// Components to serve with the powers below: `.wasm` files or references
     #[arg(value_name = "COMPONENT")]
     pub(crate) components: Vec<PathBuf>,
 
-    /// Serve the tools of the configuration's MCP servers as well, as SERVER__TOOL
+    /// Also serve the tools of the configuration's MCP servers, as SERVER__TOOL
     ///
-    /// Each of them has to be approved, and its calls are checked and recorded, as those of components are.
+    /// The servers must be approved. Their calls are checked and recorded like calls of components.
     #[arg(long)]
     pub(crate) servers: bool,
 
-    /// Send the calls of components to the workers of the cell, as [cell] of the configuration says
+    /// Run the calls of components on the workers in [cell] of the configuration
     #[cfg(feature = "cell")]
     #[arg(long)]
     pub(crate) cell: bool,
 
-    /// Actor of the calls; tools can read it
+    /// Actor of the calls, which tools can read
     #[arg(long, value_name = "NAME")]
     pub(crate) actor: Option<String>,
 
-    /// Name tools without their component where that is unique: `add` instead of `calculator__add`; for MCP clients
+    /// For MCP clients, shorten unique names: `add` instead of `calculator__add`
     #[arg(long)]
     pub(crate) short_names: bool,
 
-    /// Give MCP clients names of at most 64 letters, digits, `_` and `-`: aliases where names are longer or have others
+    /// For MCP clients, replace names that are longer than 64 characters or have other characters than letters, digits,
+    /// `_` and `-`
     #[arg(long)]
     pub(crate) portable_names: bool,
 
-    /// Offer programs in JavaScript that call the tools, beside them or with `--code=only` instead of them
+    /// Let clients run JavaScript programs that call the tools, in addition to direct calls or (`--code=only`) instead
+    /// of them
     #[arg(long, value_enum, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "beside")]
     pub(crate) code: Option<CodeName>,
 
@@ -94,25 +96,26 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) calls: Option<u32>,
 
-    /// Maximum number of calls that wait for a place; more are refused [default: 128]
+    /// Maximum number of waiting calls; further calls are refused [default: 128]
     #[arg(long, value_name = "COUNT")]
     pub(crate) waiting: Option<u32>,
 
-    /// Compile the components even if that takes many seconds
+    /// Compile components even if that takes many seconds
     #[arg(long)]
     pub(crate) allow_slow_compile: bool,
 
     /// Reload components, fumehood.toml and fumehood.lock when they change
     ///
-    /// A component that has to be approved is not called after a change until `fumehood approve` was run for it. One that
-    /// cannot be loaded any more leaves the one before it in place. Of the rest, tenants and `[telemetry] content` change; a change
-    /// of anything else is said, and holds from the next start.
+    /// A changed component that needs approval is not called until you run `fumehood approve`. If the new version
+    /// cannot be loaded, the old version stays. Tenants and `[telemetry] content` are reloaded too. Other changes are
+    /// reported, and need a restart.
     #[arg(long)]
     pub(crate) watch: bool,
 
-    /// Show tools, calls and approvals in a browser of this machine [default address: 127.0.0.1:8081]
+    /// Show tools, calls and approvals in a browser on this machine [default address: 127.0.0.1:8081]
     ///
-    /// It has a port of its own, at a loopback address only. The URL that logs you in is printed once at the start.
+    /// The dashboard has a separate port, and works at loopback addresses only. The login URL is printed once at the
+    /// start.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:8081")]
     pub(crate) dashboard: Option<SocketAddr>,
 
@@ -132,11 +135,11 @@ pub(crate) struct ServeOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "HTTP")]
 pub(crate) struct Http {
-    /// File with the token that clients must send, readable only by you [default: $FUMEHOOD_MCP_TOKEN, or a new one]
+    /// File with the bearer token for clients, readable only by you [default: $FUMEHOOD_MCP_TOKEN, or a new token]
     #[arg(long, value_name = "FILE", conflicts_with = "no_auth")]
     pub(crate) token_file: Option<PathBuf>,
 
-    /// Accept calls of every program on this machine; only at a loopback address
+    /// Accept calls without a token; works only at a loopback address
     #[arg(long)]
     pub(crate) no_auth: bool,
 

@@ -1,4 +1,4 @@
-//! Arguments of `fumehood sessions`, and those of `run` and `chat` about saved sessions.
+//! Arguments of `fumehood sessions` and `fumehood approve-call`.
 
 use std::path::PathBuf;
 
@@ -10,25 +10,25 @@ pub(crate) struct Sessions {
     #[command(subcommand)]
     pub(crate) action: SessionsAction,
 
-    /// Event log that has the sessions [default: `fumehood/events.db` in the user's state folder]
+    /// Event log with the sessions [default: `fumehood/events.db` in your state folder]
     #[arg(long = "log", global = true, value_name = "FILE", env = "FUMEHOOD_LOG")]
     pub(crate) file: Option<PathBuf>,
 
-    /// File with the key that seals the log [default: `LOG.key` beside the log]
+    /// File with the key that seals the log [default: `LOG.key` next to the log]
     #[arg(long, global = true, value_name = "FILE", env = "FUMEHOOD_LOG_KEY")]
     pub(crate) log_key: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsAction {
-    /// List the saved sessions, the one that changed last first
+    /// List the saved sessions, most recently changed first
     List,
-    /// Show what was said in a session, what was called, and where it stands
+    /// Show the messages, calls and state of a session
     Show {
         /// Id of the session
         id: String,
     },
-    /// Remove a session, so that it cannot be resumed; its records stay in the event log
+    /// Remove a saved session; its records stay in the event log
     Rm {
         /// Id of the session
         id: String,
@@ -37,10 +37,10 @@ pub(crate) enum SessionsAction {
 
 #[derive(Debug, Args)]
 pub(crate) struct ApproveCall {
-    /// Id of the call, such as `trip:1`, as the run and `sessions list` name it
+    /// Id of the call, such as `trip:1`, as `run` and `sessions list` show it
     pub(crate) id: Option<String>,
 
-    /// Let the call run once its session goes on
+    /// Approve the call; it runs when the session is resumed
     #[arg(long, requires = "id", conflicts_with = "no")]
     pub(crate) yes: bool,
 
@@ -48,24 +48,24 @@ pub(crate) struct ApproveCall {
     #[arg(long, requires = "id")]
     pub(crate) no: bool,
 
-    /// Reason, which the model is told of a refused call
+    /// Reason for the model, for a refused call
     #[arg(long, value_name = "TEXT", requires = "id")]
     pub(crate) reason: Option<String>,
 
-    /// Name for the record, which is not checked
+    /// Your name for the log, which is not verified
     #[arg(long, value_name = "NAME", requires = "id")]
     pub(crate) by: Option<String>,
 
-    /// Event log that has the sessions [default: `fumehood/events.db` in the user's state folder]
+    /// Event log with the sessions [default: `fumehood/events.db` in your state folder]
     #[arg(long = "log", value_name = "FILE", env = "FUMEHOOD_LOG")]
     pub(crate) file: Option<PathBuf>,
 
-    /// File with the key that seals the log [default: `LOG.key` beside the log]
+    /// File with the key that seals the log [default: `LOG.key` next to the log]
     #[arg(long, value_name = "FILE", env = "FUMEHOOD_LOG_KEY")]
     pub(crate) log_key: Option<PathBuf>,
 }
 
-/// Parses the id of a session that is saved.
+/// Parses the id of a saved session.
 pub(crate) fn parse_session_id(text: &str) -> Result<String, String> {
     if is_session_id(text) {
         return Ok(text.to_owned());

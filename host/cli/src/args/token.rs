@@ -4,10 +4,10 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Token {
-    /// Make a token for a tenant, and print it once
+    /// Create a token for a tenant, and print it once
     ///
-    /// The token goes to standard output and is kept nowhere. What belongs into the configuration, a digest that nobody can
-    /// turn back into the token, goes to standard error.
+    /// The token is printed on standard output and is not saved. Its digest, for the configuration, is printed on
+    /// standard error.
     New {
         /// Name of the tenant
         #[arg(value_name = "NAME")]

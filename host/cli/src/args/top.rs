@@ -8,19 +8,19 @@ use fumehood::limits::parse_duration;
 
 #[derive(Debug, Args)]
 pub(crate) struct Top {
-    /// Address of the server
+    /// URL of the server
     #[arg(default_value = "http://127.0.0.1:8080")]
     pub(crate) url: String,
 
-    /// File with the token of the server [default: $FUMEHOOD_MCP_TOKEN]
+    /// File with the bearer token of the server [default: $FUMEHOOD_MCP_TOKEN]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 
-    /// Time between two looks, such as `500ms`
+    /// Time between updates, such as `500ms`
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
     pub(crate) interval: Duration,
 
-    /// Print the calls once and end; with `--json`, this is what is done
+    /// Print the calls once and exit; implied by `--json`
     #[arg(long)]
     pub(crate) once: bool,
 }

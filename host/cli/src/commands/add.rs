@@ -41,9 +41,7 @@ pub(crate) async fn run(arguments: &Arguments, add: &args::Add) -> Result<Exit> 
     }
     let changed = change.config()?;
     let Some(section) = changed.tools.get(name.as_str()) else {
-        return Err(
-            UsageError(format!("`{name}` cannot be added to the configuration; write the lines yourself")).into()
-        );
+        return Err(UsageError(format!("cannot add `{name}` to the configuration; add the lines by hand")).into());
     };
     let stored = match &place {
         Reference::File(_) => None,
@@ -57,7 +55,7 @@ pub(crate) async fn run(arguments: &Arguments, add: &args::Add) -> Result<Exit> 
     let host = host::builder_for(arguments, &changed)?.memory_ceiling(MAX_MEMORY_BYTES).build()?;
     let load = if add.allow_slow_compile { component.load.allow_slow_compile() } else { component.load };
     let loaded = host::load(&host, &component.label, load).await?;
-    let check = approve::approval_check(&host, &name).context("the component was loaded without being compared")?;
+    let check = approve::approval_check(&host, &name).context("the component was loaded without a comparison")?;
     host.shutdown(Duration::ZERO).await;
     if !arguments.json {
         render::approval(name.as_str(), &Origin::File(component.label, loaded), &check, add.full)?;
@@ -87,7 +85,7 @@ fn parse_place(typed: &str) -> Result<Reference> {
         // A registry is never meant without saying so.
         Reference::File(file) if !file.exists() => {
             let message = format!(
-                "there is no file {}; expected oci://HOST/NAME:TAG, https://…#sha256=DIGEST, or a `.wasm` file",
+                "no such file {}; expected oci://HOST/NAME:TAG, https://…#sha256=DIGEST, or a `.wasm` file",
                 file.display()
             );
             Err(UsageError(message).into())
@@ -108,8 +106,8 @@ fn choose_name(add: &args::Add, place: &Reference, config: &Config) -> Result<Na
     if let Some(taken) = names.into_iter().find(|taken| fold_name(taken) == fold_name(name.as_str())) {
         let origin = config.origin.display();
         let message = format!(
-            "{origin} has `{taken}` already; give this one another name with `--name NAME`, or look for a newer version with \
-             `fumehood update {taken}`"
+            "{origin} already has `{taken}`; choose another name with `--name NAME`, or check for a newer version \
+             with `fumehood update {taken}`"
         );
         return Err(UsageError(message).into());
     }
@@ -118,7 +116,8 @@ fn choose_name(add: &args::Add, place: &Reference, config: &Config) -> Result<Na
 
 /// Returns the path of a component as the configuration names it: relative to its folder where that is possible.
 fn written_path(config: &Config, file: &Path) -> Result<String> {
-    let unusable = || UsageError(format!("{} cannot be named in a configuration; move the file", file.display()));
+    let unusable =
+        || UsageError(format!("the path {} cannot be written in a configuration; move the file", file.display()));
     let absolute = std::path::absolute(file).map_err(|_| unusable())?;
     let written = match (file.is_relative(), absolute.strip_prefix(config.absolute_folder())) {
         (true, Ok(below)) => below.to_owned(),
@@ -134,8 +133,7 @@ fn name_key_option(error: anyhow::Error, add: &args::Add) -> anyhow::Error {
         Some(FetchError::Policy(PolicyError::Signature(NoTrustedKey { .. } | ForeignKey { .. })))
             if add.key.is_none() =>
         {
-            let message =
-                format!("cannot add {}; name the file with its publisher's public key: `--key FILE`", add.reference);
+            let message = format!("cannot add {}; add its publisher's public key with `--key FILE`", add.reference);
             error.context(message)
         }
         _ => error,
@@ -151,7 +149,7 @@ fn name_in_registry(place: &Reference) -> Result<&OciReference> {
     match place {
         Reference::Oci(oci) => Ok(oci),
         other => {
-            let message = format!("`--key` is about components of registries, and {other} is none; leave it out");
+            let message = format!("`--key` works only for components of registries, but got {other}; leave it out");
             Err(UsageError(message).into())
         }
     }

@@ -115,7 +115,7 @@ pub(crate) async fn review(
             Ok(found) => found,
             // An error of one does not keep the others from being looked at.
             Err(error) if several => {
-                render::warning(&format!("`{}` was not looked at: {error:#}", candidate.name()));
+                render::warning(&format!("`{}` could not be reviewed: {error:#}", candidate.name()));
                 failed.push(candidate.name().to_string());
                 continue;
             }
@@ -135,8 +135,8 @@ pub(crate) async fn review(
         revoke::report_stale(arguments, config, &lock)?;
     }
     if !failed.is_empty() {
-        let message = "nothing was approved of them; see above, correct that, and approve again";
-        return Err(anyhow::anyhow!("could not look at: {}; {message}", failed.join(", ")));
+        let message = "they were not approved; correct the errors above, and approve again";
+        return Err(anyhow::anyhow!("could not review: {}; {message}", failed.join(", ")));
     }
     if open.is_empty() {
         return Ok(Exit::Ok);
@@ -190,7 +190,7 @@ async fn find_candidate(config: &Config, lock: &Lock, name: &str, version: Versi
 /// Returns the error for a name that is not configured, with the names that are.
 pub(crate) fn unknown_component(config: &Config, name: &str) -> UsageError {
     if !config.origin.exists() {
-        return UsageError(format!("there is no {} that could have a component `{name}`", config.origin.display()));
+        return UsageError(format!("unknown component `{name}`; {} does not exist", config.origin.display()));
     }
     let known = |names: &mut dyn Iterator<Item = &String>| names.map(String::as_str).collect::<Vec<_>>().join(", ");
     let components = known(&mut config.tools.keys());
@@ -211,7 +211,7 @@ async fn inspect_candidate(
         Candidate::Component(component) => {
             let loaded = host::load(host, &component.label, component.load.clone()).await?;
             let check =
-                approval_check(host, &component.name).context("the component was loaded without being compared")?;
+                approval_check(host, &component.name).context("the component was loaded without a comparison")?;
             Ok((Origin::File(component.label.clone(), loaded), check))
         }
         Candidate::Server(server) => {
@@ -220,7 +220,7 @@ async fn inspect_candidate(
             let added = tools.add_pinned(&remote, server.entry.clone(), lock.locked(name)).await;
             tools.close().await;
             servers::warn_of_tools(name, Some(&tools.refused()), Some(&tools.unchecked()));
-            let check = added.with_context(|| format!("the MCP server `{name}` cannot be looked at"))?;
+            let check = added.with_context(|| format!("cannot review the MCP server `{name}`"))?;
             Ok((Origin::Server, check))
         }
     }
@@ -244,7 +244,7 @@ fn decide_entry(
     if approve.check {
         return Ok(false);
     }
-    let ask = || question::ask(&format!("Start or reach `{name}` like this, to look at its tools?"));
+    let ask = || question::ask(&format!("Start or connect to `{name}` like this, to review its tools?"));
     if approve.yes || (can_ask(arguments) && ask()?) {
         lock.approve_entry(name.clone(), Entry::new(entry.clone()));
         lock.save()?;
@@ -277,7 +277,7 @@ fn decide(
     } else {
         render::approval(name.as_str(), origin, check, approve.full)?;
         if is_proposed(lock, name, check) {
-            render::note(&format!("{} has exactly this approval, from whoever wrote it", lock.path().display()));
+            render::note(&format!("{} already has this approval, by another person", lock.path().display()));
         }
     }
     if is_approved || approve.check {
@@ -287,7 +287,7 @@ fn decide(
         let note = approval_note(approve.by.as_deref());
         lock.approve_with_note(name.clone(), check.parts().clone(), note);
         lock.save()?;
-        render::note(&format!("approved `{name}`, kept in {}", lock.path().display()));
+        render::note(&format!("approved `{name}` in {}", lock.path().display()));
         return Ok(true);
     }
     Ok(false)
@@ -303,7 +303,8 @@ fn report_proposals(arguments: &Arguments, lock: &Lock) {
     let names: Vec<String> = proposed.iter().map(|name| format!("`{name}`")).collect();
     let path = lock.path().display();
     render::note(&format!(
-        "{path} was written by somebody else: {} of {all} unchanged since you approved, and not approved by you: {}",
+        "{path} was changed by another person: {} of {all} are unchanged since you approved them; not approved by \
+         you: {}",
         all - proposed.len(),
         names.join(", ")
     ));
@@ -321,7 +322,7 @@ fn warn_if_older(lock: &Lock, name: &Namespace, check: &ApprovalCheck) {
         && now < before
     {
         render::warning(&format!(
-            "`{name}` is an older release: it was signed at {found}, and what is approved at {approved}"
+            "`{name}` is an older release: it was signed at {found}, but the approved version at {approved}"
         ));
     }
 }

@@ -67,7 +67,7 @@ pub(crate) async fn run(arguments: &Arguments, typed: &ApproveCall) -> Result<Ex
         _ => {
             show(arguments, &waiting.session, call)?;
             if arguments.json || !question::can_ask() {
-                render::note("it waits: answer it with `--yes` or `--no`");
+                render::note("it is waiting; answer with `--yes` or `--no`");
                 return Ok(Exit::Waiting);
             }
             question::ask(&format!("May {} run?", one_line(&call.deferred.tool)))?
@@ -95,7 +95,7 @@ async fn store(
             // Another answer may have been first, or the session went on.
             let now = find(log.reader(), id)?;
             now.restored.session.check_answer(id).map_err(|error| refuse(&error))?;
-            return Err(error).context("the answer was not stored");
+            return Err(error).context("the answer was not saved");
         }
         Err(error) => return Err(error.into()),
     }
@@ -104,9 +104,11 @@ async fn store(
         render::json(&Answered { id, answer, session: &session, is_complete: others == 0 })?;
         return Ok(Exit::Ok);
     }
-    render::note(&format!("answered `{id}` with {answer}; `fumehood run --resume {session}` goes on"));
+    render::note(&format!("answered `{id}` with {answer}; resume the session with `fumehood run --resume {session}`"));
     if others > 0 {
-        render::note(&format!("{others} more of the session wait: `fumehood approve-call` lists them"));
+        render::note(&format!(
+            "{others} more calls of the session are waiting; list them with `fumehood approve-call`"
+        ));
     }
     Ok(Exit::Ok)
 }
@@ -125,7 +127,7 @@ fn find(reader: &Reader, id: &str) -> Result<Waiting> {
                 .map(|call| call.id.clone())
                 .collect();
             let waiting = if ids.is_empty() { "none waits".to_owned() } else { format!("waiting: {}", ids.join(", ")) };
-            Err(UsageError(format!("no call `{}` waits for an answer; {waiting}", one_line(id))).into())
+            Err(UsageError(format!("no call `{}` is waiting for approval; {waiting}", one_line(id))).into())
         }
     }
 }
@@ -161,8 +163,8 @@ fn list(arguments: &Arguments, reader: &Reader) -> Result<Exit> {
         print(session, call)?;
     }
     render::note(match is_empty {
-        true => "no call waits for an answer",
-        false => "answer one with `fumehood approve-call ID --yes` or `--no`",
+        true => "no calls are waiting for approval",
+        false => "answer with `fumehood approve-call ID --yes` or `--no`",
     });
     Ok(Exit::Ok)
 }
@@ -189,9 +191,9 @@ fn refuse(error: &AnswerError) -> anyhow::Error {
     let message = match error {
         AnswerError::Answered { id, yes, at_ms } => {
             let (answer, at) = (if *yes { "yes" } else { "no" }, moment::format_second(Timestamp(*at_ms)));
-            format!("the call `{id}` was answered already, with {answer}, at {at}; an answer is not changed")
+            format!("the call `{id}` was already answered with {answer} at {at}; answers cannot be changed")
         }
-        error => format!("{error}; `fumehood approve-call` lists those that wait"),
+        error => format!("{error}; `fumehood approve-call` lists the waiting calls"),
     };
     UsageError(message).into()
 }

@@ -140,7 +140,7 @@ async fn row(
             Ok(resolved) => {
                 Some(format!("{oci} is {} now; `fumehood update {name}` shows what changed", resolved.manifest))
             }
-            Err(error) => Some(format!("not known: {error}")),
+            Err(error) => Some(format!("unknown: {error}")),
         };
     }
     Ok(row)

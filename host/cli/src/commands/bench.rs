@@ -76,14 +76,16 @@ async fn measure(
     options: &BenchCell,
 ) -> Result<Exit> {
     if options.callers.iter().any(|callers| *callers == 0 || *callers > MAX_CALLERS) {
-        return Err(UsageError(format!("there are 1 to {MAX_CALLERS} callers in a round")).into());
+        return Err(UsageError(format!("expected 1 to {MAX_CALLERS} callers")).into());
     }
     let (host, _components) = worker::load(arguments, (source, config), &[], worker::default_places()).await?;
     let tools = cell::join(config, &host, None).await?;
     let text = options.arguments.as_deref().unwrap_or("{}");
     let first = tools.dispatch(Call::new(&options.tool, text)).await;
     if let Some(error) = first.error() {
-        return Err(UsageError(format!("a call of `{}` fails, so nothing is measured: {error}", options.tool)).into());
+        return Err(
+            UsageError(format!("cannot measure calls of `{}`, because they fail: {error}", options.tool)).into()
+        );
     }
     let sizes = (text.len(), serde_json::to_vec(&first)?.len());
     let workers = tools.workers();
@@ -96,7 +98,7 @@ async fn measure(
     drop(tools);
     host.shutdown(Duration::ZERO).await;
     if let Some(file) = &options.plot {
-        plot::write(file, "Calls over a cell, in one process, and bare requests", &panels(&rounds))?;
+        plot::write(file, "Calls over a cell and in one process, and plain requests", &panels(&rounds))?;
     }
     print(arguments, &rounds, (workers, sizes))?;
     let (of_cell, of_local) = rounds.iter().fold((0_usize, 0_usize), |(cell, local), round| {
@@ -104,11 +106,11 @@ async fn measure(
     });
     if of_cell > 0 {
         render::warning(&format!(
-            "{of_cell} calls failed; a full cell answers `unavailable`, which is no call in this table"
+            "{of_cell} calls over the cell failed and are not counted; a full cell answers `unavailable`"
         ));
     }
     if of_local > 0 {
-        render::warning(&format!("{of_local} calls in this process failed, which are no calls in this table"));
+        render::warning(&format!("{of_local} calls in this process failed and are not counted"));
     }
     Ok(Exit::Ok)
 }
@@ -135,13 +137,13 @@ async fn begin_answers(
     (request, reply): (usize, usize),
 ) -> Result<(BareRequests, Vec<Child>)> {
     let name = format!("b{:016x}", std::process::id());
-    let program = std::env::current_exe().context("this program cannot be found")?;
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
     let mut children = Vec::new();
     for _ in 0..count.max(1) {
         let mut command = Command::new(&program);
         command.arg("--config").arg(&config.origin).args(["bench", "cell-answers", &name]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
-        children.push(command.spawn().context("the processes that answer bare requests cannot be started")?);
+        children.push(command.spawn().context("cannot start the processes that answer plain requests")?);
     }
     let bare = BareRequests::connect(cell::node_options(config, Role::Gateway)?, &name).await?;
     let until = tokio::time::Instant::now() + ANSWER_TIME;
@@ -151,7 +153,9 @@ async fn begin_answers(
         if bare.request(request, reply).await {
             answered += 1;
         } else if tokio::time::Instant::now() > until {
-            return Err(anyhow::anyhow!("bare requests are not answered; may this user publish below `PREFIX.bench`?"));
+            return Err(anyhow::anyhow!(
+                "plain requests are not answered; check that this user may publish below `PREFIX.bench`"
+            ));
         } else {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -196,8 +200,8 @@ fn print(arguments: &Arguments, rounds: &[Round], (workers, (request, reply)): (
     }
     render::table::print(table, 0, &[])?;
     render::hint(&format!(
-        "{workers} workers; requests of {request} bytes, replies of {reply} bytes; local: the same tool in this process, \
-         bare: requests without a tool"
+        "{workers} workers; requests of {request} bytes, replies of {reply} bytes; local: the same tool in this \
+         process; plain: requests without a tool"
     ));
     Ok(())
 }
@@ -233,7 +237,7 @@ fn panels(rounds: &[Round]) -> Vec<Panel> {
             .collect(),
     };
     vec![
-        panel("Throughput", "calls in a second", &|it| it.calls_per_second),
+        panel("Throughput", "calls per second", &|it| it.calls_per_second),
         panel("Latency, p50", "microseconds", &|it| micros(it.p50_us)),
         panel("Latency, p99", "microseconds", &|it| micros(it.p99_us)),
     ]

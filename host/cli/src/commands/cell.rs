@@ -20,6 +20,8 @@ pub(crate) fn run(arguments: &Arguments, cell: &Cell) -> Result<Exit> {
         return Ok(Exit::Ok);
     }
     render::line(&public.to_string())?;
-    render::note("the others put it into fumehood.toml, below [cell.workers] or [cell.gateways]: NAME = \"ed25519:…\"");
+    render::note(
+        "add it to fumehood.toml of the other nodes, in [cell.workers] or [cell.gateways]: NAME = \"ed25519:…\"",
+    );
     Ok(Exit::Ok)
 }

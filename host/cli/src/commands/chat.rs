@@ -20,7 +20,8 @@ const HISTORY_FILE: &str = "chat-history";
 pub(crate) async fn run(arguments: &Arguments, chat: &Chat) -> Result<Exit> {
     let saving = chat.session.clone().map_or(Saving::No, Saving::Open);
     if chat.agent.approve == Some(ApproveName::Json) {
-        let message = "`--approve json` is for `run`: the standard input of `chat` has messages".to_owned();
+        let message =
+            "`--approve json` works only with `run`, because `chat` reads messages from standard input".to_owned();
         return Err(UsageError(message).into());
     }
     let mut session = AgentSession::set_up(arguments, &chat.agent, &saving).await?;
@@ -29,13 +30,13 @@ pub(crate) async fn run(arguments: &Arguments, chat: &Chat) -> Result<Exit> {
     let input = match is_edited.then(|| ChatInput::editor(history_file(&session))) {
         Some(Ok(editor)) => editor,
         Some(Err(error)) => {
-            render::warning(&format!("lines cannot be edited here: {error}"));
+            render::warning(&format!("line editing is not available: {error}"));
             ChatInput::lines(is_typed)
         }
         None => ChatInput::lines(is_typed),
     };
     if is_typed {
-        render::note("`/quit`, or Ctrl-D, ends the session; Ctrl-C stops an answer; `/help` lists the commands.");
+        render::note("`/quit` or Ctrl-D ends the session, Ctrl-C stops an answer, `/help` lists the commands.");
     }
     let ended = match session.resume().await {
         Ok(Some(Exit::Waiting)) => Ok(Exit::Waiting),
@@ -64,7 +65,7 @@ async fn converse(session: &mut AgentSession, mut input: ChatInput, is_typed: bo
             ChatEvent::End => return Ok(last),
             ChatEvent::Interrupt if was_interrupted => return Ok(Exit::Interrupted),
             ChatEvent::Interrupt => {
-                render::note("Ctrl-C again, or Ctrl-D, ends the session");
+                render::note("press Ctrl-C again, or Ctrl-D, to end the session");
                 was_interrupted = true;
                 continue;
             }
@@ -76,9 +77,9 @@ async fn converse(session: &mut AgentSession, mut input: ChatInput, is_typed: bo
             "" => {}
             "/help" => print_help(),
             "/tools" => print_tools(session)?,
-            "/reset" => render::note(&format!("the conversation starts over, in session {}", session.reset().await?)),
+            "/reset" => render::note(&format!("new conversation, in session {}", session.reset().await?)),
             command if command.starts_with('/') && !command.contains(char::is_whitespace) => {
-                render::note("there is no such command; `/help` lists those that there are");
+                render::note("unknown command; `/help` lists the commands");
             }
             message => last = session.say(message.to_owned()).await?,
         }
@@ -98,14 +99,14 @@ fn print_help() {
         render::note(&format!("  {name:<8}{meaning}"));
     }
     render::note(
-        "A line that ends in a backslash goes on in the next one. Ctrl-C stops an answer; what was written stays.",
+        "End a line with a backslash to continue on the next line. Ctrl-C stops an answer and keeps its text.",
     );
 }
 
 fn print_tools(session: &AgentSession) -> Result<()> {
     let tools = session.tools();
     if tools.is_empty() {
-        render::note("the model may call no tools; load some with `--tool FILE`");
+        render::note("the model has no tools; load a component with `--tool FILE`");
     }
     let mut quotation = Quotation::for_stderr();
     tools.iter().try_for_each(|tool| {

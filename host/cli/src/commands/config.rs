@@ -109,7 +109,7 @@ async fn find(config: &Config, lock: Option<&Lock>, name: &str, section: &ToolSe
 async fn load_from_folder(host: &Host, name: &Namespace, file: &Path) -> bool {
     let loaded = host::load(host, name.as_str(), Load::path(file).named(name.as_str())).await;
     if let Err(error) = &loaded {
-        render::warning(&format!("{error:#}; {} is left out", file.display()));
+        render::warning(&format!("{error:#}; skipping {}", file.display()));
     }
     loaded.is_ok()
 }

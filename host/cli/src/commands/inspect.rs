@@ -41,14 +41,14 @@ async fn inspect_configured(
 ) -> Result<Exit> {
     if config.mcp.servers.contains_key(name) {
         let message =
-            format!("`{name}` is an MCP server, and no component; `fumehood approve {name} --check` shows its tools");
+            format!("`{name}` is an MCP server, not a component; `fumehood approve {name} --check` shows its tools");
         return Err(UsageError(message).into());
     }
     let lock = configured::open_lock(config)?;
     let found = configured::find(config, &lock, name, Version::Pinned).await?;
     let Some(ConfiguredComponent { file, label, .. }) = found else {
         let unknown = approve::unknown_component(config, name);
-        return Err(UsageError(format!("there is no file {name}, and {unknown}")).into());
+        return Err(UsageError(format!("no such file {name}, and {unknown}")).into());
     };
     let load = Load::path(&file);
     let load = if inspect.allow_slow_compile { load.allow_slow_compile() } else { load };

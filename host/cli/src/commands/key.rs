@@ -56,7 +56,7 @@ fn print_public(arguments: &Arguments, export: &args::ExportKey) -> Result<Exit>
     }
     render::bytes(public.to_pem().as_bytes())?;
     let line = String::from(public);
-    render::note(&format!("in fumehood.toml of those who trust it: [registry] trusted_keys = [\"{line}\"]"));
+    render::note(&format!("people who trust it add this to fumehood.toml: [registry] trusted_keys = [\"{line}\"]"));
     Ok(Exit::Ok)
 }
 
@@ -68,13 +68,13 @@ fn list(arguments: &Arguments) -> Result<Exit> {
         return Ok(Exit::Ok);
     }
     if keys.is_empty() {
-        render::note("you have no key; `fumehood key new` makes one");
+        render::note("you have no keys; create one with `fumehood key new`");
     }
     let width = keys.iter().map(|files| files.name.len()).max().unwrap_or_default();
     for files in &keys {
         let public = match files.stored_public_key() {
             Ok(Some(key)) => format!("{:<7} {}", key.algorithm().to_string(), key.id()),
-            _ => "its public half is missing".to_owned(),
+            _ => "its public key is missing".to_owned(),
         };
         let (name, path) = (&files.name, files.private.display().to_string());
         render::line(&format!("{name:<width$}  {public}  {path}"))?;
@@ -91,8 +91,8 @@ fn report(arguments: &Arguments, done: &str, files: &KeyFiles, public: &PublicKe
     let (private_path, public_path) = (files.private.display(), files.public.display());
     let lines = [
         format!("{done} the key `{name}` ({}), encrypted with your passphrase", public.algorithm()),
-        format!("  private  {private_path}  for you alone; keep a copy elsewhere"),
-        format!("  public   {public_path}  for those who trust your tools"),
+        format!("  private  {private_path}  keep it secret, and keep a backup"),
+        format!("  public   {public_path}  for people who trust your tools"),
         format!("  id       {}", public.id()),
         format!("next: fumehood publish oci://HOST/NAME:TAG --sign {name}"),
     ];

@@ -33,7 +33,7 @@ pub(crate) fn run(folder: Option<&Path>) -> Result<Exit> {
 fn write_pages(folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     if std::fs::symlink_metadata(folder)?.is_symlink() {
-        return Err(io::Error::other("it is a symbolic link; name the folder itself"));
+        return Err(io::Error::other("it is a symbolic link; expected a folder"));
     }
     let pages = tempfile::tempdir_in(folder)?;
     clap_mangen::generate_to(parse::command(), pages.path())?;

@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &Arguments, new: &args::New) -> Result<Exit> {
         render::json(&serde_json::json!({"folder": name, "files": files}))?;
         return Ok(Exit::Ok);
     }
-    render::line(&format!("made {name}/ with {} files; {name}/README.md says what it takes", files.len()))?;
+    render::line(&format!("created {name}/ with {} files; {name}/README.md lists the requirements", files.len()))?;
     match new.agent {
         true => render::line(&format!("next: cd {name} && cargo run"))?,
         false => render::line(&format!("next: cd {name} && fumehood build && fumehood test"))?,

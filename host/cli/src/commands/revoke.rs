@@ -36,7 +36,7 @@ pub(crate) fn revoke_stale(arguments: &Arguments) -> Result<Exit> {
     let config = ConfigSource::from_arguments(arguments).open()?;
     if !config.origin.exists() {
         let message =
-            format!("there is no {} that could say which approvals are still needed", config.origin.display());
+            format!("cannot tell which approvals are still needed, because {} does not exist", config.origin.display());
         return Err(UsageError(message).into());
     }
     let mut lock = configured::open_lock(&config)?;
@@ -61,7 +61,8 @@ pub(crate) fn report_stale(arguments: &Arguments, config: &Config, lock: &Lock) 
     let (lock, config) = (lock.path().display(), config.origin.display());
     let names = join_names(names.iter().map(Namespace::as_str));
     render::warning(&format!(
-        "{lock} has approvals that belong to no component of {config}: {names}; take them back with `fumehood approve --prune`"
+        "{lock} has approvals for components that {config} does not have: {names}; revoke them with `fumehood approve \
+         --prune`"
     ));
     Ok(())
 }

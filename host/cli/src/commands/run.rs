@@ -15,7 +15,7 @@ const MAX_TASK_BYTES: u64 = 1 << 20;
 
 pub(crate) async fn run(arguments: &Arguments, run: &Run) -> Result<Exit> {
     if run.agent.approve == Some(ApproveName::Json) && run.task.as_deref() == Some("-") {
-        let message = "with `--approve json`, standard input has answers; give the task as an argument".to_owned();
+        let message = "with `--approve json`, standard input is for answers; give the task as an argument".to_owned();
         return Err(UsageError(message).into());
     }
     let task = match run.task.as_deref() {
@@ -23,7 +23,7 @@ pub(crate) async fn run(arguments: &Arguments, run: &Run) -> Result<Exit> {
         task => task.map(str::to_owned),
     };
     if task.as_deref().is_some_and(|task| task.trim().is_empty()) {
-        return Err(UsageError("the task is empty; say what to do".to_owned()).into());
+        return Err(UsageError("the task is empty".to_owned()).into());
     }
     let saving = match (&run.session, &run.resume) {
         (Some(id), _) => Saving::Begin(id.clone()),

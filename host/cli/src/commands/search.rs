@@ -41,8 +41,7 @@ pub(crate) async fn run(arguments: &Arguments, search: &args::Search) -> Result<
             indexes.push(open(&bytes, name, &keys, &history, &place)?);
         }
         if indexes.is_empty() {
-            let message =
-                "there is no index to search; name one with `--index`, or in [registry.indexes] of fumehood.toml";
+            let message = "no index is configured; name one with `--index`, or in [registry.indexes] of fumehood.toml";
             return Err(UsageError(message.to_owned()).into());
         }
     }

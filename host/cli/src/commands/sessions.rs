@@ -68,7 +68,7 @@ impl State {
             Self::WaitingForApproval { waiting } => {
                 let calls: Vec<String> =
                     waiting.iter().map(|call| format!("{} {}", call.id, one_line(&call.tool))).collect();
-                format!("waits for approval: {}", calls.join(", "))
+                format!("is waiting for approval: {}", calls.join(", "))
             }
             Self::Unreadable { .. } => "unreadable".to_owned(),
         }
@@ -136,7 +136,9 @@ fn list(arguments: &Arguments, reader: &Reader) -> Result<Exit> {
         return Ok(Exit::Ok);
     }
     if listed.is_empty() {
-        render::note("no session is saved; `fumehood chat --session NAME` and `fumehood run --session NAME` save one");
+        render::note(
+            "no saved sessions; save one with `fumehood chat --session NAME` or `fumehood run --session NAME`",
+        );
         return Ok(Exit::Ok);
     }
     let mut table = table::new(&["SESSION", "SIZE", "BEGAN", "CHANGED", "STATE"], &[1]);
@@ -196,20 +198,20 @@ fn print_run(run: &Run, quotation: &mut Quotation) -> Result<()> {
 /// Returns where a session stands, for a person.
 fn describe_state(session: &Session, pending: &[ToolIntent], id: &str) -> String {
     if session.current_run().is_none() {
-        return format!("it waits for a message: `fumehood chat --session {id}`");
+        return format!("continue with `fumehood chat --session {id}`");
     }
-    let resume = format!("`fumehood run --resume {id}` goes on");
+    let resume = format!("resume with `fumehood run --resume {id}`");
     let waiting: Vec<_> =
         unanswered(session).map(|call| format!("{} {}", call.id, one_line(&call.deferred.tool))).collect();
     if !waiting.is_empty() {
-        return format!("it waits for approval of {}; `fumehood approve-call ID` answers", waiting.join(", "));
+        return format!("waiting for approval of {}; answer with `fumehood approve-call ID`", waiting.join(", "));
     }
     if !session.waiting_calls().is_empty() {
-        return format!("the calls that waited are answered; {resume}");
+        return format!("all waiting calls are answered; {resume}");
     }
     if pending.is_empty() {
-        return format!("a run is under way; {resume}");
+        return format!("a run is active or was interrupted; {resume}");
     }
     let names: Vec<_> = pending.iter().map(|call| one_line(&call.name)).collect();
-    format!("a run is under way, with calls of {}; {resume}", names.join(", "))
+    format!("a run is active or was interrupted, with calls of {}; {resume}", names.join(", "))
 }

@@ -67,7 +67,7 @@ fn list(arguments: &Arguments, store: &Store, lock: &Lock) -> Result<Exit> {
             .collect();
         render::json(&rows)?;
     } else if records.is_empty() {
-        render::note("the store has no components; `fumehood add` gets one");
+        render::note("the store is empty; add a component with `fumehood add`");
     } else {
         let mut table = table::new(&["REFERENCE", "MANIFEST", "SIZE", "SIGNER", "PULLED", "USED HERE"], &[2]);
         for record in &records {
@@ -92,7 +92,7 @@ fn verify(arguments: &Arguments, store: &Store) -> Result<Exit> {
     if arguments.json {
         render::json(&Outcome::Damaged(damaged.clone()))?;
     } else if damaged.is_empty() {
-        render::line("everything in the store has the digest that it is named after")?;
+        render::line("every component in the store matches its digest")?;
     } else {
         damaged.iter().try_for_each(|message| render::line(message))?;
     }
@@ -109,7 +109,7 @@ fn prune(arguments: &Arguments, store: &Store, lock: &Lock, dry_run: bool) -> Re
     let verb = if dry_run { "would be removed" } else { "were removed" };
     render::line(&format!("{} files with {} {verb}", pruned.files, display_bytes(pruned.bytes)))?;
     let lock = lock.path().display();
-    render::note(&format!("kept: {} that {lock} names; locks in other folders are not known here", keep.len()));
+    render::note(&format!("kept: {} named by {lock}; locks in other folders were not read", keep.len()));
     Ok(Exit::Ok)
 }
 

@@ -31,7 +31,7 @@ pub(crate) async fn run(arguments: &Arguments, test: &args::Test) -> Result<Exit
     let component = test.component.clone().unwrap_or_else(|| project.component());
     if !component.is_file() {
         let shown = component.display();
-        return Err(UsageError(format!("there is no {shown}; make it with `fumehood build`")).into());
+        return Err(UsageError(format!("no such file {shown}; build it with `fumehood build`")).into());
     }
     let builder = || host::builder(arguments);
     match &test.record {
@@ -58,7 +58,7 @@ async fn run_cases(
     if chosen.is_empty() {
         let place = project.cases();
         return Err(UsageError(format!(
-            "there is no such case in {}/*.toml; `fumehood test --record TOOL --arguments JSON` writes one",
+            "no matching cases in {}/*.toml; record one with `fumehood test --record TOOL --arguments JSON`",
             place.display()
         ))
         .into());
@@ -112,10 +112,10 @@ fn update(arguments: &Arguments, project: &Project, files: &[CaseFile], ran: &[R
             changed.iter().map(|(file, count)| serde_json::json!({"file": file, "cases": count})).collect();
         render::json(&serde_json::json!({"updated": files}))?;
     } else if changed.is_empty() {
-        render::line("every case is as it was; nothing was written")?;
+        render::line("all cases are up to date")?;
     }
     for (file, count) in changed.iter().filter(|_| !arguments.json) {
-        render::line(&format!("wrote {count} cases to {file}; look at the difference before you keep it"))?;
+        render::line(&format!("wrote {count} cases to {file}; review the difference"))?;
     }
     Ok(Exit::Ok)
 }

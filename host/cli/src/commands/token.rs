@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &Arguments, token: &Token) -> Result<Exit> {
     let Token::New { name } = token;
     if !is_name(name) {
         let message = format!(
-            "`{}` is no name of a tenant; take at most 64 letters, digits, `.`, `_`, `-` and `@`",
+            "invalid tenant name `{}`; expected at most 64 letters, digits, `.`, `_`, `-` and `@`",
             printable(name)
         );
         return Err(UsageError(message).into());

@@ -32,8 +32,11 @@ pub(crate) async fn run(arguments: &Arguments, trust: &args::Trust) -> Result<Ex
     let file = config_path(arguments, trust);
     let path = file.display().to_string();
     if trust.revoke {
-        if !store.revoke(&file).with_context(|| format!("the trust in {path} cannot be taken back"))? {
-            return Err(UsageError(format!("{path} was not trusted; `fumehood trust --list` lists what is")).into());
+        if !store.revoke(&file).with_context(|| format!("cannot revoke the trust in {path}"))? {
+            return Err(UsageError(format!(
+                "{path} was not trusted; `fumehood trust --list` lists trusted configurations"
+            ))
+            .into());
         }
         report(arguments, &path, "revoked", &[])?;
         return Ok(Exit::Ok);
@@ -54,7 +57,7 @@ pub(crate) async fn run(arguments: &Arguments, trust: &args::Trust) -> Result<Ex
         report(arguments, &path, "not_trusted", &effects)?;
         return Ok(Exit::Refused);
     }
-    store.trust(&file, &text).with_context(|| format!("the trust in {path} cannot be kept"))?;
+    store.trust(&file, &text).with_context(|| format!("cannot save the trust in {path}"))?;
     report(arguments, &path, "trusted", &effects)?;
     if !trust.approve {
         return Ok(Exit::Ok);
@@ -76,17 +79,14 @@ fn is_wanted(arguments: &Arguments, trust: &args::Trust, path: &str) -> Result<b
     if !approve::can_ask(arguments) {
         return Err(UnansweredError(format!("{path} was not trusted")).into());
     }
-    question::ask(&format!("Trust {path} as it is now?"))
+    question::ask(&format!("Trust {path} in its current state?"))
 }
 
 /// Returns the effects of a configuration, or of a file with cases: one that has cases, in the folder `tests` of a project.
 fn read_effects(trust: &args::Trust, file: &Path, text: &str) -> Result<Vec<Effect>> {
     match (project_of_cases(file), CaseFile::parse(file, text)) {
         (Some(_), Ok(cases)) if !cases.cases.is_empty() && trust.approve => {
-            let message = format!(
-                "{} has cases of `fumehood test`, which need no approval; leave `--approve` out",
-                file.display()
-            );
+            let message = format!("{} has test cases, which need no approval; leave `--approve` out", file.display());
             Err(UsageError(message).into())
         }
         (Some(project), Ok(cases)) if !cases.cases.is_empty() => effects_of_cases(&cases, &project),
@@ -115,8 +115,8 @@ fn report(arguments: &Arguments, file: &str, status: &'static str, effects: &[Ef
     }
     let file = fumehood::sanitize::printable(file).replace('\n', "\\n");
     let words = match status {
-        "revoked" => "is not trusted any more",
-        "trusted" => "is trusted as it is now",
+        "revoked" => "is no longer trusted",
+        "trusted" => "is trusted in its current state",
         _ => "is not trusted",
     };
     render::line(&format!("{file} {words}"))

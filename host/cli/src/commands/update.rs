@@ -16,7 +16,7 @@ use crate::trust::ConfigSource;
 pub(crate) async fn run(arguments: &Arguments, update: &args::Update) -> Result<Exit> {
     let config = ConfigSource::from_arguments(arguments).open()?;
     if config.offline {
-        let message = "registries have to be asked for newer versions; leave `--offline` out";
+        let message = "checking for newer versions needs the network; leave `--offline` out";
         return Err(UsageError(message.to_owned()).into());
     }
     let names = match update.names.as_slice() {
@@ -42,8 +42,8 @@ fn check_name(config: &Config, name: &str) -> Result<String> {
     let Some(section) = config.tools.get(name) else { return Err(approve::unknown_component(config, name).into()) };
     let reason = match section.place() {
         Ok(Place::Reference(Reference::Oci(oci))) if oci.digest().is_none() => return Ok(name.to_owned()),
-        Ok(Place::Reference(_)) => "its reference has a digest; write another one into the configuration",
-        _ => "it is a file; put a newer one in its place",
+        Ok(Place::Reference(_)) => "its reference has a digest; change it in the configuration",
+        _ => "it is a file; replace the file",
     };
     Err(UsageError(format!("`{name}` cannot be updated: {reason}, and approve it with `fumehood approve {name}`"))
         .into())

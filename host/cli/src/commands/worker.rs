@@ -60,7 +60,8 @@ async fn serve(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> 
     let (host, components) = load(arguments, (source, &config), &worker.components, concurrency).await?;
     let count = host.tools().iter().filter(|tool| tool.is_approved()).count();
     if count == 0 && arrived.is_none() {
-        let message = "this worker has no tool that may be called; name components, or approve those of [tools]";
+        let message =
+            "this worker has no tools that may be called; name components, or approve the components of [tools]";
         return Err(UsageError(message.to_owned()).into());
     }
     let mut signals = signals::listen_for_stop()?;
@@ -68,7 +69,7 @@ async fn serve(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> 
     // Announcements name what the host has at their time, so that gateways know of a change at once.
     let watch = watch::start(components, Triggers { files: false, hangup: true, arrived }, watching.clone())?;
     let size = usize::try_from(places).unwrap_or(usize::MAX);
-    let unusable = "this worker cannot join its cell; look at [cell] and at the NATS server";
+    let unusable = "this worker cannot join its cell; check [cell] and the NATS server";
     let worker_options = cell::worker_options(&config, &host, size).await?;
     let joined = Worker::join(options, Arc::new(host.clone()), worker_options).await.context(unusable)?;
     let runner = match queue {
@@ -83,16 +84,16 @@ async fn serve(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> 
     });
     service_manager::notify(ServiceState::Ready);
     service_manager::keep_alive();
-    render::note(&format!("the worker `{name}` runs {count} tools, {places} calls at the same time"));
+    render::note(&format!("the worker `{name}` runs {count} tools, up to {places} calls at a time"));
     let drained = joined.clone();
     let stop = async {
         let reason = tokio::select! {
             () = signals.received() => "",
-            () = drained.told_to_drain() => ", as a gateway has told it",
+            () = drained.told_to_drain() => ", as a gateway requested",
         };
         ending.cancel();
         service_manager::notify(ServiceState::Stopping);
-        render::note(&format!("this worker takes no more calls, and ends with the last of those that run{reason}"));
+        render::note(&format!("draining: this worker accepts no more calls and exits after its running calls{reason}"));
     };
     let served = joined.serve(stop, grace).await;
     if let Some(jobs) = jobs {
@@ -112,15 +113,15 @@ async fn serve(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> 
 async fn drain(arguments: &Arguments, worker: &str, time: Duration) -> Result<Exit> {
     let config = ConfigSource::from_arguments(arguments).open()?;
     if !cell::section(&config)?.workers.contains_key(worker) {
-        return Err(UsageError(format!("[cell.workers] has no `{worker}`; take the name of a worker there")).into());
+        return Err(UsageError(format!("unknown worker `{worker}`; [cell.workers] does not have it")).into());
     }
     let cell = cell::join_without_tools(&config).await?;
     let mut told = None;
     cell.drain(worker, time, |state| {
         if told.replace(state) != Some(state) {
             match state {
-                Draining::Running(count) => render::note(&format!("`{worker}` takes no more calls; {count} run")),
-                _ => render::note(&format!("`{worker}` is gone")),
+                Draining::Running(count) => render::note(&format!("`{worker}` is draining; {count} calls are running")),
+                _ => render::note(&format!("`{worker}` has exited")),
             }
         }
     })

@@ -9,33 +9,33 @@ use serde::{Deserialize, Serialize};
 
 use super::amount::{Bytes, Count, Time};
 
-/// The protocol by which the model requests tool calls.
+/// The form in which the model requests tool calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum DriverName {
-    /// By the provider's own tool calls.
+    /// The provider's tool calls.
     Native,
-    /// By a JSON decision in each answer.
+    /// One JSON decision per answer.
     React,
-    /// By blocks of several calls in its text.
+    /// Blocks of several calls in the text.
     Batch,
 }
 
-/// The offer of programs that call tools.
+/// Programs that the model writes and that call tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum CodeSetting {
-    /// Beside direct calls, or not at all.
+    /// True: in addition to direct calls. False: no programs.
     Switch(bool),
     /// Instead of direct calls.
     Only(OnlyCode),
 }
 
-/// The word for programs instead of direct calls.
+/// Programs instead of direct calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OnlyCode {
-    /// The only word.
+    /// Programs instead of direct calls.
     Only,
 }
 
@@ -70,115 +70,115 @@ impl<'de> Deserialize<'de> for CodeSetting {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ListedTools {
-    /// All that it may call.
+    /// All tools that it may call.
     #[default]
     All,
-    /// The pinned ones, and `search_tools`, with which it finds the others.
+    /// The pinned tools, and `search_tools` to find others.
     Search,
 }
 
-/// The fate of calls that need approval where nobody can be asked.
+/// Handling of calls that need approval while no person can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ApprovalSetting {
-    /// They wait for an answer from elsewhere.
+    /// They wait for `fumehood approve-call`.
     Defer,
     /// They are refused.
     Refuse,
 }
 
-/// Settings of the loop between model and tools.
+/// The loop between model and tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AgentSection {
-    /// The protocol by which the model requests tool calls: "native" (usual), "react" or "batch".
+    /// The form in which the model requests tool calls. "native" (default): the provider's tool calls. "react": one
+    /// JSON decision per answer. "batch": blocks of several calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) driver: Option<DriverName>,
-    /// Programs in JavaScript that the model writes and that call tools, each call checked like a direct one: true, or
-    /// "only" for no direct calls. Usually false.
+    /// JavaScript programs that the model writes and that call tools: true, or "only" to disable direct calls. Each
+    /// call is checked like a direct call. Default: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) code: Option<CodeSetting>,
-    /// The system prompt, about the model's role and behaviour: a text, or { file = "…" }.
+    /// The system prompt: a text, or { file = "PATH" }.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) system: Option<TextSource>,
-    /// The skill in use when none is named: one of [skills].
+    /// The default skill, from [skills].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) skill: Option<String>,
-    /// The channel in use when none is named: one of [channels].
+    /// The default channel, from [channels].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) channel: Option<String>,
-    /// Size of what a request to the model repeats. Once there is more, the oldest results of calls are left out, and the
-    /// model has `read_result` to read them. Usually there is no limit.
+    /// Maximum size of the history in a request. Above it, the oldest results are left out, and the model can read them
+    /// with `read_result`. Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) context: Option<Bytes>,
-    /// The tools that the model sees from the start: "all" that it may call (usual), or "search": the pinned ones, and
-    /// `search_tools`, with which it finds the others. For many tools, whose definitions would take most of each request.
+    /// The tools that the model sees from the start. "all" (default): every tool that it may call. "search": the pinned
+    /// tools, and `search_tools` to find others. Use "search" if the definitions of many tools would fill most of each
+    /// request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<ListedTools>,
-    /// Tools that the model sees from the start with tools = "search", by their full names.
+    /// Full names of tools that the model sees from the start with tools = "search".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) pinned: Vec<String>,
-    /// Tools that are always at hand, whatever the skill.
+    /// Tools that are available in every skill.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) auto_tools: Vec<String>,
-    /// Arguments by which a model would choose on whose behalf a tool runs, such as ["user_id", "tenant_id"]: a tool of a
-    /// component or server that has one is not used. Usually none, and such names are data like any other.
+    /// Arguments that would let a model choose on whose behalf a tool runs, such as ["user_id", "tenant_id"]. A tool
+    /// with such an argument is not used. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) actor_arguments: Vec<String>,
-    /// The file in which the model may keep notes of its own, those of each actor apart. Usually none, and it has no tools
-    /// for that. The path is relative to this configuration.
+    /// A file for the model's notes, relative to this configuration. The model gets the tools memory_read, memory_write
+    /// and memory_search. Each actor has separate notes. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) memory: Option<PathBuf>,
     /// Budget of one session.
     #[serde(default)]
     pub(crate) budget: BudgetSection,
-    /// Maximum number of tool calls of one answer that run at once.
+    /// Maximum number of concurrent calls of one answer. Default: 16.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) concurrency: Option<NonZeroU32>,
-    /// Make calls again that were under way when a saved session was stopped, if their tools say that they are read-only or
-    /// idempotent. Usually false, and the model is told that they were interrupted.
+    /// After a saved session was stopped, repeat its interrupted calls if the tools are read-only or idempotent.
+    /// Default: false, and the model learns that they were interrupted.
     #[serde(default)]
     pub(crate) repeat_interrupted: bool,
-    /// Calls that need approval where nobody can be asked: "defer" ends the run until `fumehood approve-call` answers,
-    /// "refuse" tells the model that they are refused. Usually a saved session defers; any other can only refuse.
+    /// Calls that need approval while no person can be asked. "defer": they wait for `fumehood approve-call`. "refuse":
+    /// they are refused. Default: saved sessions defer. Other sessions can only refuse.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) approval: Option<ApprovalSetting>,
-    /// Usually each record is with the operating system before its call starts, and before the call is answered: it survives
-    /// a killed process, and the last tenth of a second is lost with the machine. `true`: it is on disk, which takes
-    /// milliseconds. `false`: it is in the memory of the process, and the newest records are lost with that.
+    /// Durability of records. Default: each record survives a killed process before its call starts, and before the
+    /// call is answered; a power failure may lose the last tenth of a second. `true`: each record waits for the disk,
+    /// which takes milliseconds. `false`: calls wait for no record, and a killed process loses the newest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) durable: Option<bool>,
-    /// Ask the person at the terminal for more turns before ending for want of them. Usually true; without a terminal
-    /// nobody is asked.
+    /// When requests to the model are used up, ask the person at the terminal for more. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ask_for_turns: Option<bool>,
-    /// Driver "react": make the final answer with a request of its own, so that it is shown while it is written.
+    /// Driver "react": make the final answer in a separate request, and show it while it is written.
     #[serde(default)]
     pub(crate) separate_answer: bool,
-    /// Driver "react": the model of that request, another one of the same provider. It makes `separate_answer` true. Usually
-    /// the model that decides.
+    /// Driver "react": another model of the same provider for that request. Implies `separate_answer`. Default: the
+    /// same model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) final_model: Option<String>,
-    /// Driver "native": whether the model may call tools ("auto", usual), must ("required"), or must not ("none"), or the
-    /// full name of the tool that it must call. What it must do holds until its first call for each message of the user.
+    /// Driver "native": "auto" (default), "required", "none", or the full name of the tool that the model must call. A
+    /// requirement ends with the first call after each message of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tool_choice: Option<String>,
-    /// Number of times in a row that the model is asked again after a reply that is no decision. Usually 1 with the driver
-    /// "native", and 2 with others.
+    /// Retries in a row after a reply without a valid decision. Default: 1 with "native", 2 with other drivers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retries: Option<u32>,
-    /// Skip the rest of a batch after a call that a hook blocks; the run goes on. The calls of a batch then run one after the
-    /// other. Usually false.
+    /// Skip the rest of a batch after a call that a hook blocks. The calls of a batch then run one after the other.
+    /// Default: false.
     #[serde(default)]
     pub(crate) stop_on_block: bool,
-    /// End the run at the first call that fails; the rest of its batch is skipped. The calls of a batch then run one after
-    /// the other. Usually false, and the model is told.
+    /// End the run at the first call that fails, and skip the rest of its batch. The calls of a batch then run one
+    /// after the other. Default: false.
     #[serde(default)]
     pub(crate) stop_on_failure: bool,
-    /// Number of equal calls in a row after which the run ends. Usually 3.
+    /// End the run after this many equal calls in a row. Default: 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) repetitions: Option<NonZeroU32>,
-    /// Number of failed batches in a row after which the run ends. Usually 3.
+    /// End the run after this many failed batches in a row. Default: 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) failed_batches: Option<NonZeroU32>,
 }
@@ -187,28 +187,29 @@ pub(crate) struct AgentSection {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BudgetSection {
-    /// Requests to the model for one message of the user. Usually 8.
+    /// Maximum requests to the model per message of the user. Default: 8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) turns: Option<u32>,
-    /// Tool calls for one message of the user, rejected ones included. Usually 25, and 125 with `code`.
+    /// Maximum tool calls per message of the user, including refused calls. Default: 25, and 125 with `code`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) calls: Option<u32>,
-    /// Tool calls of the whole session. Usually 40, and 200 with `code`.
+    /// Maximum tool calls of the whole session. Default: 40, and 200 with `code`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) calls_in_all: Option<Count>,
-    /// Time for one message of the user, everything included. Usually 10m.
+    /// Maximum total time per message of the user. Default: 10m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) wall_time: Option<Time>,
-    /// Time that the model may spend writing for one message of the user, from the first word of each answer. Usually 60s.
+    /// Maximum time per message of the user in which the model writes, from the first word of each answer. Default:
+    /// 60s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stream_time: Option<Time>,
-    /// Tokens of all requests. Usually 150k.
+    /// Maximum tokens of all requests. Default: 150k.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tokens_in: Option<Count>,
-    /// Tokens of all answers. Usually 20k.
+    /// Maximum tokens of all answers. Default: 20k.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tokens_out: Option<Count>,
-    /// Fuel of all tools. Usually not limited.
+    /// Maximum fuel of all tools. Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fuel: Option<Count>,
 }

@@ -12,7 +12,7 @@ pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     let size = parse_bytes(text).map_err(|error| error.to_string())?;
     let number = text.trim();
     match number.bytes().all(|byte| byte.is_ascii_digit()) && size != 0 {
-        true => Err(format!("`{number}` has no unit; write `{number}MiB`, or `{number}B` for bytes")),
+        true => Err(format!("`{number}` has no unit; expected, for example, `{number}MiB`, or `{number}B` for bytes")),
         false => Ok(size),
     }
 }
@@ -25,8 +25,11 @@ mod tests {
     #[test]
     fn sizes_have_units() {
         assert_eq!((parse_size("64MiB"), parse_size("100B"), parse_size("0")), (Ok(64 << 20), Ok(100), Ok(0)));
-        assert_eq!(parse_size("64").unwrap_err(), "`64` has no unit; write `64MiB`, or `64B` for bytes");
-        assert!(parse_size("much").unwrap_err().contains("is not an amount of bytes"));
+        assert_eq!(
+            parse_size("64").unwrap_err(),
+            "`64` has no unit; expected, for example, `64MiB`, or `64B` for bytes"
+        );
+        assert!(parse_size("much").unwrap_err().contains("invalid size `much`"));
         assert!(parse_duration("5").is_err(), "times have units too");
     }
 }

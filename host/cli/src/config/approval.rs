@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 use super::fault::KeyFault;
 use super::file::Config;
 
-/// Approvals of others that count beside your own.
+/// Approvals by other people that count like your own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ApprovalSection {
-    /// Public keys of those whose signed approvals in the lock count: PEM, or its base64 alone. Usually none. They are not read
-    /// from files, because trust is in the text of this one.
+    /// Public keys: PEM, or its base64 alone. Approvals in the lock that one of these keys signed count. Default: none.
+    /// Files are not accepted, because you trust only the text of this configuration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) keys: Vec<String>,
 }
 
 impl ApprovalSection {
-    /// Returns the keys. One that is malformed was rejected when the file was read.
+    /// Returns the keys. Malformed keys were rejected when the file was read.
     pub(crate) fn public_keys(&self) -> Vec<PublicKey> {
         self.keys.iter().filter_map(|key| key.parse().ok()).collect()
     }

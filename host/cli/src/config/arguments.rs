@@ -6,17 +6,17 @@ use fumehood::{DEFAULT_INJECTED, RepairPolicy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Arguments of models and MCP clients that do not fit the schema of a tool. What leaves nothing to guess is repaired: an
-/// array or object that is written as a JSON text is parsed, `null` for an optional argument that does not take it is left out,
-/// and so is what a client adds by itself.
+/// Repairs of arguments from models and MCP clients that do not match the schema of a tool. Mistakes with only one
+/// possible meaning are repaired: arrays and objects written as JSON text are parsed; `null` for an optional argument
+/// that does not accept it is removed, and so are arguments that clients add by themselves.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ArgumentsSection {
-    /// Repair nothing: arguments that do not fit are refused.
+    /// Repair nothing, and refuse arguments that do not match.
     #[serde(default)]
     pub(crate) strict: bool,
-    /// Names of arguments that clients add by themselves. They are left out where a tool does not declare them, and would
-    /// refuse them. Usually ["toolCallId", "sessionId", "action", "chatInput"], which n8n adds, and ["_sessionID"] of SiYuan.
+    /// Names of arguments that clients add by themselves. They are removed for tools that do not declare them. Default:
+    /// ["toolCallId", "sessionId", "action", "chatInput"] from n8n, and ["_sessionID"] from SiYuan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) injected: Option<BTreeSet<String>>,
 }

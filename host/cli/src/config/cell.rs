@@ -10,75 +10,78 @@ use serde::{Deserialize, Serialize};
 
 use super::amount::Bytes;
 
-/// Gateways and workers on NATS: `fumehood serve --cell` sends calls to those who run `fumehood worker`.
+/// A cell: gateways (`fumehood serve --cell`) and workers (`fumehood worker`) on NATS.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CellSection {
-    /// The NATS server, such as "tls://nats.example:4222". Without TLS only at a loopback address, or with `unencrypted`.
+    /// The NATS server, such as "tls://nats.example:4222". TLS is required unless the address is loopback or
+    /// `unencrypted` is set.
     pub(crate) nats: String,
     /// The name of this gateway or worker: letters, digits, `-` and `_`.
     pub(crate) name: String,
-    /// The file of its private key, which `fumehood cell key new FILE` makes.
+    /// The file with its private key. `fumehood cell key new FILE` creates one.
     pub(crate) key: PathBuf,
-    /// The first part of the subjects. Usually "fumehood".
+    /// The first part of all subjects. Default: "fumehood".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) prefix: Option<String>,
-    /// The workers that a gateway sends calls to, each with its public key.
+    /// Gateway: its workers, with their public keys.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) workers: BTreeMap<String, String>,
-    /// The gateways that a worker runs calls for, each with its public key.
+    /// Worker: its gateways, with their public keys.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) gateways: BTreeMap<String, String>,
-    /// The user to log in at the server as.
+    /// The user name for the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) user: Option<String>,
     /// The source of the user's password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) password: Option<ValueSource>,
-    /// A file of certificates that vouch for the server, in PEM, instead of those of the system.
+    /// Certificates in PEM that verify the server. Default: the system's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tls_roots: Option<PathBuf>,
-    /// The file of a certificate to log in with, in PEM.
+    /// A client certificate for the login, in PEM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) certificate: Option<PathBuf>,
-    /// The file of the private key of `certificate`, in PEM.
+    /// The private key of `certificate`, in PEM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) certificate_key: Option<PathBuf>,
-    /// Send arguments and results without encryption to a server elsewhere.
+    /// Allow unencrypted connections to another machine.
     #[serde(default)]
     pub(crate) unencrypted: bool,
-    /// The number of calls that a worker runs at the same time. Usually two for each processor.
+    /// Worker: maximum number of running calls. Default: two per processor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) places: Option<u32>,
-    /// The store of all tools with `key_value`, the same for the whole cell: "nats" is JetStream of the server. Usually each
-    /// gateway has a store of its own, and runs these tools itself.
+    /// One store for all tools with `key_value`, shared by all nodes: "nats" is JetStream. Default: each gateway has a
+    /// store and runs these tools itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key_value: Option<SharedStore>,
-    /// The counters of tenants' budgets, the same for all gateways: "nats" is JetStream of the server. Usually budgets hold for
-    /// each gateway by itself.
+    /// Share rates and budgets of tenants between gateways: "nats" is JetStream. Default: each gateway counts
+    /// separately.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) budgets: Option<SharedStore>,
-    /// A gateway pushes the components that its lock names, for workers to fetch.
+    /// Gateway: push the components that its lock names, for workers to fetch.
     #[serde(default)]
     pub(crate) push: bool,
-    /// The components that a worker fetches over the cell, for sections whose file is not there: "locked" are those whose digest
-    /// its own lock approves. Usually none.
+    /// Worker: fetch missing components over the cell. "locked" fetches components whose digest its own lock approves.
+    /// Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) accept: Option<Accept>,
-    /// Maximum size of the components that a worker has fetched and keeps. Beyond it, those that were used longest ago are removed,
-    /// but none that is in use. Usually "1GiB".
+    /// Worker: maximum size of fetched components. The least recently used are removed first, but none that is in use.
+    /// Default: "1GiB".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_fetched: Option<Bytes>,
-    /// Components whose calls a gateway runs itself.
+    /// Gateway: components whose calls it runs itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) local: Vec<String>,
-    /// Send a call of a tool that says it is read-only or idempotent to another worker, once, if its worker is lost.
+    /// If a worker is lost, send calls of read-only and idempotent tools to another worker once. Default: no call that
+    /// may have started is sent again.
     #[serde(default)]
     pub(crate) retry_repeatable: bool,
-    /// Keep jobs in JetStream of the server, and run those of `tools` in [jobs] from a queue there: workers as gateways need it.
+    /// Keep jobs in JetStream, and run calls of `tools` in [jobs] from a queue there. Set it on gateways and workers
+    /// alike.
     #[serde(default)]
     pub(crate) jobs: bool,
-    /// Maximum number of jobs that wait or run. Usually 1024.
+    /// Maximum number of waiting and running jobs. Default: 1024.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) queue: Option<u32>,
 }
@@ -95,7 +98,7 @@ pub(crate) enum SharedStore {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Accept {
-    /// Those whose digest the worker's own lock approves.
+    /// Components whose digest the worker's own lock approves.
     Locked,
 }
 
@@ -109,13 +112,13 @@ impl CellSection {
         let names = [("name", Some(&self.name)), ("prefix", self.prefix.as_ref())];
         for (key, name) in names.into_iter().filter_map(|(key, name)| Some((key, name?))) {
             if !is_node_name(name) {
-                faults.push((vec![key], format!("`{name}` cannot be a name in a cell; {NAMES}")));
+                faults.push((vec![key], format!("invalid name `{name}` in a cell; {NAMES}")));
             }
         }
         for (key, nodes) in [("workers", &self.workers), ("gateways", &self.gateways)] {
             for (name, public) in nodes {
                 if !is_node_name(name) {
-                    faults.push((vec![key, name], format!("`{name}` cannot be a name in a cell; {NAMES}")));
+                    faults.push((vec![key, name], format!("invalid name `{name}` in a cell; {NAMES}")));
                 }
                 if let Err(error) = public.parse::<NodePublicKey>() {
                     faults.push((vec![key, name], error.to_string()));
@@ -126,10 +129,10 @@ impl CellSection {
             faults.push((vec!["nats"], message));
         }
         if self.places.is_some_and(|places| places == 0 || places > MAX_PLACES) {
-            faults.push((vec!["places"], format!("a worker has 1 to {MAX_PLACES} places")));
+            faults.push((vec!["places"], format!("expected 1 to {MAX_PLACES} places")));
         }
         if self.queue == Some(0) {
-            faults.push((vec!["queue"], "no job could wait or run; leave `jobs` out to have none".to_owned()));
+            faults.push((vec!["queue"], "no job could be queued; to turn off jobs, leave `jobs` out".to_owned()));
         }
         if self.user.is_some() != self.password.is_some() {
             faults.push((vec!["user"], "`user` and `password` belong together; add the other one".to_owned()));
@@ -147,20 +150,20 @@ impl CellSection {
             return Ok(());
         }
         let Some(rest) = nats.strip_prefix("nats://") else {
-            return Err(format!("`{nats}` is no address of NATS; write \"tls://HOST:PORT\""));
+            return Err(format!("invalid NATS URL `{nats}`; expected \"tls://HOST:PORT\""));
         };
         let is_loopback = ["127.0.0.1:", "localhost:", "[::1]:"].iter().any(|host| rest.starts_with(host));
         if is_loopback || self.unencrypted {
             return Ok(());
         }
         Err(format!(
-            "arguments and results would cross the network unencrypted to `{nats}`; write \"tls://…\", or `unencrypted = true`"
+            "arguments and results would be sent unencrypted to `{nats}`; use \"tls://…\", or set `unencrypted = true`"
         ))
     }
 }
 
 /// The rule for names.
-const NAMES: &str = "take at most 64 letters, digits, `-` and `_`";
+const NAMES: &str = "expected at most 64 letters, digits, `-` and `_`";
 
 #[cfg(test)]
 mod tests {
@@ -192,7 +195,7 @@ mod tests {
     fn names_and_keys_are_checked() {
         let text = "nats = \"tls://a\"\nname = \"a.b\"\nkey = \"k\"\nplaces = 0\nuser = \"u\"\nworkers = { w = \"ed25519:AA\" }\n";
         let found = faults(text);
-        for part in ["name: `a.b`", "workers.w: `ed25519:AA` is not a public key", "places: ", "user: "] {
+        for part in ["name: invalid name `a.b`", "workers.w: `ed25519:AA` is not a public key", "places: ", "user: "] {
             assert!(found.contains(part), "{part}\n{found}");
         }
     }

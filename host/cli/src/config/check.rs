@@ -23,7 +23,7 @@ pub(crate) fn check(config: &Config) -> Vec<KeyFault> {
     if let Some(Count(count)) = config.http_in_flight
         && (count == 0 || u32::try_from(count).is_err())
     {
-        let message = format!("{count} requests at one time cannot be kept; give 1 to {}, or leave it out", u32::MAX);
+        let message = format!("{count} is out of range; expected 1 to {}", u32::MAX);
         add(&mut faults, &["http_in_flight"], message);
     }
     check_tools(&mut faults, config);
@@ -43,7 +43,7 @@ pub(crate) fn check(config: &Config) -> Vec<KeyFault> {
         add(&mut faults, &["model", "name"], error.to_string());
     }
     for (name, price) in config.model.price.iter().flat_map(|price| price.faults()) {
-        add(&mut faults, &["model", "price", name], format!("{price} is no price; write a number of at least 0"));
+        add(&mut faults, &["model", "price", name], format!("invalid price {price}; expected a number of at least 0"));
     }
     for (key, message) in config.telemetry.faults() {
         add(&mut faults, &["telemetry", key], message);
@@ -91,8 +91,7 @@ fn check_unique_names(faults: &mut Vec<KeyFault>, config: &Config) {
     let mut seen: BTreeMap<String, &str> = BTreeMap::new();
     for name in config.tools.keys() {
         if let Some(first) = seen.insert(fold_name(name), name) {
-            let message =
-                format!("`{first}` and `{name}` are one name, because `-` and `_` are taken for one; rename one");
+            let message = format!("`{first}` and `{name}` conflict, because `-` and `_` count as equal; rename one");
             add(faults, &["tools", name], message);
         }
     }
@@ -137,9 +136,9 @@ fn check_implementations(faults: &mut Vec<KeyFault>, config: &Config) {
         let Some(by) = &skill.implemented_by else { continue };
         let wrong = match (&by.tool, &by.program) {
             (Some(_), Some(_)) => Some("it has both a `tool` and a `program`; leave one of them out"),
-            (None, None) => Some("it has neither a `tool` nor a `program`; write the one that does the task"),
+            (None, None) => Some("it has neither a `tool` nor a `program`; add one of them"),
             (Some(_), None) if !by.tools.is_empty() => {
-                Some("its `tools` are for a `program`, and it has a `tool`; leave them out")
+                Some("`tools` works only with a `program`, but it has a `tool`; leave `tools` out")
             }
             _ => None,
         };
@@ -149,9 +148,8 @@ fn check_implementations(faults: &mut Vec<KeyFault>, config: &Config) {
         }
         if !(skill.tools.is_empty() && skill.knowledge.is_empty() && skill.instructions.is_none()) {
             let message = format!(
-                "the skill `{name}` is implemented without a model, which alone has `tools`, `knowledge` and \
-                 `instructions`; leave them out, or `implemented_by`. Tools that a program may call are in \
-                 `implemented_by`"
+                "the skill `{name}` has `implemented_by`, so it cannot have `tools`, `knowledge` or `instructions`; \
+                 leave them out. List the tools that a program may call in `implemented_by`"
             );
             add(faults, &["skills", name], message);
         }
@@ -163,17 +161,18 @@ fn check_decisions(faults: &mut Vec<KeyFault>, config: &Config) {
     let has_other_driver = agent.driver.is_some_and(|driver| driver != DriverName::Native);
     match agent.tool_choice.as_deref() {
         Some(choice) if choice.trim().is_empty() => {
-            let message = "`tool_choice` is empty; write \"auto\", \"required\", \"none\", or the full name of a tool";
+            let message =
+                "`tool_choice` is empty; expected \"auto\", \"required\", \"none\", or the full name of a tool";
             add(faults, &["agent", "tool_choice"], message.to_owned());
         }
         Some(choice) if choice != "auto" && has_other_driver => {
-            let message = "`tool_choice` is for the driver \"native\"; leave it out, or change `driver`";
+            let message = "`tool_choice` works only with the driver \"native\"; leave it out, or change `driver`";
             add(faults, &["agent", "tool_choice"], message.to_owned());
         }
         _ => {}
     }
     if agent.final_model.as_ref().is_some_and(|model| model.trim().is_empty()) {
-        let message = "`final_model` is empty; write the name of a model, or leave it out";
+        let message = "`final_model` is empty; expected the name of a model";
         add(faults, &["agent", "final_model"], message.to_owned());
     }
 }
@@ -188,8 +187,9 @@ fn check_prompts(faults: &mut Vec<KeyFault>, config: &Config) {
         }
         let TextSource::Here(text) = &prompt.text else { continue };
         for argument in prompt.arguments.keys().filter(|argument| !text.contains(&format!("{{{argument}}}"))) {
-            let message =
-                format!("the text of the prompt `{name}` has no {{{argument}}} in it; leave `{argument}` out");
+            let message = format!(
+                "the text of the prompt `{name}` does not contain {{{argument}}}; remove the argument `{argument}`"
+            );
             add(faults, &["prompts", name, "arguments", argument], message);
         }
     }
@@ -206,7 +206,7 @@ fn check_serve(faults: &mut Vec<KeyFault>, config: &Config) {
         add(
             faults,
             &["serve", "no_token"],
-            "there is a `token`, and `no_token` is true; leave one of them out".to_owned(),
+            "`token` conflicts with `no_token = true`; leave one of them out".to_owned(),
         );
     }
     if let Some(Err(message)) = serve.dashboard.as_ref().map(DashboardSetting::address) {
@@ -217,12 +217,12 @@ fn check_serve(faults: &mut Vec<KeyFault>, config: &Config) {
         Err(_) => add(
             faults,
             &["serve", "http"],
-            format!("`{written}` is not an address; write an IP address and a port, such as \"127.0.0.1:8080\""),
+            format!("invalid address `{written}`; expected an IP address and a port, such as \"127.0.0.1:8080\""),
         ),
         Ok(address) if serve.no_token && !address.ip().is_loopback() => add(
             faults,
             &["serve", "no_token"],
-            format!("{address} can be reached from other machines, so that a token is needed; set `token`"),
+            format!("{address} is reachable from other machines, which requires a token; set `token`"),
         ),
         Ok(_) => {}
     }

@@ -39,11 +39,11 @@ impl fmt::Display for Faults {
 pub(crate) enum ConfigError {
     #[error("cannot read {path}; name the configuration with `--config FILE`")]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("{0} is not a regular file; give the path of a `fumehood.toml`")]
+    #[error("{0} is not a regular file; expected a `fumehood.toml`")]
     NotAFile(PathBuf),
-    #[error("{0} is larger than 1 MiB; a configuration is smaller than that")]
+    #[error("{0} is larger than 1 MiB, the maximum size of a configuration")]
     TooLarge(PathBuf),
-    #[error("{0} is not UTF-8 text; a configuration is TOML")]
+    #[error("{0} is not UTF-8 text; expected TOML")]
     NotText(PathBuf),
     #[error("{0}")]
     Wrong(Faults),

@@ -32,7 +32,7 @@ use super::telemetry::TelemetrySection;
 use super::tenant::TenantSection;
 use super::tool::ToolSection;
 
-/// The configuration of the fumehood command. Every section and key may be left out.
+/// The configuration of the fumehood command. Every section and key is optional.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "fumehood.toml")]
@@ -46,107 +46,108 @@ pub(crate) struct Config {
     /// True if every entry of the lock is an approval, whoever wrote it.
     #[serde(skip)]
     pub(crate) accept_lock: bool,
-    /// Folders of components: each `.wasm` file in them is a set of tools without any power.
+    /// Folders of components. Each `.wasm` file in them is loaded without any grant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) tools_in: Vec<PathBuf>,
-    /// The file in which tools with `key_value` keep what they keep. Usually one in the user's state folder.
+    /// The file with the data of tools with `key_value`. Default: a file in your state folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key_value_store: Option<PathBuf>,
-    /// HTTP requests that all tools together may have running at one time. Usually 256.
+    /// Maximum number of running HTTP requests of all tools together. Default: 256.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) http_in_flight: Option<Count>,
-    /// Limits of one call, unless a tool has limits of its own.
+    /// Limits of one call, for tools without separate limits.
     #[serde(default)]
     pub(crate) limits: LimitsSection,
-    /// Components, and what their tools may do. The full name of a tool is NAME__TOOL.
+    /// Components and their grants. The full name of a tool is NAME__TOOL.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) tools: BTreeMap<String, ToolSection>,
-    /// Arguments of models and MCP clients that do not fit the schema of a tool.
+    /// Repairs of arguments from models and MCP clients that do not match the schema of a tool.
     #[serde(default)]
     pub(crate) arguments: ArgumentsSection,
-    /// Approvals of others that count beside your own.
+    /// Approvals by other people that count like your own.
     #[serde(default)]
     pub(crate) approval: ApprovalSection,
-    /// Components of registries: which of them may be used, and the way to them.
+    /// The policy for components of registries, and how to reach registries.
     #[serde(default)]
     pub(crate) registry: RegistrySection,
-    /// The model, and how to reach it.
+    /// The model for `run` and `chat`.
     #[serde(default)]
     pub(crate) model: ModelSection,
-    /// Settings of the loop between model and tools.
+    /// The loop between model and tools.
     #[serde(default)]
     pub(crate) agent: AgentSection,
-    /// Tasks with the tools that they take.
+    /// Skills: tasks with their tools.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) skills: BTreeMap<String, SkillSection>,
-    /// Ways in which people reach the agent, each with what can be used there.
+    /// Channels: ways to reach the agent, each with its own tools and skills.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) channels: BTreeMap<String, ChannelSection>,
-    /// Rules about a model's calls before they are made.
+    /// Rules that are checked before a model's call runs.
     #[serde(default)]
     pub(crate) guardrails: GuardrailsSection,
-    /// Flows of private data to the public. They are checked if this section is there, or a label anywhere.
+    /// Rules that keep private data from public tools. They apply if this section or any label exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) flows: Option<FlowsSection>,
-    /// Decisions of the operator on calls before they run, and on their results.
+    /// Hooks: decisions on calls before they run, and on their results.
     #[serde(default)]
     pub(crate) hooks: HooksSection,
     /// Texts that a model can open when it needs them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) knowledge: BTreeMap<String, KnowledgeSection>,
-    /// Texts for the user's side of a conversation, which MCP clients offer to people.
+    /// Prompts that MCP clients offer to their users.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) prompts: BTreeMap<String, PromptSection>,
-    /// The record of what happened.
+    /// The event log.
     #[serde(default)]
     pub(crate) log: LogSection,
-    /// A PostgreSQL server that has the event log, saved sessions, and what tools with `key_value` keep, instead of files of
-    /// this machine. Several gateways may share one.
+    /// A PostgreSQL server for the event log, saved sessions, and data of tools with `key_value`. It replaces files on
+    /// this machine. Several gateways can share one.
     #[cfg(feature = "postgres")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) storage: Option<StorageSection>,
-    /// Traces and metrics. The standard `OTEL_*` variables stand above these keys.
+    /// Traces and metrics. The standard `OTEL_*` variables override these keys.
     #[serde(default)]
     pub(crate) telemetry: TelemetrySection,
-    /// Tools for other programs.
+    /// The server for other programs: `fumehood serve`.
     #[serde(default)]
     pub(crate) serve: ServeSection,
-    /// Calls that go on after their client has left.
+    /// Jobs: calls that continue after their client has left.
     #[serde(default)]
     pub(crate) jobs: JobsSection,
-    /// Gateways and workers on NATS: `fumehood serve --cell` sends calls to those who run `fumehood worker`.
+    /// A cell: gateways (`fumehood serve --cell`) and workers (`fumehood worker`) on NATS.
     #[cfg(feature = "cell")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cell: Option<CellSection>,
-    /// Clients of `fumehood serve` over HTTP, each with a token of its own. Usually there is one, with the token of [serve].
+    /// HTTP clients of `fumehood serve` with separate tokens, tools and limits. Default: one client, with the token in
+    /// [serve].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) tenants: BTreeMap<String, TenantSection>,
-    /// Tools of other programs.
+    /// MCP servers.
     #[serde(default)]
     pub(crate) mcp: McpSection,
 }
 
-/// The record of what happened.
+/// The event log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LogSection {
-    /// The database. The path is relative to this configuration. Usually in the user's state folder.
+    /// The log file, relative to this configuration. Default: a file in your state folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) path: Option<PathBuf>,
-    /// Keep no record at all.
+    /// Turn off the event log.
     #[serde(default)]
     pub(crate) off: bool,
-    /// The source of the key that seals the record: 64 hexadecimal digits. Usually a file beside the database.
+    /// The source of the key that seals the log: 64 hexadecimal digits. Default: a file next to the log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<ValueSource>,
-    /// Age above which records are removed when a session ends, such as "90days". Usually none is.
+    /// Maximum age of records, such as "90days". Older records are removed when a session ends. Default: all are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keep: Option<Time>,
-    /// Number of the newest rows that are kept when a session ends. Usually all.
+    /// Maximum number of rows. The oldest are removed when a session ends. Default: all are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keep_rows: Option<Count>,
-    /// Keep what the model is told and what it says, too. Arguments and results of calls are in the records of the calls
-    /// alone.
+    /// Also record the texts that the model receives and writes. Arguments and results of calls are always in the
+    /// records of the calls.
     #[serde(default)]
     pub(crate) texts: bool,
 }
@@ -205,6 +206,28 @@ pub(crate) fn schema() -> Value {
 mod tests {
     use super::*;
     use expect_test::expect_file;
+    use fumehood_tests::prose::Prose;
+
+    /// Adds the descriptions in a schema.
+    fn add_descriptions(schema: &Value, texts: &mut Vec<String>) {
+        match schema {
+            Value::Object(object) => {
+                texts.extend(object.get("description").and_then(Value::as_str).map(str::to_owned));
+                object.values().for_each(|part| add_descriptions(part, texts));
+            }
+            Value::Array(list) => list.iter().for_each(|part| add_descriptions(part, texts)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn descriptions_are_written_in_the_words_of_the_field() {
+        let mut texts = Vec::new();
+        add_descriptions(&schema(), &mut texts);
+        let prose = Prose::new(&texts.join("\n"));
+        assert!(prose.word_count() > 3_000, "{}", prose.word_count());
+        prose.check().unwrap();
+    }
 
     #[test]
     fn the_published_schema_is_current() {

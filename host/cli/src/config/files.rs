@@ -126,9 +126,9 @@ impl FileFaults<'_> {
         let shown = folder.display();
         match std::fs::metadata(folder) {
             Err(error) => {
-                self.add(keys, format!("the folder {shown} cannot be used: {error}; create it, or correct the path"))
+                self.add(keys, format!("cannot use the folder {shown}: {error}; create it, or correct the path"))
             }
-            Ok(metadata) if !metadata.is_dir() => self.add(keys, format!("{shown} is not a folder; name one")),
+            Ok(metadata) if !metadata.is_dir() => self.add(keys, format!("{shown} is not a folder")),
             Ok(_) => {}
         }
     }
@@ -146,7 +146,7 @@ impl FileFaults<'_> {
             Ok(Ok(())) if begin == MAGIC => {}
             Ok(_) => {
                 let shown = file.display();
-                self.add(keys, format!("{shown} is no WebAssembly; name a component, a `.wasm` file"));
+                self.add(keys, format!("{shown} is not WebAssembly; expected a component, a `.wasm` file"));
             }
         }
     }
@@ -155,7 +155,7 @@ impl FileFaults<'_> {
 /// Opens a regular file. The kind is checked before, because opening a pipe would wait for a writer.
 fn open(what: &str, file: &Path) -> Result<File, String> {
     let shown = file.display();
-    let unusable = |error: std::io::Error| format!("{what} {shown} cannot be read: {error}; correct the path");
+    let unusable = |error: std::io::Error| format!("cannot read {what} {shown}: {error}; correct the path");
     if !std::fs::metadata(file).map_err(unusable)?.is_file() {
         return Err(format!("{what} {shown} is not a regular file; correct the path"));
     }

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A label of a source of data, or of a place where data goes.
+/// A label of a tool's results (`source`) or arguments (`sink`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FlowLabelName {
-    /// Only some may see it.
+    /// Not everybody may see the data.
     Private,
-    /// Anybody may see it.
+    /// Everybody may see the data.
     Public,
 }
 
@@ -26,30 +26,30 @@ pub(crate) enum FlowScopeName {
     Program,
 }
 
-/// The consequence for a call that would send private data to the public.
+/// The action for a call that would send private data to the public.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FlowActionName {
-    /// A person is asked.
+    /// Ask a person.
     #[default]
     Ask,
-    /// The call is refused.
+    /// Refuse the call.
     Deny,
 }
 
-/// Flows of private data to the public. They are checked if this section is there, or a label anywhere.
+/// Rules that keep private data from public tools. They apply if this section or any label exists.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FlowsSection {
-    /// The calls that are judged together: those of a "session" (usual), or with "program" those of each program by
-    /// themselves, and direct calls by the whole session.
+    /// The calls that are judged together. "session" (default): each call is judged with all calls of its session.
+    /// "program": calls of a program are judged by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) per: Option<FlowScopeName>,
-    /// The consequence for a call that would send private data to the public: "ask" a person (usual; where nobody can be
-    /// asked it is refused), or "deny".
+    /// The action for a call that would send private data to the public: "ask" a person (default), or "deny". Calls are
+    /// denied while no person can be asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) action: Option<FlowActionName>,
-    /// Labels of single tools, by their full names. They go before those of a component or server.
+    /// Labels of single tools, by their full names. They override the labels of the component or server.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) tools: BTreeMap<String, FlowLabelsSection>,
 }

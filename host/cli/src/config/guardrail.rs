@@ -8,59 +8,58 @@ use serde::{Deserialize, Serialize};
 
 use super::amount::{Bytes, Time};
 
-/// Rules about a model's calls before they are made.
+/// Rules that are checked before a model's call runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GuardrailsSection {
-    /// Paths in arguments have to be below one of these.
+    /// Folders. Paths in arguments must be below one of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) workspace: Vec<String>,
-    /// Arguments that hold paths, at any depth. Usually path, paths, file, directory, source and destination.
+    /// Arguments that hold paths, at any depth. Default: path, paths, file, directory, source and destination.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) path_arguments: Option<Vec<String>>,
     /// Lines as in a `.gitignore`: paths that no call may name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) ignore: Vec<String>,
-    /// A file with such lines. The path is relative to this configuration.
+    /// A file with such lines, relative to this configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ignore_file: Option<PathBuf>,
-    /// Size of the arguments of one call. Usually 1MiB.
+    /// Maximum size of the arguments of one call. Default: 1MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) argument_bytes: Option<Bytes>,
-    /// Tools that a person has to agree to, each time.
+    /// Tools that need a person's approval for each call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) ask: Vec<String>,
     /// Tools that are never called.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) deny: Vec<String>,
-    /// A model that judges calls which no rule has denied.
+    /// A model that judges calls which no rule denied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) judge: Option<JudgeSection>,
 }
 
-/// A model that judges calls which no rule has denied. Only a clear yes allows a call. What it uses counts in the
-/// budget.
+/// A model that judges calls which no rule denied. Only a clear yes allows a call. Its tokens count in the budget.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JudgeSection {
-    /// The policy, in words, of what may be done and what must not be: a text, or { file = "…" }.
+    /// The policy in words: a text, or { file = "PATH" }.
     pub(crate) policy: TextSource,
-    /// Another model of the same provider. Usually the one that answers.
+    /// Another model of the same provider. Default: the answering model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<String>,
-    /// Tools whose calls are judged even if they say that they only read.
+    /// Tools that are judged although they are marked read-only. Other read-only tools are not judged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) always: Vec<String>,
-    /// Tools whose calls are never judged.
+    /// Tools that are never judged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) never: Vec<String>,
-    /// Let it change arguments.
+    /// Let the judge change arguments.
     #[serde(default)]
     pub(crate) may_modify: bool,
-    /// Ask the person at the terminal where it gives no verdict, instead of denying the call.
+    /// Without a clear verdict, ask the person at the terminal instead of denying the call.
     #[serde(default)]
     pub(crate) ask_in_doubt: bool,
-    /// Time to wait for a verdict. Usually 20s.
+    /// Maximum time to wait for a verdict. Default: 20s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timeout: Option<Time>,
 }

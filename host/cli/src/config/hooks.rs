@@ -10,36 +10,37 @@ use serde::{Deserialize, Serialize};
 use super::fault::KeyFault;
 use super::file::Config;
 
-/// The usual text in place of what a pattern matches.
+/// The default replacement for matches of a pattern.
 const DEFAULT_REPLACEMENT: &str = "[redacted]";
 
-/// Decisions on calls before they run, and on their results, in `run`, `chat`, `call` and `serve mcp` alike. First come
-/// the rate limits, then the components, and for results then the patterns, each as listed here.
+/// Hooks: decisions on calls before they run, and on their results, in `run`, `chat`, `call` and `serve`. Rate limits
+/// run first, then components, then patterns, each in the order of this file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HooksSection {
-    /// Components of [tools] that are hooks. Where one fails, takes too long or is not approved, no call is made.
+    /// Components of [tools] that are hooks. If a hook fails, times out or is not approved, the call is refused or its
+    /// result withheld.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) component: Vec<ComponentHookSection>,
     /// Limits on the rate of calls, counted in memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) rate_limit: Vec<RateLimitSection>,
-    /// Patterns of what is left out of results.
+    /// Patterns that are replaced in results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) redact: Vec<RedactSection>,
 }
 
-/// A component that decides on calls and their results. Its limits and powers are those of its section in [tools]; the
-/// usual deadline of a hook is 1s, and its usual output 8MiB.
+/// A component that decides on calls and their results. Its section in [tools] has its limits, powers and approval. Its
+/// default deadline is 1s, its default output 8MiB.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ComponentHookSection {
     /// Its name in [tools].
     pub(crate) name: String,
-    /// Patterns of full names of the tools whose calls it decides on, such as "web__*". Usually all.
+    /// Patterns of full names of tools, such as "web__*". Default: every tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<Vec<String>>,
-    /// The functions that are called: "authorize", "before" and "after". Usually all three.
+    /// The functions to call. Default: "authorize", "before" and "after".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) on: Option<Vec<HookFunctionName>>,
 }
@@ -56,30 +57,31 @@ pub(crate) enum HookFunctionName {
     After,
 }
 
-/// A limit on the rate of calls. Each actor has a budget of its own for all of the tools together; guests share one.
+/// A limit on the rate of calls. It counts the calls of all these tools together, separately for each actor. Calls
+/// without an actor share one count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RateLimitSection {
-    /// Patterns of full names of the tools, such as "web__*". Usually all.
+    /// Patterns of full names of tools, such as "web__*". Default: every tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<Vec<String>>,
-    /// The only actor that it is for. Usually every actor.
+    /// The actor to limit. Default: every actor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) actor: Option<String>,
-    /// Calls that an actor may make at once, and in every minute.
+    /// Maximum calls of an actor at once, and per minute.
     pub(crate) per_minute: NonZeroU32,
 }
 
-/// A pattern of what is left out of results: texts, strings and numbers of JSON, links, and messages of failures.
+/// A pattern that is replaced in results: in texts, JSON strings and numbers, links, and error messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RedactSection {
-    /// A regular expression, without look-around and back-references.
+    /// A regular expression. Look-around and back-references are not supported.
     pub(crate) pattern: String,
-    /// Patterns of full names of the tools, such as "web__*". Usually all.
+    /// Patterns of full names of tools, such as "web__*". Default: every tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<Vec<String>>,
-    /// The text in its place. Usually "[redacted]".
+    /// The replacement. Default: "[redacted]".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) replacement: Option<String>,
 }
@@ -120,13 +122,13 @@ pub(super) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
             let names: Vec<&str> = config.tools.keys().map(String::as_str).collect();
             let known =
                 if names.is_empty() { "it has none".to_owned() } else { format!("it has: {}", names.join(", ")) };
-            add("component", format!("the hook `{name}` is not in [tools], where its component stands; {known}"));
+            add("component", format!("the hook `{name}` is not in [tools], which must have its component; {known}"));
         }
         if hooks.component.iter().take(index).any(|other| other.name == *name) {
             add("component", format!("the hook `{name}` is listed twice; list all of its tools in one place"));
         }
         if hook.on.as_ref().is_some_and(Vec::is_empty) {
-            add("component", format!("the hook `{name}` has an empty `on`; name a function, or leave `on` out"));
+            add("component", format!("`on` of the hook `{name}` is empty; name a function, or leave `on` out"));
         }
     }
     let tools = hooks.component.iter().map(|hook| ("component", hook.tools.as_deref()));

@@ -188,7 +188,7 @@ fn wrong_type(schema: &Value, choices: &[&Value], value: &DeValue<'_>, path: &st
     };
     let fix = match (value, expected.as_slice()) {
         (DeValue::String(text), ["a list"]) => format!("; write [\"{}\"]", excerpt(text)),
-        (DeValue::Integer(number), ["a text"]) => format!("; write it in quotes: \"{number}\""),
+        (DeValue::Integer(number), ["a text"]) => format!("; put it in quotes: \"{number}\""),
         _ => String::new(),
     };
     let expected = expected.join(" or ");
@@ -212,7 +212,7 @@ fn unknown_key(key: &str, known: &[(&str, &Value)], path: &str) -> String {
     names.sort_unstable();
     let place = if path.is_empty() { "the file".to_owned() } else { format!("[{path}]") };
     let (key, suggestion) = (excerpt(key), suggestion(key, &names));
-    format!("{place} has the unknown key `{key}`{suggestion}; known there: {}", names.join(", "))
+    format!("unknown key `{key}` in {place}{suggestion}; known keys: {}", names.join(", "))
 }
 
 /// Returns `; did you mean …?` if one of the known words is similar.

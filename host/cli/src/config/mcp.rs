@@ -17,7 +17,7 @@ use super::flows::FlowLabelName;
 use super::oauth::OAuthSection;
 use super::tool::ApprovalRule;
 
-/// The form of a result that a model reads, where a server wrote both.
+/// The form of a result that the model reads, if the server wrote it both as text and as structured content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PreferredForm {
@@ -39,48 +39,48 @@ impl PreferredForm {
 /// Default address of the dashboard.
 const DEFAULT_DASHBOARD: &str = "127.0.0.1:8081";
 
-/// Tools for other programs.
+/// The server for other programs: `fumehood serve`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServeSection {
-    /// The address for HTTP, such as "127.0.0.1:8080". Usually none: standard input and output.
+    /// The address for HTTP, such as "127.0.0.1:8080". Default: standard input and output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) http: Option<String>,
-    /// The source of the token that callers over HTTP have to show.
+    /// The source of the bearer token of HTTP clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) token: Option<ValueSource>,
-    /// Do without a token. Only for addresses of this machine.
+    /// Allow clients without a token. Works only with addresses of this machine.
     #[serde(default)]
     pub(crate) no_token: bool,
-    /// The authorization server whose access tokens are accepted. Usually none.
+    /// The authorization server whose access tokens are accepted. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) oauth: Option<OAuthSection>,
-    /// Values of the Host header that are accepted besides those of the address itself.
+    /// Accepted Host headers, in addition to the address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) allowed_hosts: Vec<String>,
-    /// Web pages that may call, such as "https://app.example.com". Usually none.
+    /// Origins of web pages that may call the server, such as "https://app.example.com". Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) allowed_origins: Vec<String>,
-    /// The dashboard in a browser of this machine: true for 127.0.0.1:8081, or another loopback address. Usually false.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) dashboard: Option<DashboardSetting>,
-    /// Only these tools, by their full names, are offered. Usually all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) tools: Option<Vec<String>>,
-    /// Programs in JavaScript that call the tools, as a tool of their own: true, or "only" to list no other tools. Usually
+    /// The dashboard for browsers on this machine: true for 127.0.0.1:8081, or another loopback address. Default:
     /// false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) dashboard: Option<DashboardSetting>,
+    /// Full names of the tools to serve. Default: all tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tools: Option<Vec<String>>,
+    /// Let clients run JavaScript programs that call the tools: true, or "only" to list no other tools. Default: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) code: Option<CodeSetting>,
-    /// Maximum number of calls that run at once.
+    /// Maximum number of running calls. Default: 32.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) concurrency: Option<NonZeroU32>,
-    /// Maximum number of calls that wait in line; more are refused at once.
+    /// Maximum number of waiting calls. Further calls are refused. Default: 128.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) queue: Option<u32>,
-    /// Size of one request over HTTP.
+    /// Maximum size of a request body. Default: 4MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) body_limit: Option<Bytes>,
-    /// Time that calls have to end after being told to stop.
+    /// Time for running calls to finish at shutdown. Default: 10s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) grace: Option<Time>,
 }
@@ -89,7 +89,7 @@ pub(crate) struct ServeSection {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum DashboardSetting {
-    /// At its default address, or not at all.
+    /// True: at the default address. False: no dashboard.
     Switch(bool),
     /// At this address.
     Address(String),
@@ -108,15 +108,18 @@ impl DashboardSetting {
         };
         match written.parse::<SocketAddr>() {
             Ok(address) if address.ip().is_loopback() => Ok(Some(address)),
-            Ok(_) => {
-                Err(format!("{written} can be reached from other machines; write one such as \"{DEFAULT_DASHBOARD}\""))
+            Ok(_) => Err(format!(
+                "{written} is reachable from other machines; expected a loopback address such as \
+                 \"{DEFAULT_DASHBOARD}\""
+            )),
+            Err(_) => {
+                Err(format!("invalid address `{written}`; expected one such as \"{DEFAULT_DASHBOARD}\", or true"))
             }
-            Err(_) => Err(format!("`{written}` is not an address; write one such as \"{DEFAULT_DASHBOARD}\", or true")),
         }
     }
 }
 
-/// Other programs whose tools are used.
+/// MCP servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct McpSection {
@@ -129,16 +132,17 @@ pub(crate) struct McpSection {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LoginSection {
-    /// The identifier that the authorization server gave this program. Usually it registers itself.
+    /// The client ID that the authorization server issued. Default: Fumehood registers itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) client_id: Option<String>,
-    /// The source of the secret that belongs to `client_id`. It needs `authorization_server`, and is sent nowhere else.
+    /// The source of the client secret. It requires `authorization_server`, and is sent only there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) client_secret: Option<ValueSource>,
-    /// The scopes to ask for. Usually those that the server asks for.
+    /// The scopes to request. Default: the server chooses them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) scopes: Vec<String>,
-    /// The authorization server, such as "https://login.internal.example", if its address is not a public one, or for `client_secret`.
+    /// The authorization server, such as "https://login.internal.example". Required if its address is not public, and
+    /// with `client_secret`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) authorization_server: Option<String>,
 }
@@ -150,98 +154,99 @@ pub(crate) struct McpServerSection {
     /// The program and its arguments, such as ["npx", "-y", "server"]. No shell is involved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) command: Option<Vec<String>>,
-    /// The folder in which it is started. The path is relative to this configuration.
+    /// The working folder of the program, relative to this configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) folder: Option<PathBuf>,
-    /// Its environment, besides PATH, HOME, LANG and TZ: nothing else is handed on.
+    /// Environment variables of the program, in addition to PATH, HOME, LANG and TZ. Other variables are not passed on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) env: BTreeMap<String, String>,
-    /// Environment variables whose values come from elsewhere.
+    /// Environment variables with secret values, and their sources.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) secret_env: BTreeMap<String, ValueSource>,
-    /// The address of its endpoint, such as "https://mcp.example.com/mcp".
+    /// The URL of its endpoint, such as "https://mcp.example.com/mcp".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) url: Option<String>,
-    /// The source of the token that is sent as `Authorization: Bearer …`.
+    /// The source of the bearer token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bearer: Option<ValueSource>,
-    /// The login at its authorization server, with `fumehood mcp login NAME`. Usually as the server says.
+    /// Settings for `fumehood mcp login NAME`. The server provides the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) login: Option<LoginSection>,
-    /// Further headers.
+    /// Headers of requests to the server.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) headers: BTreeMap<String, String>,
-    /// Further headers whose values come from elsewhere.
+    /// Headers with secret values, and their sources.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) secret_headers: BTreeMap<String, ValueSource>,
-    /// Wall time for one call; each report of progress begins it anew. Usually 60s.
+    /// Maximum wall time of one call. Each progress report restarts it, up to `max_timeout`. Default: 60s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timeout: Option<Time>,
-    /// Wall time for one call in all, however often it reports progress. Usually 10m.
+    /// Maximum total wall time of one call. Default: 10m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_timeout: Option<Time>,
-    /// Time to start and to list its tools. Usually 10s, and 60s for a program that installs first what it runs, such
-    /// as npx and uvx.
+    /// Maximum time to start and list its tools. Default: 10s, and 60s for programs such as npx and uvx that install
+    /// other programs first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) start_timeout: Option<Time>,
-    /// The form of a result that a model reads where the server wrote both. Usually `text`.
+    /// The form of a result that the model reads, if the server wrote both: "text" or "structured". Default: "text".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) prefer: Option<PreferredForm>,
-    /// Size of one result. Usually 1MiB.
+    /// Maximum size of a result. Default: 1MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<Bytes>,
-    /// Size of a single string in the arguments of a call. Usually 1MiB.
+    /// Maximum size of a single string in the arguments. Default: 1MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) string: Option<Bytes>,
-    /// Messages that it may send without being asked, such as progress and logs, in one call. Usually 10k.
+    /// Maximum number of unrequested messages in one call, such as progress and logs. Default: 10k.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) unasked: Option<Count>,
-    /// The beginning of its tools' names for models and clients, in place of NAME: "gh" for gh__TOOL, "" for TOOL alone.
-    /// NAME__TOOL is understood as well.
+    /// Prefix of its tools' names for models and clients: "gh" for gh__TOOL, "" for TOOL alone. Default: the server's
+    /// name. NAME__TOOL is always accepted too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) prefix: Option<String>,
-    /// Only these of its tools are used, by its own names. Usually all.
+    /// The tools to use, by the server's own names. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<Vec<String>>,
-    /// Number of its tools that are used. Usually 1000.
+    /// Maximum number of tools. Only this many are used, from the start of its list. Default: 1000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_tools: Option<Count>,
-    /// Size of the descriptions of all of its tools together. The longest are cut to fit; each may have 16KiB. Usually 1MiB.
+    /// Maximum size of all descriptions together. The longest are cut to fit. Each description may have 16KiB. Default:
+    /// 1MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) descriptions: Option<Bytes>,
-    /// Serve its resources to MCP clients. Usually true.
+    /// Offer its resources to MCP clients. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) resources: Option<bool>,
-    /// Serve its prompts to MCP clients, as NAME__PROMPT. Usually true.
+    /// Offer its prompts to MCP clients, as NAME__PROMPT. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) prompts: Option<bool>,
-    /// Let it ask the user of an MCP client for something during a call (elicitation). Usually true.
+    /// Let it ask the user of an MCP client during a call (elicitation). Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) elicitation: Option<bool>,
-    /// Let it use the model of an MCP client during a call (sampling). Usually false.
+    /// Let it use the model of an MCP client during a call (sampling). Default: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sampling: Option<bool>,
-    /// Let clients with MCP Apps show its pages. Usually false.
+    /// Let clients show its pages (MCP Apps). Default: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) apps: Option<bool>,
-    /// The origins that its pages may reach, such as "https://api.example.com". Usually none.
+    /// Origins that its pages may reach, such as "https://api.example.com". Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) app_origins: Vec<String>,
-    /// The data that its tools return, for [flows]: "private" or "public". Usually private if they say that they stay in
-    /// a closed world.
+    /// The label of its tools' results, for [flows]: "private" or "public". Default: private for tools that declare
+    /// `openWorldHint = false`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) source: Option<FlowLabelName>,
-    /// The place where arguments of its tools go, for [flows]: "public" or "private". Usually public unless they say
-    /// that they stay in a closed world.
+    /// The label of its tools' arguments, for [flows]: "public" or "private". Default: public, except for tools that
+    /// declare `openWorldHint = false`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sink: Option<FlowLabelName>,
-    /// Approval of its tools: "required" (usual) or "off".
+    /// Approval of its tools: "required" (default) or "off".
     #[serde(default)]
     pub(crate) approval: ApprovalRule,
 }
 
 impl McpServerSection {
-    /// Returns the beginning of its tools' names for models and clients; `None` for the name of the server.
+    /// Returns the prefix of its tools' names for models and clients; `None` for the name of the server.
     pub(crate) fn name_prefix(&self) -> Option<Result<NamePrefix, NameError>> {
         let prefix = self.prefix.as_deref()?;
         Some(if prefix.is_empty() { Ok(NamePrefix::None) } else { Namespace::parse(prefix).map(NamePrefix::Other) })

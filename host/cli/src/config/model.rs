@@ -11,64 +11,65 @@ use serde_json::{Map, Value};
 use super::amount::{Bytes, Time};
 use super::price::PriceSection;
 
-/// The model, and how to reach it.
+/// The model for `run` and `chat`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ModelSection {
     /// PROVIDER:NAME, such as "ollama:llama3.2" or "openai:gpt-4o-mini"; or "scripted:FILE".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
-    /// The address of the provider. Usually the provider's own, or what its environment variable says.
+    /// The base URL of the provider. Default: the provider's own, or the URL in its environment variable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) base_url: Option<String>,
-    /// The source of the key. Usually the provider's environment variable, such as OPENAI_API_KEY.
+    /// The source of the API key. Default: the provider's environment variable, such as OPENAI_API_KEY.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<ValueSource>,
-    /// Let the key travel over plain http to another machine.
+    /// Allow the key to be sent to another machine without encryption.
     #[serde(default)]
     pub(crate) key_over_plain_http: bool,
-    /// An http proxy to go through. Usually none, whatever the environment says.
+    /// The HTTP proxy. Default: none; proxy variables of the environment are ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) proxy: Option<String>,
-    /// Sampling temperature: a number from 0 to 2, or "provider" for the provider's own, which is usual.
+    /// Sampling temperature: a number from 0 to 2, or "provider" (default) for the provider's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) temperature: Option<Temperature>,
-    /// Tokens of one answer. Usually as many as the model can.
+    /// Maximum tokens of one answer. Default: the model's maximum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_tokens: Option<NonZeroU32>,
-    /// Reasoning before an answer: "none", "minimal", "low", "medium", "high", "xhigh" or "max". Usually as it
-    /// does by itself.
+    /// Amount of reasoning before an answer: "none", "minimal", "low", "medium", "high", "xhigh" or "max". Default: the
+    /// model's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reasoning_effort: Option<Effort>,
-    /// Further settings of the provider, sent as they are, such as { top_p = 0.9 }.
+    /// Other settings of the provider, sent unchanged, such as { top_p = 0.9 }.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub(crate) options: Map<String, Value>,
-    /// Set to false if the model does not support tools. Usually true.
+    /// Set to false if the model does not support tools. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) supports_tools: Option<bool>,
-    /// Set to true if the model takes images: those that tools return are shown to it, up to 1MiB of one result. Usually
-    /// false, and they are described.
+    /// Show images from tools to the model, up to 1MiB of one result. Default: false, and images are described in
+    /// words.
     #[serde(default)]
     pub(crate) supports_images: bool,
-    /// Size of one answer. Usually 8MiB.
+    /// Maximum size of one answer. Default: 8MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_reply: Option<Bytes>,
-    /// Time to wait for a connection. Usually 10s.
+    /// Maximum time to wait for a connection. Default: 10s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) connect_timeout: Option<Time>,
-    /// Time until the first word of an answer. A model on this machine loads and reads the prompt in it. Usually 5m.
+    /// Maximum time until the first word of an answer. A local model loads and reads the prompt in this time. Default:
+    /// 5m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) first_token_timeout: Option<Time>,
-    /// Time to wait between two pieces of an answer. Usually 60s.
+    /// Maximum time between two pieces of an answer. Default: 60s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) between_chunks_timeout: Option<Time>,
-    /// Time for everything, all tries included. Usually 10m.
+    /// Maximum total time, including retries. Default: 10m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timeout: Option<Time>,
-    /// Number of further tries when the provider is busy or failing. Usually 3.
+    /// Retries when the provider is busy or fails. Default: 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retries: Option<u32>,
-    /// Prices for a million tokens. Usually none, and runs show no cost.
+    /// Prices per million tokens. Default: none, and runs show no cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) price: Option<PriceSection>,
 }
@@ -78,19 +79,12 @@ pub(crate) struct ModelSection {
 #[serde(rename_all = "lowercase")]
 #[value(rename_all = "lower")]
 pub(crate) enum Effort {
-    /// Not at all
     None,
-    /// As little as possible
     Minimal,
-    /// Little
     Low,
-    /// Some
     Medium,
-    /// Much
     High,
-    /// More than that
     XHigh,
-    /// As much as possible
     Max,
 }
 
@@ -118,11 +112,11 @@ pub(crate) enum Temperature {
     Provider(ProvidersOwn),
 }
 
-/// The word for the provider's own temperature.
+/// The provider's own temperature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ProvidersOwn {
-    /// The only word.
+    /// The provider's own temperature.
     Provider,
 }
 

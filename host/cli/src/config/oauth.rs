@@ -7,27 +7,29 @@ use serde::{Deserialize, Serialize};
 use super::fault::KeyFault;
 use super::file::Config;
 
-/// The authorization server whose access tokens (OAuth 2.1) are accepted, beside the tokens of [tenants].
+/// The authorization server whose access tokens (OAuth 2.1) are accepted, in addition to the tokens of [tenants].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OAuthSection {
     /// The authorization server, exactly as `iss` in its tokens, such as "https://auth.example.com".
     pub(crate) issuer: String,
-    /// The URL by which clients know this server, such as "https://tools.example.com". Its tokens are for this URL.
+    /// The URL of this server for its clients, such as "https://tools.example.com". Access tokens must be issued for
+    /// this URL.
     pub(crate) resource: String,
-    /// The value that `aud` of a token has to contain. Usually the resource.
+    /// The value that `aud` of a token must contain. Default: the resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) audience: Option<String>,
-    /// The address of the issuer's keys (JWKS). Usually that of the issuer's metadata.
+    /// The URL of the issuer's keys (JWKS). Default: from the issuer's metadata.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) jwks: Option<String>,
-    /// Scopes that every token must have. Usually none.
+    /// Scopes that every token must have. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) scopes: Vec<String>,
-    /// The claim by which `claims` of [tenants] find the tenant of a token, such as "sub" or "scope". Usually "client_id".
+    /// The claim that selects the tenant, such as "sub" or "scope". It is compared with `claims` of [tenants]. Default:
+    /// "client_id".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tenant_claim: Option<String>,
-    /// The tenant of tokens that belong to no other one. Usually they are refused.
+    /// The tenant for tokens that match no tenant. Default: such tokens are refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) default_tenant: Option<String>,
 }
@@ -59,8 +61,7 @@ pub(super) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
     let Some(oauth) = &config.serve.oauth else {
         for (name, tenant) in config.tenants.iter().filter(|(_, tenant)| !tenant.claims.is_empty()) {
             let first = tenant.claims.first().map(String::as_str).unwrap_or_default();
-            let message =
-                format!("`{first}` is a claim of access tokens, and there is no [serve.oauth] to say of which issuer");
+            let message = format!("the claim `{first}` needs an issuer of access tokens; add [serve.oauth]");
             add(&["tenants", name, "claims"], message);
         }
         return;
@@ -71,10 +72,11 @@ pub(super) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
         Ok(()) => {}
     }
     if config.tenants.is_empty() {
-        let message = "tokens of [serve.oauth] are those of tenants; add [tenants.NAME] with their `claims`".to_owned();
+        let message =
+            "no tenant has `claims`, so no access token could be used; add [tenants.NAME] with `claims`".to_owned();
         add(&["serve", "oauth"], message);
     }
     if let Some(name) = oauth.default_tenant.as_ref().filter(|name| !config.tenants.contains_key(*name)) {
-        add(&["serve", "oauth", "default_tenant"], format!("there is no [tenants.{name}]; add it"));
+        add(&["serve", "oauth", "default_tenant"], format!("[tenants.{name}] is missing; add it"));
     }
 }

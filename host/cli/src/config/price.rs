@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 /// The currency of prices that name none.
 const DEFAULT_CURRENCY: &str = "USD";
 
-/// Prices for a million tokens, for the cost in the summary of a run.
+/// Prices per million tokens, for the cost in the summary of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PriceSection {
-    /// Tokens of requests that no cache holds.
+    /// Tokens of requests that are not cached.
     pub(crate) input: f64,
     /// Tokens of answers.
     pub(crate) output: f64,
-    /// Tokens that the provider reads from its cache. Usually as much as `input`.
+    /// Tokens that the provider reads from its cache. Default: like `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cache_read: Option<f64>,
-    /// Tokens that the provider writes to its cache. Usually as much as `input`.
+    /// Tokens that the provider writes to its cache. Default: like `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cache_creation: Option<f64>,
-    /// The currency. Usually USD.
+    /// The currency. Default: USD.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) currency: Option<String>,
 }

@@ -119,34 +119,37 @@ mod tests {
         check(
             "[limit]\ndeadline = \"2s\"\n",
             expect![
-                "fumehood.toml:1:2: the file has the unknown key `limit`; did you mean `limits`?; known there: agent, approval, arguments, cell, channels, flows, guardrails, hooks, http_in_flight, jobs, key_value_store, knowledge, limits, log, mcp, model, prompts, registry, serve, skills, storage, telemetry, tenants, tools, tools_in"
+                "fumehood.toml:1:2: the unknown key `limit` in file; did you mean `limits`?; known keys: agent, \
+                 approval, arguments, cell, channels, flows, guardrails, hooks, http_in_flight, jobs, \
+                 key_value_store, knowledge, limits, log, mcp, model, prompts, registry, serve, skills, storage, \
+                 telemetry, tenants, tools, tools_in"
             ],
         );
         check(
             "[limits]\ndedline = \"2s\"\nfule = 1\n",
             expect![[r#"
-            fumehood.toml:2:1: [limits] has the unknown key `dedline`; did you mean `deadline`?; known there: deadline, fuel, log, memory, output, string
-            fumehood.toml:3:1: [limits] has the unknown key `fule`; did you mean `fuel`?; known there: deadline, fuel, log, memory, output, string"#]],
+            fumehood.toml:2:1: unknown key `dedline` in [limits]; did you mean `deadline`?; known keys: deadline, fuel, log, memory, output, string
+            fumehood.toml:3:1: unknown key `fule` in [limits]; did you mean `fuel`?; known keys: deadline, fuel, log, memory, output, string"#]],
         );
         check(
             "[tools.notes]\ncomponent = \"n.wasm\"\nlimits = { mem = \"1MiB\" }\nallow-write = []\n",
             expect![[r#"
-                fumehood.toml:3:12: [tools.notes.limits] has the unknown key `mem`; known there: deadline, fuel, log, memory, output, string
-                fumehood.toml:4:1: [tools.notes] has the unknown key `allow-write`; known there: allow_slow_compile, app_origins, approval, apps, args, clock, component, env, http, http_limits, isolation, key_value, limits, persist, private_addresses, random_seed, read, reference, result_bytes, scratch, secrets, sink, source, state, strict_imports, wit, write"#]],
+                fumehood.toml:3:12: unknown key `mem` in [tools.notes.limits]; known keys: deadline, fuel, log, memory, output, string
+                fumehood.toml:4:1: unknown key `allow-write` in [tools.notes]; known keys: allow_slow_compile, app_origins, approval, apps, args, clock, component, env, http, http_limits, isolation, key_value, limits, persist, private_addresses, random_seed, read, reference, result_bytes, scratch, secrets, sink, source, state, strict_imports, wit, write"#]],
         );
         check(
             "[model]\nkey = { envv = \"KEY\" }\n",
             expect![[r#"
             fumehood.toml:2:7: `model.key` needs one of: env, file, keyring
-            fumehood.toml:2:9: [model.key] has the unknown key `envv`; did you mean `env`?; known there: env, file, keyring"#]],
+            fumehood.toml:2:9: unknown key `envv` in [model.key]; did you mean `env`?; known keys: env, file, keyring"#]],
         );
         check(
             "[[tools.a.secrets]]\nname = \"k\"\nform = 1\n",
             expect![[r#"
-                fumehood.toml:1:1: [tools.a.secrets[0]] has no `for`; add it. The requests that get it, such as `https://api.example.com/**`. They have to be allowed by `http` too.
+                fumehood.toml:1:1: [tools.a.secrets[0]] has no `for`; add it. The requests that get it, such as `https://api.example.com/**`. `http` must allow them too.
                 fumehood.toml:1:1: [tools.a.secrets[0]] has no `from`; add it. The source of the value.
                 fumehood.toml:1:9: [tools.a]: it has neither `component`, a file, nor `reference`; add one of them
-                fumehood.toml:3:1: [tools.a.secrets[0]] has the unknown key `form`; did you mean `for`?; known there: for, from, header, name, query, value"#]],
+                fumehood.toml:3:1: unknown key `form` in [tools.a.secrets[0]]; did you mean `for`?; known keys: for, from, header, name, query, value"#]],
         );
     }
 
@@ -155,32 +158,32 @@ mod tests {
         check(
             "[limits]\ndeadline = 2\nfuel = 1.5\nmemory = true\n",
             expect![[r#"
-            fumehood.toml:2:12: `limits.deadline` is a whole number; expected a text; write it in quotes: "2". Wall time for a call, such as "2s". Usually 10s.
-            fumehood.toml:3:8: `limits.fuel` is a number; expected a text or a whole number. Instructions for a call, such as "500M". Usually 10G.
-            fumehood.toml:4:10: `limits.memory` is true or false; expected a text or a whole number. Memory for a call, such as "64MiB". Usually 64MiB."#]],
+            fumehood.toml:2:12: `limits.deadline` is a whole number; expected a text; put it in quotes: "2". Maximum wall time of a call, such as "2s". Default: 10s.
+            fumehood.toml:3:8: `limits.fuel` is a number; expected a text or a whole number. Maximum fuel of a call, about one unit per instruction, such as "500M". Default: 10G.
+            fumehood.toml:4:10: `limits.memory` is true or false; expected a text or a whole number. Maximum memory of a call, such as "128MiB". Default: 64MiB."#]],
         );
         check(
             "[tools.a]\ncomponent = 5\nread = \"./docs:/docs\"\nwrite = [1, {}]\n",
             expect![[r#"
                 fumehood.toml:1:1: [tools.a]: it has neither `component`, a file, nor `reference`; add one of them
-                fumehood.toml:2:13: `tools.a.component` is a whole number; expected a text; write it in quotes: "5". The `.wasm` file. The path is relative to this configuration. Either this or `reference`.
+                fumehood.toml:2:13: `tools.a.component` is a whole number; expected a text; put it in quotes: "5". The `.wasm` file, relative to this configuration. Set either `component` or `reference`.
                 fumehood.toml:3:8: `tools.a.read` is a text; expected a list; write ["./docs:/docs"]. Folders that it may read, as "HOST:GUEST", such as "./docs:/docs".
                 fumehood.toml:4:10: `tools.a.write[0]` is a whole number; expected a text or a table.
-                fumehood.toml:4:13: [tools.a.write[1]] has no `folder`; add it. The folder on this machine. The path is relative to this configuration.
-                fumehood.toml:4:13: [tools.a.write[1]] has no `guest`; add it. The path at which the tool finds it, such as "/out"."#]],
+                fumehood.toml:4:13: [tools.a.write[1]] has no `folder`; add it. The folder on this machine, relative to this configuration.
+                fumehood.toml:4:13: [tools.a.write[1]] has no `guest`; add it. The path at which the tool sees it, such as "/out"."#]],
         );
         check(
             "tools = []\n[agent]\ndriver = \"reakt\"\nsystem = 1\n",
             expect![[r#"
-            fumehood.toml:1:9: `tools` is a list; expected a table. Components, and what their tools may do. The full name of a tool is NAME__TOOL.
-            fumehood.toml:3:10: `agent.driver` is "reakt"; expected "native", "react", "batch"; did you mean `react`?
-            fumehood.toml:4:10: `agent.system` is a whole number; expected a text or a table. The system prompt, about the model's role and behaviour: a text, or { file = "…" }."#]],
+                fumehood.toml:1:9: `tools` is a list; expected a table. Components and their grants. The full name of a tool is NAME__TOOL.
+                fumehood.toml:3:10: `agent.driver` is "reakt"; expected "native", "react", "batch"; did you mean `react`?
+                fumehood.toml:4:10: `agent.system` is a whole number; expected a text or a table. The system prompt: a text, or { file = "PATH" }."#]],
         );
         check(
             "[tools]\na = 1\n[model]\nsupports_tools = 1979-05-27\nkey = {}\n",
             expect![[r#"
                 fumehood.toml:2:5: `tools.a` is a whole number; expected a table.
-                fumehood.toml:4:18: `model.supports_tools` is a date; expected true or false. Set to false if the model does not support tools. Usually true.
+                fumehood.toml:4:18: `model.supports_tools` is a date; expected true or false. Set to false if the model does not support tools. Default: true.
                 fumehood.toml:5:7: `model.key` needs one of: env, file, keyring"#]],
         );
     }
@@ -190,38 +193,38 @@ mod tests {
         check(
             "[limits]\ndeadline = \"fast\"\nfuel = \"-1\"\n[tools.a]\ncomponent = \"a.wasm\"\nlimits = { memory = \"big\" }\n",
             expect![[r#"
-                fumehood.toml:2:12: `limits.deadline`: `fast` is not an amount of time; write a number and a unit, such as `250ms`, `2s` or `1m 30s`
-                fumehood.toml:3:8: `limits.fuel`: `-1` is not a count; write a whole number, with `k`, `M` or `G` for thousands, millions or billions
-                fumehood.toml:6:21: `tools.a.limits.memory`: `big` is not an amount of bytes; write a number and a unit, such as `512KiB` or `64MiB`"#]],
+                fumehood.toml:2:12: `limits.deadline`: invalid time `fast`; expected a number with a unit, such as `250ms`, `2s` or `1m 30s`
+                fumehood.toml:3:8: `limits.fuel`: invalid count `-1`; expected a whole number, such as `500`, or with `k`, `M` or `G` for thousands, millions or billions
+                fumehood.toml:6:21: `tools.a.limits.memory`: invalid size `big`; expected a number with a unit, such as `512KiB` or `64MiB`"#]],
         );
         check(
             "[limits]\ndeadline = \"0s\"\n[tools.\"A B\"]\ncomponent = \"a.wasm\"\n",
             expect![[r#"
-            fumehood.toml:1:1: the deadline limit is zero, so that no call could succeed; leave it out for the default
-            fumehood.toml:3:1: [tools.A B]: the name `A B` has the character 'A'; allowed are `a-z`, `0-9`, `_` and `-`"#]],
+            fumehood.toml:1:1: the deadline limit is zero, so no call could succeed; leave it out for the default
+            fumehood.toml:3:1: [tools.A B]: the name `A B` contains 'A'; expected only `a-z`, `0-9`, `_` and `-`"#]],
         );
         check(
             "[model]\nname = \"llama\"\ntemperature = 3\n",
             expect![[r#"
-            fumehood.toml:2:8: `llama` names no model; write PROVIDER:NAME, for example `ollama:llama3.2`, or scripted:FILE
+            fumehood.toml:2:8: invalid model `llama`; expected PROVIDER:NAME, such as `ollama:llama3.2`, or scripted:FILE
             fumehood.toml:3:15: `model.temperature`: invalid value: floating point `3.0`, expected a number from 0 to 2, or "provider""#]],
         );
         check(
             "[serve]\nhttp = \"localhost:80\"\n",
             expect![[
-                r#"fumehood.toml:2:8: `localhost:80` is not an address; write an IP address and a port, such as "127.0.0.1:8080""#
+                r#"fumehood.toml:2:8: invalid address `localhost:80`; expected an IP address and a port, such as "127.0.0.1:8080""#
             ]],
         );
         check(
             "[serve]\ndashboard = \"0.0.0.0:80\"\n",
             expect![[
-                r#"fumehood.toml:2:13: 0.0.0.0:80 can be reached from other machines; write one such as "127.0.0.1:8081""#
+                r#"fumehood.toml:2:13: 0.0.0.0:80 is reachable from other machines; expected a loopback address such as "127.0.0.1:8081""#
             ]],
         );
         check(
             "[serve]\nhttp = \"0.0.0.0:80\"\nno_token = true\n",
             expect![
-                "fumehood.toml:3:12: 0.0.0.0:80 can be reached from other machines, so that a token is needed; set `token`"
+                "fumehood.toml:3:12: 0.0.0.0:80 is reachable from other machines, which requires a token; set `token`"
             ],
         );
         check(
@@ -240,7 +243,7 @@ mod tests {
             "[prompts.p]\ntext = \"{a} {c}\"\nknowledge = [\"z\"]\narguments = { a = { description = \"\" }, b = { description = \"\" } }\n",
             expect![[r#"
                 fumehood.toml:3:13: the prompt `p` names the knowledge `z`, which is not in [knowledge]; it has none
-                fumehood.toml:4:45: the text of the prompt `p` has no {b} in it; leave `b` out"#]],
+                fumehood.toml:4:45: the text of the prompt `p` does not contain {b}; remove the argument `b`"#]],
         );
     }
 
@@ -256,10 +259,10 @@ mod tests {
             "[flows]\nper = \"run\"\naction = true\n[flows.tools.x]\nsource = \"secret\"\nzink = \"public\"\n",
             expect![[r#"
                 fumehood.toml:2:7: `flows.per` is "run"; expected "session", "program"
-                fumehood.toml:3:10: `flows.action` is true or false; expected a text. The consequence for a call that would send private data to the public: "ask" a person (usual; where nobody can be
-                asked it is refused), or "deny".
+                fumehood.toml:3:10: `flows.action` is true or false; expected a text. The action for a call that would send private data to the public: "ask" a person (default), or "deny". Calls are
+                denied while no person can be asked.
                 fumehood.toml:5:10: `flows.tools.x.source` is "secret"; expected "private", "public"
-                fumehood.toml:6:1: [flows.tools.x] has the unknown key `zink`; did you mean `sink`?; known there: sink, source"#]],
+                fumehood.toml:6:1: unknown key `zink` in [flows.tools.x]; did you mean `sink`?; known keys: sink, source"#]],
         );
     }
 

@@ -17,69 +17,71 @@ use super::fault::KeyFault;
 use super::file::Config;
 use super::tool::{ApprovalRule, ToolSection};
 
-/// Components of registries: which of them may be used, and the way to them.
+/// The policy for components of registries, and how to reach registries.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RegistrySection {
-    /// Names that may be used, as "HOST/NAME", with `*` for one part and `**` for any, such as "ghcr.io/acme/**". Usually all.
+    /// Allowed names, as "HOST/NAME", such as "ghcr.io/acme/**": `*` is one part, `**` any number of parts. Default:
+    /// all names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) allow: Option<Vec<String>>,
-    /// Signatures: "required" (usual), "warn" or "off".
+    /// The rule for signatures: "required" (default), "warn" or "off".
     #[serde(default)]
     pub(crate) signatures: SignatureRule,
-    /// Public keys of publishers, for every name that `trusted` does not have: PEM, its base64 alone, or { file = "…" }.
+    /// Public keys of publishers, for names that `trusted` does not list: PEM, its base64 alone, or { file = "PATH" }.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) trusted_keys: Vec<TextSource>,
-    /// Public keys for the names of a pattern, such as "ghcr.io/acme/**", and no others. The longest pattern decides.
+    /// For names that match a pattern, such as "ghcr.io/acme/**", only these keys are trusted. The longest matching
+    /// pattern applies.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) trusted: BTreeMap<String, Vec<TextSource>>,
-    /// Maximum size of a component. Usually 64MiB.
+    /// Maximum size of a component. Default: 64MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_bytes: Option<Bytes>,
-    /// Minimum age of a signature, such as "3days", so that fresh malware can be found by others first. Usually none.
+    /// Minimum age of a signature, such as "3days", so that others can find fresh malware first. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) min_age: Option<Time>,
-    /// Digests of manifests and components that are refused, as "sha256:…".
+    /// Digests of refused manifests and components, as "sha256:…".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) revoked: Vec<String>,
-    /// Mirrors of registries, asked in this order before the registry itself. Names and signatures stay those of the registry.
+    /// Mirrors of registries, tried in this order before the registry. Names and signatures are still the registry's.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) mirrors: BTreeMap<String, Vec<String>>,
-    /// Files with root certificates in PEM, besides those of the system. Paths are relative to this configuration.
+    /// Files with root certificates in PEM, in addition to the system's. Paths are relative to this configuration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) tls_roots: Vec<PathBuf>,
-    /// The proxy for all requests, "http://HOST:PORT". Usually none, whatever the environment says.
+    /// The proxy for all requests, "http://HOST:PORT". Default: none; proxy variables of the environment are ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) proxy: Option<String>,
-    /// Registries, "HOST[:PORT]", that are asked without encryption. Usually those of this machine alone.
+    /// Registries, "HOST[:PORT]", to contact without encryption. Default: registries on this machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) plain_http: Vec<String>,
-    /// Registries of this machine, "HOST[:PORT]", that are asked with encryption.
+    /// Registries on this machine, "HOST[:PORT]", to contact with encryption.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) https: Vec<String>,
-    /// Hosts, "HOST[:PORT]", that registries may redirect downloads to, although their addresses are private.
+    /// Hosts with private addresses, "HOST[:PORT]", to which registries may redirect downloads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) redirect_hosts: Vec<String>,
-    /// Hosts, "HOST[:PORT]", of authorization services that registries may name although they are of another site, or have private
-    /// addresses. They get the passwords of these registries.
+    /// Hosts, "HOST[:PORT]", of authorization services at another site than their registry, or at private addresses.
+    /// They get the registry's password.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) token_hosts: Vec<String>,
-    /// Lists of components for `fumehood search`, each under the name that it was signed with.
+    /// Indexes for `fumehood search`, under the names in their signatures.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) indexes: BTreeMap<String, IndexSection>,
 }
 
-/// A list of components: one signed file.
+/// An index: a signed list of components.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct IndexSection {
-    /// The address of the file. Either this or `file`.
+    /// The URL of the index. Set either `url` or `file`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) url: Option<String>,
-    /// The file. The path is relative to this configuration.
+    /// The file with the index, relative to this configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) file: Option<PathBuf>,
-    /// Public keys that may sign it: PEM, its base64 alone, or { file = "…" }.
+    /// Public keys that verify it: PEM, its base64 alone, or { file = "PATH" }.
     pub(crate) keys: Vec<TextSource>,
 }
 
@@ -158,17 +160,14 @@ pub(super) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
         }
     }
     if registry.max_bytes.is_some_and(|bytes| bytes.0 == 0) {
-        add(&["max_bytes"], "no component has no bytes; leave it out for 64MiB".to_owned());
+        add(&["max_bytes"], "expected more than 0 bytes, or leave it out for 64MiB".to_owned());
     }
     for (name, index) in &registry.indexes {
         if index.url.is_some() == index.file.is_some() {
             add(&["indexes", name], format!("the index `{name}` needs either `url` or `file`"));
         }
         if index.keys.is_empty() {
-            add(
-                &["indexes", name, "keys"],
-                format!("no key may sign the index `{name}`; add the key of its publisher"),
-            );
+            add(&["indexes", name, "keys"], format!("the index `{name}` has no keys; add its publisher's key"));
         }
     }
 }
@@ -183,7 +182,7 @@ fn check_place(faults: &mut Vec<KeyFault>, name: &str, tool: &ToolSection) {
         Err(message) => add(&[], format!("[tools.{name}]: {message}")),
         Ok(Place::Reference(Reference::Oci(oci))) if tool.approval == ApprovalRule::Off && oci.digest().is_none() => {
             let message = format!(
-                "`{oci}` may become another component at any time, and without approval nothing pins it; add its digest, \
+                "`{oci}` may change at any time, because without approval nothing pins it; add its digest, \
                  `@sha256:…`, or leave `approval` out"
             );
             add(&["reference"], message);

@@ -30,22 +30,22 @@ pub(crate) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
             Ok(Kind::Address(url)) => check_address_of(server, url, &mut add),
         }
         if server.timeout.is_some_and(|time| time.0.is_zero()) {
-            add(&["timeout"], "no call ends in no time; leave it out for 60s".to_owned());
+            add(&["timeout"], "expected more than 0s, or leave it out for 60s".to_owned());
         }
         if server.max_timeout.is_some_and(|time| time.0.is_zero()) {
-            add(&["max_timeout"], "no call ends in no time; leave it out for 10m".to_owned());
+            add(&["max_timeout"], "expected more than 0s, or leave it out for 10m".to_owned());
         }
         if server.start_timeout.is_some_and(|time| time.0.is_zero()) {
-            add(&["start_timeout"], "no server starts in no time; leave it out for the usual time".to_owned());
+            add(&["start_timeout"], "expected more than 0s, or leave it out for the default".to_owned());
         }
         if server.string.is_some_and(|bytes| bytes.0 == 0) {
-            add(&["string"], "no argument has a text of no bytes only; leave it out for 1MiB".to_owned());
+            add(&["string"], "expected more than 0 bytes, or leave it out for 1MiB".to_owned());
         }
         if let Some(Err(error)) = server.name_prefix() {
-            add(&["prefix"], format!("{error}; write \"\" for none"));
+            add(&["prefix"], format!("{error}; use \"\" for no prefix"));
         }
         if server.tools.as_ref().is_some_and(Vec::is_empty) {
-            add(&["tools"], "none of its tools is used; leave `tools` out for all, or the server".to_owned());
+            add(&["tools"], "no tool would be used; leave `tools` out for all tools, or remove the server".to_owned());
         }
     }
 }
@@ -60,14 +60,14 @@ fn kind(server: &McpServerSection) -> Result<Kind<'_>, &'static str> {
         (None, None) => Err("has neither `command` nor `url`; add command = [\"PROGRAM\", …] or url = \"https://…\""),
         (Some(_), Some(_)) => Err("has both `command` and `url`; leave one of them out"),
         (Some(command), None) if command.first().is_none_or(String::is_empty) => {
-            Err("has an empty `command`; write [\"PROGRAM\", …]")
+            Err("has an empty `command`; expected [\"PROGRAM\", …]")
         }
         (None, Some(_)) if !server.env.is_empty() || !server.secret_env.is_empty() || server.folder.is_some() => {
-            Err("is reached by `url`, so that `env`, `secret_env` and `folder` have no use; leave them out")
+            Err("has a `url`, so `env`, `secret_env` and `folder` have no effect; leave them out")
         }
-        (Some(_), None) if server.bearer.is_some() || server.login.is_some() || has_headers(server) => Err(
-            "is started by `command`, so that `bearer`, `login`, `headers` and `secret_headers` have no use; leave them out",
-        ),
+        (Some(_), None) if server.bearer.is_some() || server.login.is_some() || has_headers(server) => {
+            Err("has a `command`, so `bearer`, `login`, `headers` and `secret_headers` have no effect; leave them out")
+        }
         (Some(_), None) => Ok(Kind::Program),
         (None, Some(url)) => Ok(Kind::Address(url)),
     }
@@ -88,7 +88,7 @@ fn check_program(server: &McpServerSection, add: &mut dyn FnMut(&[&str], String)
             add(&["secret_env", name], error.to_string());
         }
         if server.env.contains_key(name) {
-            add(&["secret_env", name], format!("`{name}` is in `env` too; leave one of them out"));
+            add(&["secret_env", name], format!("`{name}` is also in `env`; leave one of them out"));
         }
     }
 }
@@ -100,13 +100,10 @@ fn check_address_of(server: &McpServerSection, url: &str, add: &mut dyn FnMut(&[
     }
     if let Some(login) = &server.login {
         if server.bearer.is_some() {
-            add(
-                &["login"],
-                "`bearer` is a token already, and a login gives another one; leave one of them out".to_owned(),
-            );
+            add(&["login"], "`bearer` conflicts with `login`; leave one of them out".to_owned());
         }
         if login.client_secret.is_some() && (login.client_id.is_none() || login.authorization_server.is_none()) {
-            let needed = "`client_secret` needs `client_id`, and the `authorization_server` that it is for".to_owned();
+            let needed = "`client_secret` requires `client_id` and `authorization_server`".to_owned();
             add(&["login", "client_secret"], needed);
         }
         if let Some(Err(error)) = login.authorization_server.as_deref().map(|url| check_address(url, true)) {
@@ -122,7 +119,7 @@ fn check_address_of(server: &McpServerSection, url: &str, add: &mut dyn FnMut(&[
             add(&[key, name], error.to_string());
         }
         if server.bearer.is_some() && name.eq_ignore_ascii_case("authorization") {
-            add(&[key, name], "`bearer` is sent as this header already; leave one of them out".to_owned());
+            add(&[key, name], "`bearer` already sets this header; leave one of them out".to_owned());
         }
     }
 }

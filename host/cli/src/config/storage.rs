@@ -9,20 +9,21 @@ use serde::{Deserialize, Serialize};
 
 use super::file::Config;
 
-/// A PostgreSQL server that has the event log, saved sessions, and what tools with `key_value` keep, instead of files of this
-/// machine. Several gateways may share one.
+/// A PostgreSQL server for the event log, saved sessions, and data of tools with `key_value`. It replaces files on this
+/// machine. Several gateways can share one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StorageSection {
-    /// The database, such as "postgres://fumehood@db.example/fumehood". Connections to other machines are encrypted.
+    /// The URL of the database, such as "postgres://fumehood@db.example/fumehood". Connections to other machines are
+    /// encrypted.
     pub(crate) url: String,
-    /// The source of the user's password, unless it is in the URL.
+    /// The source of the password, unless the URL has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) password: Option<ValueSource>,
-    /// A file of certificates that vouch for the server, in PEM, instead of those of the system.
+    /// Certificates in PEM that verify the server. Default: the system's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tls_roots: Option<PathBuf>,
-    /// Send records without encryption to a server elsewhere.
+    /// Allow unencrypted connections to another machine.
     #[serde(default)]
     pub(crate) unencrypted: bool,
 }
@@ -31,7 +32,7 @@ impl StorageSection {
     /// Returns the address of the server without a password.
     pub(crate) fn place(&self) -> String {
         let settings = ServerSettings { url: self.url.clone(), unencrypted: true, ..ServerSettings::default() };
-        settings.check().unwrap_or_else(|_| "a server whose URL cannot be read".to_owned())
+        settings.check().unwrap_or_else(|_| "a server with an unreadable URL".to_owned())
     }
 }
 
@@ -45,11 +46,11 @@ pub(super) fn faults(config: &Config) -> Vec<(&'static [&'static str], String)> 
         faults.push((&["storage", "url"], error.to_string()));
     }
     if config.log.path.is_some() {
-        let message = "the event log is in the server of [storage], and in no file; remove one of the two";
+        let message = "[storage] already has the event log; remove one of the two";
         faults.push((&["log", "path"], message.to_owned()));
     }
     if config.key_value_store.is_some() {
-        let message = "what tools keep is in the server of [storage], and in no file; remove one of the two";
+        let message = "[storage] already has the data of tools; remove one of the two";
         faults.push((&["key_value_store"], message.to_owned()));
     }
     faults
@@ -73,7 +74,7 @@ mod tests {
             assert_eq!(section(fine), [] as [&str; 0]);
         }
         assert!(section("postgres://u@db.example/d?sslmode=disable")[0].contains("unencrypted = true"));
-        assert!(section("mysql://u@db.example/d")[0].starts_with("storage.url: the URL is none of PostgreSQL"));
+        assert!(section("mysql://u@db.example/d")[0].starts_with("storage.url: invalid PostgreSQL URL"));
     }
 
     #[test]

@@ -17,44 +17,46 @@ const MAX_NAME_BYTES: usize = 64;
 /// Maximum bytes that the calls of a tenant write to the event log in a day, unless its section says another.
 const DEFAULT_LOG_BYTES_PER_DAY: u64 = 1 << 30;
 
-/// A client over HTTP, and what it may use. `fumehood token new NAME` makes its token.
+/// A tenant: an HTTP client with a separate token, tools and limits. `fumehood token new NAME` creates its token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TenantSection {
-    /// Digests of its tokens, as `fumehood token new` prints them, such as "sha256:…". Two while one replaces the other.
+    /// Digests of its tokens, "sha256:…", as `fumehood token new` prints them. To replace a token, list both for a
+    /// while.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) tokens: Vec<String>,
-    /// Values of the claim `tenant_claim` of [serve.oauth], by which access tokens are those of this tenant.
+    /// Values of the claim `tenant_claim` in [serve.oauth]. Access tokens with one of them belong to this tenant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) claims: Vec<String>,
-    /// The actor of its calls, which tools can read. Usually the name of the tenant.
+    /// The actor of its calls, which tools can read. Default: the name of the tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) actor: Option<String>,
-    /// Patterns of the tools that exist for it, such as "web__*". Usually all that are served.
+    /// Patterns of the tools that it can use, such as "web__*". Default: all tools that are served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<Vec<String>>,
-    /// Let it answer the approvals of its own sessions. Usually not: `fumehood approve-call` and the dashboard do.
+    /// Let it answer approvals of its own sessions. Default: false; use `fumehood approve-call` or the dashboard.
     #[serde(default)]
     pub(crate) approves: bool,
-    /// Let the sampled flag of its `traceparent` decide whether traces of its calls are sent. Usually `sampling` of [telemetry] does.
+    /// Let the sampled flag of its `traceparent` decide whether traces are sent. Default: false; `sampling` in
+    /// [telemetry] decides.
     #[serde(default)]
     pub(crate) decides_sampling: bool,
-    /// Requests in a minute. Usually any number.
+    /// Maximum requests per minute. Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) requests_per_minute: Option<NonZeroU32>,
-    /// Requests at one time. Usually 256.
+    /// Maximum concurrent requests. Default: 256.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) concurrency: Option<NonZeroU32>,
-    /// Instructions of all its calls in a minute, such as "10G". Usually any number.
+    /// Maximum fuel of all its calls per minute, such as "10G". Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fuel_per_minute: Option<Count>,
-    /// Calls in a day (UTC). Usually any number.
+    /// Maximum calls per day (UTC). Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) calls_per_day: Option<Count>,
-    /// Instructions of all its calls in a day (UTC). Usually any number.
+    /// Maximum fuel of all its calls per day (UTC). Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fuel_per_day: Option<Count>,
-    /// Bytes that its calls write to the event log in a day (UTC). Usually "1GiB".
+    /// Maximum bytes that its calls write to the event log per day (UTC). Default: "1GiB".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) log_bytes_per_day: Option<Bytes>,
 }
@@ -111,19 +113,19 @@ pub(super) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
                 add(
                     keys,
                     format!(
-                        "the {what} `{text}` of a tenant has other characters than letters, digits, `.`, `_`, `-` and `@`, or more than {MAX_NAME_BYTES}"
+                        "invalid {what} `{text}` of a tenant; expected at most {MAX_NAME_BYTES} letters, digits, `.`, \
+                         `_`, `-` and `@`"
                     ),
                 );
             }
         }
         let is_default = config.serve.oauth.as_ref().is_some_and(|oauth| oauth.default_tenant.as_ref() == Some(name));
         if section.tokens.is_empty() && section.claims.is_empty() && !is_default {
-            let message =
-                format!("the tenant `{name}` has no token, so it cannot call; `fumehood token new {name}` makes one");
+            let message = format!("the tenant `{name}` has no token; create one with `fumehood token new {name}`");
             add(&["tokens"], message);
         }
         if section.claims.iter().any(String::is_empty) {
-            add(&["claims"], "an empty claim is that of nobody; leave it out".to_owned());
+            add(&["claims"], "the claim is empty; leave it out".to_owned());
         }
         if let Err((key, message)) = section.tenant(name) {
             add(&[key], message);
@@ -136,32 +138,29 @@ pub(super) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
         if section.log_bytes_per_day.is_some_and(|bytes| bytes.0 == 0) {
             add(
                 &["log_bytes_per_day"],
-                "a tenant with `log_bytes_per_day` of 0 can make no call; leave it out for 1 GiB".to_owned(),
+                "a tenant with `log_bytes_per_day = 0` cannot make calls; leave it out for 1 GiB".to_owned(),
             );
         }
         for (key, _) in zero.into_iter().filter(|(_, count)| count.is_some_and(|count| count.0 == 0)) {
-            add(&[key], format!("a tenant with `{key}` of 0 can make no call; leave it out for any number"));
+            add(&[key], format!("a tenant with `{key} = 0` cannot make calls; leave it out for no limit"));
         }
         let others = config.tenants.iter().take_while(|(other, _)| *other != name);
         for (other, before) in others {
             if before.actor(other) == section.actor(name) {
-                add(
-                    &["actor"],
-                    format!("`{other}` has the same actor, by which calls are found again; give each its own"),
-                );
+                add(&["actor"], format!("`{other}` has the same actor; give each tenant a different actor"));
             }
             if section.tokens.iter().any(|token| before.tokens.contains(token)) {
-                add(&["tokens"], format!("`{other}` has the same token; make one for each"));
+                add(&["tokens"], format!("`{other}` has the same token; create one for each tenant"));
             }
             if section.claims.iter().any(|claim| before.claims.contains(claim)) {
-                add(&["claims"], format!("`{other}` has the same claim; a token is that of one tenant"));
+                add(&["claims"], format!("`{other}` has the same claim; a token can belong to only one tenant"));
             }
         }
     }
     let serve = &config.serve;
     for (key, is_set) in [("token", serve.token.is_some()), ("no_token", serve.no_token)] {
         if is_set && !config.tenants.is_empty() {
-            let message = format!("[tenants] says who may call, and so does `{key}`; leave one of them out");
+            let message = format!("`{key}` conflicts with [tenants]; leave one of them out");
             faults.push((vec!["serve".to_owned(), key.to_owned()], message));
         }
     }

@@ -10,37 +10,37 @@ use super::amount::{Bytes, Time};
 use super::flows::FlowLabelName;
 use fumehood::settings::{HttpLimitsSection, LimitsSection, SecretSection, WriteFolder};
 
-/// Approval that a component needs before its tools can be called.
+/// The approval of a component.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ApprovalRule {
-    /// It has to be approved with `fumehood approve`, and again after every change.
+    /// Its tools can be called only after `fumehood approve`, and again after every change.
     #[default]
     Required,
-    /// It can be called as it is, even after its file changed.
+    /// Its tools can be called without approval, also after its file changed.
     Off,
 }
 
-/// Level of detail in the log of calls.
+/// The detail of calls in the event log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PersistRule {
-    /// Arguments and results.
+    /// Arguments and results are recorded.
     #[default]
     Full,
-    /// Only that calls were made and how they ended. The model sees all of the result.
+    /// Only the fact and the outcome of each call are recorded. The model still sees the whole result.
     Nothing,
 }
 
-/// Isolation of the calls of a component.
+/// The isolation of a component's calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum IsolationRule {
-    /// In a worker process of its own.
+    /// A separate worker process.
     Process,
-    /// In a worker process for each tenant, at most eight: the one that was not used for longest is ended for another.
+    /// A separate worker process for each tenant, at most eight. The least recently used is stopped to make room.
     ProcessPerTenant,
-    /// In the process of the host.
+    /// The process of the host.
     InProcess,
 }
 
@@ -54,53 +54,53 @@ impl From<IsolationRule> for fumehood::Isolation {
     }
 }
 
-/// A component, and what its tools may do. Without further lines they can compute, and nothing else.
+/// A component and its grants. Without grants, its tools can only compute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolSection {
-    /// The `.wasm` file. The path is relative to this configuration. Either this or `reference`.
+    /// The `.wasm` file, relative to this configuration. Set either `component` or `reference`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) component: Option<PathBuf>,
-    /// The component in a registry, "oci://HOST/NAME:TAG" or "oci://HOST/NAME@sha256:…", or at "https://…#sha256=…". The lock
-    /// pins which one a tag stands for; `fumehood update` moves it.
+    /// The component in a registry, "oci://HOST/NAME:TAG" or "oci://HOST/NAME@sha256:…", or at "https://…#sha256=…".
+    /// The lock pins the digest of a tag; `fumehood update` moves it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reference: Option<String>,
-    /// Limits of one call. A limit that is left out is as in [limits].
+    /// Limits of one call. Limits that are left out come from [limits].
     #[serde(default)]
     pub(crate) limits: LimitsSection,
-    /// Refuse to load it if it even imports a power that is not granted here.
+    /// Do not load it if it imports a power that is not granted here.
     #[serde(default)]
     pub(crate) strict_imports: bool,
-    /// Approval of the component: "required" (usual) or "off".
+    /// Approval of the component: "required" (default) or "off".
     #[serde(default)]
     pub(crate) approval: ApprovalRule,
-    /// Level of detail in the log of its calls: "full" (usual), or "nothing" but that they were made and how they
-    /// ended.
+    /// The detail of its calls in the event log. "full" (default): arguments and results. "nothing": only that calls
+    /// were made, and how they ended.
     #[serde(default)]
     pub(crate) persist: PersistRule,
-    /// Bytes of a result that a model is shown. Usually 4KiB.
+    /// Bytes of each result that the model sees. Default: 4KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) result_bytes: Option<Bytes>,
     /// Compile it even if it is so large that this takes many seconds.
     #[serde(default)]
     pub(crate) allow_slow_compile: bool,
-    /// The WIT that it was made of, a file or a folder: its doc comments are what a model reads of the tools. For components that
-    /// export plain functions and have lost theirs. The path is relative to this configuration.
+    /// The WIT source, a file or a folder, relative to this configuration. For components that export plain functions
+    /// without doc comments; the model reads the comments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) wit: Option<PathBuf>,
-    /// Isolation of its calls: "process" for a worker process in a jail of the kernel, "process_per_tenant" for one for
-    /// each tenant, or "in_process". Usually a process until it is approved, unless `--isolation` says otherwise.
+    /// Isolation of its calls: "process" for a worker process in a kernel jail, "process_per_tenant" for one process
+    /// per tenant, or "in_process". Default: a separate process until it is approved. `--isolation` can change the
+    /// default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) isolation: Option<IsolationRule>,
-    /// The data that its tools return, for [flows]: "private" or "public". Usually private if it has folders, a store or
-    /// the agent's state.
+    /// The label of its tools' results, for [flows]: "private" or "public". Default: private if it has folders, a store
+    /// or the agent's state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) source: Option<FlowLabelName>,
-    /// The place where arguments of its tools go, for [flows]: "public" or "private". Usually public if it may make
-    /// requests.
+    /// The label of its tools' arguments, for [flows]: "public" or "private". Default: public if it may make requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sink: Option<FlowLabelName>,
-    /// Let it read the agent's state, which `--state` of `run`, `chat` and `call` gives.
+    /// Let it read the agent's state, which `--state` of `run`, `chat` and `call` sets.
     #[serde(default)]
     pub(crate) state: bool,
     /// Folders that it may read, as "HOST:GUEST", such as "./docs:/docs".
@@ -109,41 +109,41 @@ pub(crate) struct ToolSection {
     /// Folders that it may read and change, as "HOST:GUEST" or as a table with quotas.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) write: Vec<WriteFolder>,
-    /// An empty folder of its own for each call, /scratch, that may grow to this size and is removed afterwards.
+    /// An empty folder for each call, /scratch, of at most this size. It is removed after the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scratch: Option<Bytes>,
     /// Requests that it may make, as "METHOD URL", such as "GET https://api.example.com/v1/**".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) http: Vec<String>,
-    /// Limits on the requests of one call: how many there are, and how much they carry.
+    /// Limits on the number, size and time of the requests of one call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) http_limits: Option<HttpLimitsSection>,
-    /// Private addresses that its requests may reach all the same, such as "127.0.0.1/32".
+    /// Private addresses that its requests may reach, such as "127.0.0.1/32".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) private_addresses: Vec<String>,
-    /// Environment variables that it sees, with their values.
+    /// Environment variables, with their values. The host's own are never passed on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) env: BTreeMap<String, String>,
-    /// Command line arguments that it sees. Most languages take the first one for the name of the program.
+    /// Command line arguments. Most languages take the first as the program name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) args: Vec<String>,
-    /// Secrets that the host puts into its requests.
+    /// Secrets that the host adds to its requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) secrets: Vec<SecretSection>,
-    /// Resolution of its clocks, such as "1us". Usually 1ms.
+    /// Resolution of its clocks, such as "1us". Default: 1ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) clock: Option<Time>,
-    /// Makes its randomness the same in every call: for replay and tests only.
+    /// Makes its randomness the same in every call. Use it for replay and tests only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) random_seed: Option<u64>,
-    /// A private store of keys and values that may grow to this size.
+    /// A private key-value store of at most this size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key_value: Option<Bytes>,
-    /// Show its pages (MCP Apps: `ui://` resources and `_meta.ui` of its tools) to clients that declare the extension. Usually
-    /// off.
+    /// Show its pages (MCP Apps: `ui://` resources and `_meta.ui` of its tools) to clients that declare the extension.
+    /// Default: false.
     #[serde(default)]
     pub(crate) apps: bool,
-    /// Origins that its pages may reach, such as "https://api.example.com". Usually none.
+    /// Origins that its pages may reach, such as "https://api.example.com". Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) app_origins: Vec<String>,
 }

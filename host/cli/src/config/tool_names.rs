@@ -201,7 +201,7 @@ impl NameFaults<'_> {
 
     fn add_unknown(&mut self, keys: &[&str], place: &str, name: &str) {
         let alternatives = self.known.alternatives(name);
-        self.add(keys, format!("{place} names the tool `{name}`, which there is not; {alternatives}"));
+        self.add(keys, format!("{place} names the unknown tool `{name}`; {alternatives}"));
     }
 
     fn check_rules(&mut self, config: &Config) {

@@ -60,7 +60,7 @@ impl HostileEnv {
     /// # Errors
     /// If there is no room for the folders, or no free port on 127.0.0.1.
     pub(crate) async fn prepare() -> Result<Self> {
-        let root = tempfile::tempdir().context("there is no room for the folders of hostile tools")?;
+        let root = tempfile::tempdir().context("cannot create the folders for hostile tools")?;
         let at = |path: &str| root.path().join(path);
         for folder in ["read", "write"] {
             std::fs::create_dir_all(at(folder).join("sub"))?;
@@ -124,7 +124,7 @@ impl HostileEnv {
     /// later check too.
     pub(crate) fn find_escape(&self) -> Option<&'static str> {
         if !self.listener.has_no_connection() {
-            return Some("somebody connected to the listener");
+            return Some("a tool connected to the listener");
         }
         if self.server.has_received_secret() {
             return Some("a secret was sent elsewhere");
@@ -133,7 +133,7 @@ impl HostileEnv {
         if canary.is_ok_and(|text| text == CANARY) && self.is_within_quota() {
             return None;
         }
-        Some("something outside of the granted folders changed, or a quota was passed")
+        Some("files outside of the granted folders changed, or a quota was exceeded")
     }
 
     /// Returns whether a result contains the canary or the secret.

@@ -42,7 +42,7 @@ pub(crate) fn approval(name: &str, origin: &Origin, check: &ApprovalCheck, full:
             count_hidden_in_parts(check.parts())
         }
         ApprovalStatus::Proposed(changes) if changes.is_empty() => {
-            print_heading(&mut quotation, &styled(BAD, "!"), name, "was approved by somebody else, and not by you")?;
+            print_heading(&mut quotation, &styled(BAD, "!"), name, "was approved by another person, but not by you")?;
             print_manifest(&mut quotation, origin, check.parts())?;
             count_hidden_in_parts(check.parts())
         }
@@ -54,12 +54,12 @@ pub(crate) fn approval(name: &str, origin: &Origin, check: &ApprovalCheck, full:
         }
     };
     if hidden > 0 {
-        write_host_text(2, &format!("{hidden} invisible or controlling characters of these texts were written out"))?;
+        write_host_text(2, &format!("{hidden} invisible or control characters in these texts are shown as escapes"))?;
     }
     match quotation.left_out() {
         0 => Ok(()),
         lines => {
-            write_host_text(2, &format!("{lines} lines are not shown; look at them with `--full` before you approve"))
+            write_host_text(2, &format!("{lines} lines are not shown; review them with `--full` before you approve"))
         }
     }
 }
@@ -139,7 +139,7 @@ fn print_changes(quotation: &mut Quotation, changes: &[Change]) -> Result<()> {
         return Ok(());
     }
     quotation.leave_out(rest.len());
-    write_host_text(2, &format!("{} more changes, which `--full` shows", rest.len()))?;
+    write_host_text(2, &format!("{} more changes; `--full` shows them", rest.len()))?;
     quotation.write_block(4, &rest.join(", "))
 }
 
@@ -165,7 +165,7 @@ fn print_change(quotation: &mut Quotation, change: &Change, max_rows: usize) -> 
         return Ok(());
     }
     quotation.leave_out(hidden);
-    write_host_text(4, &format!("… {hidden} more lines, which `--full` shows"))
+    write_host_text(4, &format!("… {hidden} more lines; `--full` shows them"))
 }
 
 /// Returns the lines of both sides of a change. Without `--full`, a schema is described, unless its description is the same

@@ -25,7 +25,7 @@ pub(super) fn print_imports_with_names(imports: &[Import], quotation: &mut Quota
 
 fn print_grouped_imports(imports: &[Import], mut names: Option<&mut Quotation>) -> Result<()> {
     if imports.is_empty() {
-        return write_host_text(4, "none: it can compute, and nothing else");
+        return write_host_text(4, "none: it can only compute");
     }
     let free: Vec<&Import> = imports.iter().filter(|import| import.power.is_none()).collect();
     if !free.is_empty() {
@@ -43,7 +43,7 @@ fn print_grouped_imports(imports: &[Import], mut names: Option<&mut Quotation>) 
         print_meanings(&needing, names.as_deref_mut())?;
     }
     if powers.is_empty() {
-        write_host_text(4, "and no more than that: there is nothing to grant")?;
+        write_host_text(4, "nothing else: there is nothing to grant")?;
     }
     Ok(())
 }
@@ -52,7 +52,7 @@ fn print_grouped_imports(imports: &[Import], mut names: Option<&mut Quotation>) 
 pub(super) fn summarize_imports(imports: &[Import]) -> String {
     match powers(imports).into_iter().map(Power::as_str).collect::<Vec<_>>().as_slice() {
         [] => "nothing that needs a grant".to_owned(),
-        powers => format!("{}: without a grant they do nothing", powers.join(", ")),
+        powers => format!("{}: without a grant they have no effect", powers.join(", ")),
     }
 }
 
@@ -113,17 +113,17 @@ pub(super) fn describe_annotations(annotations: &Annotations) -> Vec<String> {
     let lines: Vec<String> = [
         describe(
             annotations.read_only,
-            "read-only: its calls are not judged by a model, and may be made again after a failure",
+            "read-only: its calls are not judged by a model, and may be repeated after a failure",
             "not read-only",
         ),
         describe(annotations.destructive, "destructive", "not destructive"),
-        describe(annotations.idempotent, "idempotent: its calls may be made again after a failure", "not idempotent"),
+        describe(annotations.idempotent, "idempotent: its calls may be repeated after a failure", "not idempotent"),
         describe(annotations.open_world, "open-world", "closed-world"),
     ]
     .into_iter()
     .flatten()
     .collect();
-    if lines.is_empty() { vec!["nothing; the worst is assumed of its effects".to_owned()] } else { lines }
+    if lines.is_empty() { vec!["nothing; any effect is assumed".to_owned()] } else { lines }
 }
 
 /// Formats a line of a grant, with units for its amounts, such as `key_value = 1.0 MiB`. Two different lines stay

@@ -43,7 +43,7 @@ pub(crate) fn inspection(report: &Report<'_>, full: bool) -> Result<()> {
     write_host_text(0, &report.file)?;
     print_facts(report, &mut quotation)?;
     line("")?;
-    line(&styled(STRONG, "What it imports"))?;
+    line(&styled(STRONG, "Imports"))?;
     print_imports_with_names(report.imports, &mut quotation)?;
     line("")?;
     let heading = if matches!(report.dialect, Dialect::Hook(_)) { "Functions" } else { "Tools" };
@@ -82,9 +82,9 @@ fn describe_dialect(report: &Report<'_>) -> String {
         Dialect::Contract(version) => {
             format!("fumehood:tool {version} (this host accepts {})", report.accepted_contract)
         }
-        Dialect::Typed => "plain typed functions; names and schemas come from their types".to_owned(),
+        Dialect::Typed => "typed functions; names and schemas come from their types".to_owned(),
         Dialect::Hook(version) => {
-            format!("fumehood:hooks {version}: a hook of an operator, which sees calls of tools; it has no tools")
+            format!("fumehood:hooks {version}: a hook, which sees calls of tools; it has no tools")
         }
     }
 }
@@ -126,10 +126,10 @@ fn print_tool(tool: &ToolDefinition, quotation: &mut Quotation) -> Result<()> {
     quotation.write_block(4, &paragraphs(&tool.description.to_sanitized()).join("\n"))?;
     let hidden = tool.hidden_chars();
     if hidden > 0 {
-        write_host_text(4, &format!("{hidden} invisible or controlling characters of these texts were written out"))?;
+        write_host_text(4, &format!("{hidden} invisible or control characters in these texts are shown as escapes"))?;
     }
     if tool.annotations != Annotations::default() {
-        line("    says of itself")?;
+        line("    declares")?;
         describe_annotations(&tool.annotations).iter().try_for_each(|promise| write_host_text(6, promise))?;
     }
     line("    arguments")?;

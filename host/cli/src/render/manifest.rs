@@ -38,11 +38,11 @@ pub(super) fn print_manifest(quotation: &mut Quotation, origin: &Origin, parts: 
                 write_host_text(2, &format!("imports    {}", summarize_imports(component.imports())))?;
             }
         }
-        Origin::Server => write_host_text(2, "from       an MCP server: what its tools do is not known here")?,
+        Origin::Server => write_host_text(2, "from       an MCP server; the effects of its tools are unknown")?,
     }
     line("  granted")?;
     if parts.grants.is_empty() {
-        write_host_text(4, "nothing: it may compute, and nothing else")?;
+        write_host_text(4, "nothing: it can only compute")?;
     }
     for grant in &parts.grants {
         quotation.write_block(4, &format_grant(grant))?;
@@ -89,7 +89,7 @@ fn summarize_texts(quotation: &mut Quotation, parts: &Manifest) -> Result<()> {
 /// Prints a prompt or a resource template, or that there are resources.
 fn print_library_item(quotation: &mut Quotation, item: &LibraryItem) -> Result<()> {
     if item.kind == LibraryKind::Resources {
-        return write_host_text(2, "resources  all that the server has, now and later");
+        return write_host_text(2, "resources  all of the server's resources, now and later");
     }
     line("")?;
     line(&format!("  {}", item.kind.as_str()))?;
@@ -101,7 +101,7 @@ fn print_library_item(quotation: &mut Quotation, item: &LibraryItem) -> Result<(
 fn print_origin(quotation: &mut Quotation, origin: Option<&approval::Origin>) -> Result<()> {
     let Some(origin) = origin else { return write_host_text(2, "signature  none: it is a file on this machine") };
     let Some(signer) = &origin.signer else {
-        return write_host_text(2, "signature  not verified: nobody vouches for these bytes");
+        return write_host_text(2, "signature  not verified");
     };
     line(&format!("  signature  {} by the key", styled(GOOD, "verified")))?;
     write_host_text(4, signer)?;
@@ -117,7 +117,7 @@ fn print_origin(quotation: &mut Quotation, origin: Option<&approval::Origin>) ->
 
 fn describe_contract(version: &str) -> String {
     match version {
-        "typed" => "plain typed functions; names and schemas come from their types".to_owned(),
+        "typed" => "typed functions; names and schemas come from their types".to_owned(),
         version => match version.strip_prefix("hook ") {
             Some(version) => {
                 format!("fumehood:hooks {}; it sees calls and results, and may change them", one_line(version))
@@ -141,7 +141,7 @@ fn print_tool(quotation: &mut Quotation, tool: &ToolManifest) -> Result<()> {
     text("title", tool.title.as_ref())?;
     text("description", Some(&tool.description))?;
     text("icons and metadata", tool.mcp_members.as_ref())?;
-    line("    says of itself")?;
+    line("    declares")?;
     for promise in describe_pinned_annotations(&tool.annotations) {
         write_host_text(6, &promise)?;
     }

@@ -181,7 +181,7 @@ impl Quotation {
         let hidden = rows.len() - shown;
         if hidden > 0 {
             self.left_out += hidden;
-            self.write_host_text(lead, &format!("… {hidden} more lines, which `--full` shows"))?;
+            self.write_host_text(lead, &format!("… {hidden} more lines; `--full` shows them"))?;
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ fn print_result(result: &CallResult) -> Result<()> {
     }
     if result.metadata.sanitized > 0 {
         let count = result.metadata.sanitized;
-        note(&styled(FAINT, &format!("{count} invisible or controlling characters of the tool were written out")));
+        note(&styled(FAINT, &format!("{count} invisible or control characters from the tool are shown as escapes")));
     }
     // A call that was refused before it ran has no deadline and no cost.
     if !result.metadata.deadline.is_zero() {
@@ -57,7 +57,7 @@ fn print_part(part: &Content) -> Result<()> {
         Content::Blob { mime_type, data } if std::io::stdout().is_terminal() => {
             let size = display_bytes(data.len() as u64);
             line(&format!(
-                "[{size} of {}; send standard output to a file to keep them]",
+                "[{size} of {}; redirect standard output to a file to save them]",
                 one_line(&mime_type.to_sanitized())
             ))
         }
@@ -83,7 +83,7 @@ fn print_error(error: &CallError, metadata: &Metadata) -> Result<()> {
         note_lines(&format!("  hint: {}", wrap_for_stderr(&indent_continuations(hint, "    "), 8)));
     }
     if let Some(after) = error.retry_after {
-        note(&format!("  hint: the tool says that another try is worth it after {}", format_duration(after)));
+        note(&format!("  hint: the tool suggests to retry after {}", format_duration(after)));
     }
     Ok(())
 }
@@ -106,7 +106,7 @@ fn print_captured(name: &str, captured: &CapturedStream) -> Result<()> {
         quotation.write_repeated(name, FAINT, &captured.text.to_sanitized())?;
     }
     if captured.dropped > 0 {
-        note(&styled(FAINT, &format!("{name}: and {} more bytes, which were dropped", captured.dropped)));
+        note(&styled(FAINT, &format!("{name}: {} more bytes were dropped", captured.dropped)));
     }
     Ok(())
 }

@@ -31,7 +31,7 @@ pub(crate) fn describe_schema(schema: &Value) -> Vec<String> {
     describe_properties(&mut lines, resolved, schema, 0);
     if lines.len() > MAX_LINES {
         lines.truncate(MAX_LINES);
-        lines.push("… and more, which `--json` shows".to_owned());
+        lines.push("… and more; `--json` shows everything".to_owned());
     }
     lines
 }
@@ -125,7 +125,7 @@ fn describe_named_type(name: &str, schema: &Value, root: &Value, depth: usize) -
         "object" if properties(schema).is_none() => match schema.get("additionalProperties") {
             Some(Value::Bool(false)) => "empty object".to_owned(),
             Some(values @ Value::Object(_)) => {
-                format!("object with any names for {}", describe_type(values, root, depth))
+                format!("object with any keys for {}", describe_type(values, root, depth))
             }
             _ => "object with any properties".to_owned(),
         },
@@ -138,7 +138,7 @@ fn describe_named_type(name: &str, schema: &Value, root: &Value, depth: usize) -
             let length = length.map_or_else(String::new, |length| format!(" ({length} characters)"));
             let pattern = text(schema, "pattern").map_or("", |pattern| match is_digits_pattern(pattern) {
                 true => " of digits",
-                false => " of a certain form",
+                false => " with a pattern",
             });
             format!("string{pattern}{length}")
         }
@@ -256,7 +256,7 @@ mod tests {
             ]
         );
         let code = json!({"type": "string", "pattern": "^[a-z]+[0-9]$"});
-        assert_eq!(describe_schema(&code), ["string of a certain form"]);
+        assert_eq!(describe_schema(&code), ["string with a pattern"]);
         let unsigned = json!({"type": "integer", "minimum": 0, "maximum": u64::MAX});
         assert_eq!(describe_schema(&unsigned), ["integer (at least 0)"]);
         assert_eq!(describe_schema(&json!({"type": "string"})), ["string"]);

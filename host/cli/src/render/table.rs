@@ -38,7 +38,7 @@ pub(crate) fn print(mut table: Table, flexible: usize, optional: &[usize]) -> Re
     let hidden = terminal::stdout_columns().map(|columns| fit(&mut table, columns, flexible, optional));
     super::lines(&table.to_string())?;
     if let Some(hidden) = hidden.filter(|hidden| !hidden.is_empty()) {
-        super::hint(&format!("this screen is too narrow for: {}; `--json` has everything", hidden.join(", ")));
+        super::hint(&format!("the terminal is too narrow for: {}; `--json` shows everything", hidden.join(", ")));
     }
     Ok(())
 }
@@ -109,7 +109,7 @@ mod tests {
         ];
         let words = rows.iter().flat_map(|row| row[0].split(' ').chain([row[1]]));
         for columns in [60, 80, 100, 120] {
-            let mut table = new(&["what it tried", "how it ended", "time", "peak memory"], &[2, 3]);
+            let mut table = new(&["call", "outcome", "time", "peak memory"], &[2, 3]);
             table.force_no_tty().add_rows(rows);
             let hidden = fit(&mut table, columns, 0, &[3, 2]);
             let text = table.to_string();

@@ -61,7 +61,8 @@ fn library_options(name: &Namespace, section: &McpServerSection) -> Result<Libra
         let is_host = |c: u8| c.is_ascii_alphanumeric() || b"-.:[]".contains(&c);
         if !rest.is_some_and(|host| !host.is_empty() && host.bytes().all(is_host)) {
             let message = format!(
-                "[mcp.servers.{name}] `app_origins` has `{origin}`; write a scheme and a host, such as \"https://api.example.com\""
+                "invalid origin `{origin}` in `app_origins` of [mcp.servers.{name}]; expected a scheme and a host, \
+                 such as \"https://api.example.com\""
             );
             return Err(UsageError(message).into());
         }

@@ -58,7 +58,7 @@ impl TrustedCases {
     pub(crate) fn grant(&self, table: &toml::Table, folder: &Path) -> Result<Grant, String> {
         let powers = powers_of_table(table)?;
         if let Some(other) = reach(&powers, &self.project)?.into_iter().find(|what| !self.trusted.contains(what)) {
-            return Err(format!("it reaches beyond the project, which is not trusted: {other}"));
+            return Err(format!("it reaches beyond the project, and is not trusted: {other}"));
         }
         crate::config::grant_of_powers(&powers, folder)
     }
@@ -114,7 +114,7 @@ fn require_trust(arguments: &Arguments, project: &Path, file: &CaseFile) -> Resu
     let effects = wrap(&effects_of_cases(file, project)?);
     let error = |why| UntrustedCasesError { file: shown.to_string(), why, effects: effects.join("\n") };
     if !is_own {
-        return Err(error("is not in the folder `tests` of this project, because that is a link").into());
+        return Err(error("is not in the folder `tests` of this project, because that folder is a link").into());
     }
     let store = TrustStore::for_current_user()?;
     let status = store.status(&file.path, &file.text);
@@ -124,7 +124,7 @@ fn require_trust(arguments: &Arguments, project: &Path, file: &CaseFile) -> Resu
     if !arguments.json && question::can_ask() {
         render::note(&format!("{shown} reaches beyond the project. With it, this command may:"));
         effects.iter().for_each(|line| render::note(line));
-        if question::ask(&format!("Trust {shown} as it is now?"))? {
+        if question::ask(&format!("Trust {shown} in its current state?"))? {
             return store.trust(&file.path, &file.text);
         }
     }

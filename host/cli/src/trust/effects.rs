@@ -69,10 +69,7 @@ pub(crate) fn effects(config: &Config) -> Vec<Effect> {
         add("grant", format!("components of the folder {}, without powers", quote(&folder.to_string_lossy())));
     }
     if let Some(Ok(Some(address))) = config.serve.dashboard.as_ref().map(DashboardSetting::address) {
-        add(
-            "grant",
-            format!("a dashboard at {address}: whoever has its token calls every tool, and approves tools and calls"),
-        );
+        add("grant", format!("a dashboard at {address}: its token can call every tool, and approve tools and calls"));
     }
     if let Some(source) = &config.serve.token {
         add("read", format!("the token of `serve` from {}", source.place()));
@@ -91,7 +88,7 @@ pub(crate) fn effects(config: &Config) -> Vec<Effect> {
     }
     let files = [
         ("the event log", config.log.path.as_ref()),
-        ("what tools keep", config.key_value_store.as_ref()),
+        ("data of tools", config.key_value_store.as_ref()),
         ("the notes of the model", config.agent.memory.as_ref()),
         ("an ignore list", config.guardrails.ignore_file.as_ref()),
     ];
@@ -123,7 +120,7 @@ fn tenant_effects(name: &str, tenant: &TenantSection) -> Vec<String> {
     let by_token = (!tenant.tokens.is_empty()).then(|| "its token".to_owned());
     let by_claim =
         (!tenant.claims.is_empty()).then(|| format!("an access token of {}", quote(&tenant.claims.join(", "))));
-    let line = |proof| format!("tenant {}: whoever has {proof} calls {tools} over HTTP", quote(name));
+    let line = |proof| format!("tenant {}: calls {tools} over HTTP with {proof}", quote(name));
     by_token.into_iter().chain(by_claim).map(line).collect()
 }
 
@@ -134,10 +131,10 @@ fn oauth_effects(oauth: &OAuthSection) -> Vec<(&'static str, String)> {
     let mut effects = vec![
         ("grant", format!("calls with access tokens of {issuer} for {resource}{}", audience.unwrap_or_default())),
         ("grant", format!("tenants of access tokens by their claim {}", quote(oauth.tenant_claim()))),
-        ("connect", format!("ask {} for the keys of access tokens", oauth.jwks.as_deref().map_or(issuer, quote))),
+        ("connect", format!("fetch keys of access tokens from {}", oauth.jwks.as_deref().map_or(issuer, quote))),
     ];
     if let Some(tenant) = &oauth.default_tenant {
-        effects.push(("grant", format!("tenant {}: whoever has another access token of the issuer", quote(tenant))));
+        effects.push(("grant", format!("tenant {}: any other access token of the issuer", quote(tenant))));
     }
     effects
 }
@@ -168,8 +165,8 @@ fn cell_effects(cell: &CellSection) -> Vec<(&'static str, String)> {
     let gateways = cell.gateways.iter().map(|(name, key)| {
         ("grant", format!("cell: the gateway {} calls every tool here, with the key {}", quote(name), quote(key)))
     });
-    let stores = cell.key_value.map(|_| ("connect", format!("cell: keep what tools store at {nats}")));
-    let counters = cell.budgets.map(|_| ("connect", format!("cell: count what tenants use at {nats}")));
+    let stores = cell.key_value.map(|_| ("connect", format!("cell: store data of tools at {nats}")));
+    let counters = cell.budgets.map(|_| ("connect", format!("cell: store budgets of tenants at {nats}")));
     let pushes = cell.push.then(|| ("connect", format!("cell: send approved components to {nats}")));
     let accepts = cell.accept.map(|_| ("grant", format!("cell: components come from {nats}, if you approve them")));
     let of_jetstream = [stores, counters, pushes, accepts];
@@ -188,13 +185,13 @@ fn cell_effects(cell: &CellSection) -> Vec<(&'static str, String)> {
 fn storage_effects(storage: &StorageSection) -> Vec<(&'static str, String)> {
     let url = storage.place();
     let mut effects =
-        vec![("connect", format!("storage: send records, saved sessions and what tools keep to {}", quote(&url)))];
+        vec![("connect", format!("storage: send records, saved sessions and data of tools to {}", quote(&url)))];
     if storage.unencrypted {
         effects.push(("connect", "storage: without encryption".to_owned()));
     }
     let password = storage.password.iter().map(|from| format!("the password of the storage from {}", from.place()));
     let roots = storage.tls_roots.iter().map(|file| quote(&file.to_string_lossy()));
-    let roots = roots.map(|file| format!("certificates that vouch for the storage from {file}"));
+    let roots = roots.map(|file| format!("certificates that verify the storage from {file}"));
     effects.extend(password.chain(roots).map(|what| ("read", what)));
     effects
 }
@@ -265,8 +262,8 @@ fn registry_effects(registry: &RegistrySection) -> Vec<String> {
     let mut lines = Vec::new();
     match registry.signatures {
         SignatureRule::Required => {}
-        SignatureRule::Warn => lines.push("components of registries that nobody has signed, with a warning".to_owned()),
-        SignatureRule::Off => lines.push("components of registries, whoever signed them".to_owned()),
+        SignatureRule::Warn => lines.push("unsigned components of registries, with a warning".to_owned()),
+        SignatureRule::Off => lines.push("components of registries, without checking signatures".to_owned()),
     }
     lines.extend(registry.trusted_keys.iter().map(|it| format!("components that are signed with the key {}", key(it))));
     for (names, keys) in &registry.trusted {
@@ -278,7 +275,7 @@ fn registry_effects(registry: &RegistrySection) -> Vec<String> {
         lines.push(format!("components of {} from {}", quote(registry), quote(&mirrors.join(", "))));
     }
     let roots = registry.tls_roots.iter().map(|file| quote(&file.to_string_lossy()));
-    lines.extend(roots.map(|file| format!("components from hosts that the certificates in {file} vouch for")));
+    lines.extend(roots.map(|file| format!("components from hosts verified with the certificates in {file}")));
     lines.extend(registry.proxy.iter().map(|proxy| format!("components through the proxy {}", quote(proxy))));
     let services = registry.token_hosts.iter();
     lines.extend(
@@ -384,24 +381,24 @@ mod tests {
             r#"grant   tool notes: http: GET https://api.example.com/**"#,
             r#"grant   tool notes: secret "token" from the file "token.txt""#,
             r#"grant   components of the folder "tools", without powers"#,
-            r#"grant   approvals in the lock that are signed with the key "MFkw"#,
+            r#"grant   approvals in the lock that are signed with the key"#,
             r#"read    instructions from the file "/etc/passwd""#,
             r#"connect send traces and metrics to "http://evil.example:4318""#,
             r#"connect with traces, the arguments and the results of calls"#,
             r#"with traces and metrics, the header "x-key" = a secret, the variable "OTHER_KEY""#,
-            "grant   a dashboard at 127.0.0.1:8081: whoever has its token",
+            "grant   a dashboard at 127.0.0.1:8081: its token",
             r#"connect cell: send arguments, results and state of calls to "tls://evil.example:4222", as "g""#,
-            r#"connect cell: keep what tools store at "tls://evil.example:4222""#,
-            r#"connect cell: count what tenants use at "tls://evil.example:4222""#,
+            r#"connect cell: store data of tools at "tls://evil.example:4222""#,
+            r#"connect cell: store budgets of tenants at "tls://evil.example:4222""#,
             r#"connect cell: send approved components to "tls://evil.example:4222""#,
             r#"grant   cell: components come from "tls://evil.example:4222", if you approve them"#,
             r#"read    the key of the cell from the file "cell.key""#,
             r#"grant   cell: the gateway "h" calls every tool here, with the key "ed25519:AAAA"#,
-            r#"grant   tenant "guest": whoever has its token calls "notes__*" over HTTP"#,
-            r#"grant   tenant "app": whoever has an access token of "an-app" calls every tool over HTTP"#,
+            r#"grant   tenant "guest": calls "notes__*" over HTTP with its token"#,
+            r#"grant   tenant "app": calls every tool over HTTP with an access token of "an-app""#,
             r#"grant   calls with access tokens of "https://auth.example.com" for "https://tools.example.com""#,
-            r#"connect ask "https://auth.example.com" for the keys of access tokens"#,
-            r#"grant   tenant "guest": whoever has another access token of the issuer"#,
+            r#"connect fetch keys of access tokens from "https://auth.example.com""#,
+            r#"grant   tenant "guest": any other access token of the issuer"#,
         ] {
             assert!(shown.contains(part), "{part}\n{shown}");
         }

@@ -148,5 +148,5 @@ fn ask_for_trust(config: &Config, status: TrustStatus) -> Result<bool> {
     for line in lines(config) {
         render::note(&line);
     }
-    question::ask(&format!("Trust {file} as it is now?"))
+    question::ask(&format!("Trust {file} in its current state?"))
 }

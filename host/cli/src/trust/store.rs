@@ -53,7 +53,7 @@ impl TrustStore {
     /// If there is no home folder.
     pub(crate) fn for_current_user() -> Result<Self, UsageError> {
         let folder = crate::user_folders::state_folder().ok_or_else(|| {
-            let message = "there is no home folder to remember trust in; name the configuration with `--config FILE`";
+            let message = "there is no home folder to save trust in; name the configuration with `--config FILE`";
             UsageError(message.to_owned())
         })?;
         Ok(Self { folder: folder.join("trust") })

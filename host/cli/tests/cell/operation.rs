@@ -30,11 +30,11 @@ fn a_worker_is_drained_over_the_cell() {
     let drained = cell.run_as_gateway(&["worker", "drain", "w1"]);
     assert!(drained.status.success(), "{drained:?}");
     let told = String::from_utf8_lossy(&drained.stderr).into_owned();
-    assert!(told.contains("takes no more calls") && told.contains("is gone"), "{told}");
+    assert!(told.contains("accepts no more calls") && told.contains("is gone"), "{told}");
     let answer = read(running, sent);
     assert_eq!(answer.kind(), "ok", "{answer:?}");
     assert!(cell.has_ended_well("w1"), "{}", cell.said("w1"));
-    assert!(cell.said("w1").contains("as a gateway has told it"), "{}", cell.said("w1"));
+    assert!(cell.said("w1").contains("as a gateway requested"), "{}", cell.said("w1"));
 }
 
 #[test]
@@ -55,13 +55,13 @@ fn a_worker_reads_its_configuration_again() {
     // What cannot be read leaves in place what is served.
     std::fs::write(cell.path("w1.toml"), "[tools").unwrap();
     cell.signal("w1", Signal::HUP);
-    wait_until("the worker complains", || cell.said("w1").contains("what is served stays as it was"));
+    wait_until("the worker complains", || cell.said("w1").contains("the current tools stay served"));
     assert_eq!(call(&gateway, "files__write", r#"{"path": "/trace/b", "text": "1"}"#).kind(), "ok");
     std::fs::write(cell.path("w1.toml"), config.replace("places = 2", "places = 3")).unwrap();
     cell.signal("w1", Signal::HUP);
     wait_until("the tool is back", || add(&gateway).kind() == "ok");
     // What cannot change is named.
-    wait_until("the worker says so", || cell.said("w1").contains("what changed in [cell] holds from the next start"));
+    wait_until("the worker says so", || cell.said("w1").contains("some changes in [cell] need a restart"));
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn a_worker_fetches_what_its_lock_names() {
     cell.keys_of_all.push_str("max_fetched = \"1KiB\"\n");
     cell.worker_apart("w1", |lock| lock);
     wait_until("the worker has it again", || call(&gateway, "calculator__add", ADD).kind() == "ok");
-    assert!(cell.said("w1").contains("removed and fetched again"), "{}", cell.said("w1"));
+    assert!(cell.said("w1").contains("fetching it again"), "{}", cell.said("w1"));
     assert!(fetched.exists() && recent.exists() && !unused.exists());
 }
 

@@ -17,7 +17,7 @@ fn log_is_copied_from_a_file_and_back() {
     // The same log, with the same key and checkpoints.
     let key = one.path("e.db.key").display().to_string();
     let verified = one.succeed(&["log", "verify", "--writer-key", &key, "--since", "@head"]);
-    assert!(verified.stdout.contains("it leads to the checkpoint"), "{verified:?}");
+    assert!(verified.stdout.contains("consistent with the checkpoint"), "{verified:?}");
     assert_eq!(one.succeed(&["--json", "sessions", "list"]).json()[0]["session"], "sums");
     // What is new is copied by the next import.
     one.succeed(&["call", "calculator__add", r#"{"a":1,"b":1}"#, "--log", "e.db"]);
@@ -33,13 +33,13 @@ fn log_is_copied_from_a_file_and_back() {
     let log = head.split_whitespace().nth(1).unwrap();
     one.succeed(&["log", "export", "--to", "back.db", "--writer", log]);
     let back = one.succeed(&["log", "verify", "--log", "back.db", "--log-key", &key, "--since", "@head"]);
-    assert!(back.stdout.contains("it leads to the checkpoint"), "{back:?}");
+    assert!(back.stdout.contains("consistent with the checkpoint"), "{back:?}");
     let records = |name: &str| one.succeed(&["log", "export", "--log", name]).stdout;
     assert_eq!(records("back.db"), records("e.db"));
     let session = |name: &str| one.succeed(&["--json", "sessions", "show", "sums", "--log", name]).json();
     assert_eq!(session("back.db"), session("e.db"));
     let refused = one.run(&["log", "export", "--to", "back.db"]);
-    assert!(refused.code != 0 && refused.stderr.contains("exists already"), "{refused:?}");
+    assert!(refused.code != 0 && refused.stderr.contains("already exists"), "{refused:?}");
 }
 
 #[test]
@@ -65,5 +65,5 @@ fn file_takes_no_copies() {
     one.succeed(&["call", "calculator__add", r#"{"a":3,"b":5}"#, "--log", "e.db"]);
     let refused = one.run(&["log", "import", "e.db", "--log", "other.db"]);
     assert_eq!(refused.code, 2, "{refused:?}");
-    assert!(refused.stderr.contains("name the server in [storage]"), "{refused:?}");
+    assert!(refused.stderr.contains("set `url` in [storage]"), "{refused:?}");
 }

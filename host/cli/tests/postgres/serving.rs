@@ -79,7 +79,7 @@ fn another_server_is_named_until_the_next_start() {
     kill_process(Pid::from_child(&served.0), Signal::HUP).unwrap();
     let began = Instant::now();
     let said = || std::fs::read_to_string(gateway.path("serve.errors")).unwrap();
-    while !said().contains("what changed in [storage] holds from the next start") {
+    while !said().contains("some changes in [storage] need a restart") {
         assert!(began.elapsed() < PATIENCE, "{}", said());
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -227,7 +227,7 @@ impl<'de> Deserialize<'de> for Content {
             title: Option<String>,
         }
         let part = Shape::deserialize(deserializer)?;
-        let missing = |what| serde::de::Error::custom(format!("a {} part without `{what}`", part.kind));
+        let missing = |what| serde::de::Error::custom(format!("a {} part has no `{what}`", part.kind));
         match part.kind.as_str() {
             "text" => Ok(Self::text(part.text)),
             "json" => {

@@ -50,7 +50,7 @@ impl TryFrom<String> for JobId {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        Self::parse(&text).ok_or_else(|| "a job is named by 32 hexadecimal digits".to_owned())
+        Self::parse(&text).ok_or_else(|| "invalid job id; expected 32 hexadecimal digits".to_owned())
     }
 }
 

@@ -64,19 +64,22 @@ impl Default for Limits {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
     /// The text is not an amount of time.
-    #[error("`{0}` is not an amount of time; write a number and a unit, such as `250ms`, `2s` or `1m 30s`")]
+    #[error("invalid time `{0}`; expected a number with a unit, such as `250ms`, `2s` or `1m 30s`")]
     Duration(String),
     /// The text is not an amount of bytes.
-    #[error("`{0}` is not an amount of bytes; write a number and a unit, such as `512KiB` or `64MiB`")]
+    #[error("invalid size `{0}`; expected a number with a unit, such as `512KiB` or `64MiB`")]
     Bytes(String),
     /// The text is not a count.
-    #[error("`{0}` is not a count; write a whole number, with `k`, `M` or `G` for thousands, millions or billions")]
+    #[error(
+        "invalid count `{0}`; expected a whole number, such as `500`, or with `k`, `M` or `G` for thousands, millions \
+         or billions"
+    )]
     Count(String),
     /// The limit is zero, so that no call could succeed.
-    #[error("the {0} limit is zero, so that no call could succeed; leave it out for the default")]
+    #[error("the {0} limit is zero, so no call could succeed; leave it out for the default")]
     Zero(&'static str),
     /// The limit exceeds what the host can provide.
-    #[error("the {what} limit is {found}; this host gives at most {maximum}")]
+    #[error("the {what} limit is {found}, but the maximum of this host is {maximum}")]
     TooMuch {
         /// The name of the limit.
         what: &'static str,
@@ -222,7 +225,7 @@ mod tests {
         assert_eq!(Limits { fuel: 0, ..limits }.check(ceiling), Err(LimitError::Zero("fuel")));
         assert_eq!(
             Limits { memory: 1 << 30, ..limits }.check(ceiling).unwrap_err().to_string(),
-            "the memory limit is 1.0 GiB; this host gives at most 256.0 MiB"
+            "the memory limit is 1.0 GiB, but the maximum of this host is 256.0 MiB"
         );
         assert!(Limits { deadline: Duration::MAX, ..limits }.check(ceiling).is_err());
     }

@@ -227,7 +227,7 @@ impl CallResult {
     #[must_use]
     pub fn withhold(mut self, reason: &str) -> Self {
         let message = format!("the result was withheld: {reason}");
-        let hint = "the tool has run; do not ask for the same again";
+        let hint = "the tool has already run; do not repeat the call";
         self.outcome = Err(CallError::new(ErrorKind::Denied, message).with_hint(hint));
         // Output of the tool may contain the same secrets.
         (self.metadata.stdout, self.metadata.stderr) = Default::default();

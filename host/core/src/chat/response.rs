@@ -66,8 +66,8 @@ impl StopReason {
             Self::Length => "the answer was cut at its length limit",
             Self::Filtered => "the provider filtered the answer",
             Self::Refused => "the model refused to answer",
-            Self::Paused => "the provider paused the answer again and again",
-            Self::Failed => "the provider says that the answer failed",
+            Self::Paused => "the provider paused the answer repeatedly",
+            Self::Failed => "the provider reported that the answer failed",
         }
     }
 }

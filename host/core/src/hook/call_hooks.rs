@@ -13,7 +13,7 @@ use crate::tool::ValidatedCall;
 
 /// The error of a server that asks the client of a call to which hooks apply.
 const UNSEEN_ANSWERS: &str =
-    "hooks apply to the tool, and would not see what its client is asked and answers, so that it cannot be asked";
+    "the tool has hooks, which cannot check questions to its client, so the client cannot be asked";
 
 /// The hooks of an operator, in the order in which they run. Cheap to clone.
 ///
@@ -60,8 +60,9 @@ impl HookQuestion {
     /// Returns the error of a call about which nobody can be asked.
     #[must_use]
     pub fn unanswered(&self) -> CallError {
-        let message = format!("the hook `{}` wants a person to approve this call: {}", self.hook, self.question);
-        CallError::new(ErrorKind::NeedsApproval, message).with_hint("nobody can be asked here; go on without this call")
+        let message = format!("the hook `{}` requires a person's approval of this call: {}", self.hook, self.question);
+        CallError::new(ErrorKind::NeedsApproval, message)
+            .with_hint("no person can be asked here; continue without this call")
     }
 }
 
@@ -110,7 +111,7 @@ impl CallHooks {
                 BeforeDecision::Modify { arguments } => {
                     let changed = tool.validate(Arguments::Text(arguments));
                     cleared.call = changed.map_err(|error| {
-                        let problem = format!("changed the arguments to what the tool does not take: {error}");
+                        let problem = format!("changed the arguments to invalid ones: {error}");
                         refused(name, ErrorKind::Denied, &problem)
                     })?;
                     cleared.changed_by.push(name.to_owned());
@@ -171,10 +172,8 @@ impl CallHooks {
                 AfterDecision::Replace(Ok(parts)) => match call.tool().check_result(&parts) {
                     Ok(()) => result = result.replace(Ok(parts)),
                     Err(error) => {
-                        let problem = format!(
-                            "the hook `{name}` changed the result to what the tool does not return: {}",
-                            error.message
-                        );
+                        let problem =
+                            format!("the hook `{name}` changed the result to an invalid one: {}", error.message);
                         return result.withhold(&problem);
                     }
                 },
@@ -212,7 +211,7 @@ fn refused_by_failure(hook: &str, error: &CallError) -> CallError {
             let problem = format!("failed, so the call was refused: {kind}: {}", error.message);
             let refused = refused(hook, if is_kept { kind } else { ErrorKind::Denied }, &problem);
             let hint = error.hint.as_ref().filter(|_| is_kept).cloned();
-            let hint = hint.unwrap_or_else(|| "an operator has to look at the hook; the tool did not run".into());
+            let hint = hint.unwrap_or_else(|| "the tool did not run; an operator must check the hook".into());
             CallError { retry_after: error.retry_after, ..refused }.with_hint(hint)
         }
     }

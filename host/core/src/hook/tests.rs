@@ -149,7 +149,7 @@ async fn refuses_what_hooks_deny_or_change_to_invalid_arguments() {
     let changed = Scripted { denies: Some(json!({"n": 2})), before: modify(r#"{"n":2}"#), ..hook("h", &log) };
     check(changed, ErrorKind::Unauthorized, "not you").await;
     for widened in ["{}", r#"{"n":"2"}"#, r#"{"n":2,"m":3}"#, r#"{"n":2,"n":3}"#, "nonsense", ""] {
-        check(Scripted { before: modify(widened), ..hook("h", &log) }, ErrorKind::Denied, "does not take").await;
+        check(Scripted { before: modify(widened), ..hook("h", &log) }, ErrorKind::Denied, "to invalid ones").await;
     }
     let error = || CallError::new(ErrorKind::Denied, "never on Sundays");
     let denies: Before = Box::new(move |_| Ok(BeforeDecision::Deny { error: error() }));
@@ -180,10 +180,10 @@ async fn withholds_what_hooks_reject_or_change_to_invalid_results() {
     };
     check(Box::new(|_| Ok(AfterDecision::Reject { reason: "secret".to_owned() })), "secret").await;
     check(Box::new(|_| Err(CallError::new(ErrorKind::Trap, "it crashed"))), "trap: it crashed").await;
-    check(Box::new(|_| Ok(AfterDecision::Replace(Ok(vec![Content::text("3")])))), "does not return").await;
-    check(Box::new(|_| Ok(AfterDecision::Replace(Ok(Vec::new())))), "does not return").await;
+    check(Box::new(|_| Ok(AfterDecision::Replace(Ok(vec![Content::text("3")])))), "to an invalid one").await;
+    check(Box::new(|_| Ok(AfterDecision::Replace(Ok(Vec::new())))), "to an invalid one").await;
     let wrong = || vec![Content::json(r#"{"sum":"3"}"#.to_owned()).unwrap()];
-    check(Box::new(move |_| Ok(AfterDecision::Replace(Ok(wrong())))), "does not return").await;
+    check(Box::new(move |_| Ok(AfterDecision::Replace(Ok(wrong())))), "to an invalid one").await;
 }
 
 #[tokio::test]
@@ -232,7 +232,7 @@ async fn what_hooks_do_not_see_is_dropped() {
         );
     }
     let client_meta = json!({"a": 1}).as_object().cloned().map(Arc::new);
-    for (tool, expected) in [("add", Err("hooks apply to the tool")), ("other", Ok(()))] {
+    for (tool, expected) in [("add", Err("the tool has hooks")), ("other", Ok(()))] {
         let client_requests = Some(Arc::new(Willing) as Arc<dyn ClientRequests>);
         let mut context = CallContext { client_meta: client_meta.clone(), client_requests, ..CallContext::default() };
         hooks.hold_back(tool, &mut context);

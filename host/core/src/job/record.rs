@@ -66,7 +66,7 @@ impl JobState {
     pub fn interrupted() -> Self {
         let message = "the server ended while the tool ran; it may have had its effect";
         let error = CallError::new(ErrorKind::Interrupted, message);
-        Self::Failed(error.with_hint("look at what it did before calling again"))
+        Self::Failed(error.with_hint("check its effects before you call again"))
     }
 
     /// Returns the state of a job whose call ended with this result. `was_cancelled` is true if its owner cancelled it.

@@ -34,11 +34,11 @@ impl JobLimits {
     /// [`JobStoreError::Full`].
     pub fn check(&self, (owner_jobs, owner_bytes): (usize, usize), jobs: usize) -> Result<(), JobStoreError> {
         let reason = if owner_jobs >= self.owner_jobs {
-            format!("this client has {owner_jobs} jobs, and may have {}", self.owner_jobs)
+            format!("this client has {owner_jobs} jobs, and the maximum is {}", self.owner_jobs)
         } else if owner_bytes >= self.owner_bytes {
-            "the results of this client's jobs take as many bytes as they may".to_owned()
+            "the results of this client's jobs have reached their maximum size".to_owned()
         } else if jobs >= self.jobs {
-            format!("the server has {jobs} jobs, and keeps no more")
+            format!("the server has {jobs} jobs, its maximum")
         } else {
             return Ok(());
         };
@@ -51,13 +51,13 @@ impl JobLimits {
 #[non_exhaustive]
 pub enum JobStoreError {
     /// There is no room for another job.
-    #[error("{0}; a job is removed when its time is over")]
+    #[error("{0}; jobs are removed when they expire")]
     Full(String),
     /// The owner has a job of this key, which was created at the same moment.
-    #[error("there is a job of this key, created at the same moment")]
+    #[error("another request with this key created a job at the same time")]
     KeyTaken,
     /// The store cannot be reached, or is damaged.
-    #[error("jobs cannot be kept at present: {0}")]
+    #[error("jobs are not available now: {0}")]
     Unavailable(String),
 }
 
@@ -145,7 +145,7 @@ mod tests {
         };
         check((1, 99), 4, None);
         check((2, 0), 4, Some("this client has 2 jobs"));
-        check((1, 100), 4, Some("as many bytes as they may"));
+        check((1, 100), 4, Some("have reached their maximum size"));
         check((0, 0), 5, Some("the server has 5 jobs"));
     }
 }

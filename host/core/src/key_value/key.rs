@@ -12,7 +12,7 @@ pub struct Prefix(String);
 
 /// The error of an invalid key. The text comes from a guest, so it is not repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a key has 1 to {max} bytes and no control characters", max = Key::MAX_BYTES)]
+#[error("invalid key; expected 1 to {max} bytes without control characters", max = Key::MAX_BYTES)]
 pub struct KeyError;
 
 impl Key {

@@ -37,7 +37,7 @@ pub struct Page {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// The entries would exceed the owner's quota.
-    #[error("the store would hold {found} bytes of this owner, who may keep {quota}; delete something first")]
+    #[error("the store would hold {found} bytes, but the quota is {quota}; delete something first")]
     Full {
         /// The size with the new value, in bytes.
         found: u64,

@@ -37,7 +37,7 @@ pub struct Redactor {
 
 /// The error of secrets that are too many or too long for one search.
 #[derive(Debug, thiserror::Error)]
-#[error("the secrets are too many or too long to be looked for in what a tool says")]
+#[error("there are too many or too long secrets to redact them in the output of a tool")]
 pub struct RedactError(#[from] aho_corasick::BuildError);
 
 impl Redactor {

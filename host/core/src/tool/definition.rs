@@ -111,13 +111,13 @@ pub enum DefinitionError {
         limit: usize,
     },
     /// The name of a tool is invalid.
-    #[error("a tool of the component has a bad name")]
+    #[error("a tool of the component has an invalid name")]
     Name(#[from] NameError),
     /// Two names are equal once folded, see [`ToolName::folded`].
-    #[error("the tools `{0}` and `{1}` have the same name when `-` and `_` are taken for one; rename one of them")]
+    #[error("the tools `{0}` and `{1}` have the same name, because `-` and `_` count as equal; rename one of them")]
     SameName(ToolName, ToolName),
     /// A text exceeds its limit.
-    #[error("the {what} of the tool `{tool}` is {found} bytes long; at most {limit} are accepted")]
+    #[error("the {what} of the tool `{tool}` has {found} bytes; the maximum is {limit}")]
     TooLong {
         /// The tool.
         tool: ToolName,
@@ -129,7 +129,7 @@ pub enum DefinitionError {
         limit: usize,
     },
     /// All descriptions together exceed their limit.
-    #[error("the descriptions of all tools are {found} bytes long together; at most {limit} are accepted")]
+    #[error("the descriptions of all tools have {found} bytes together; the maximum is {limit}")]
     TooMuchText {
         /// The length, in bytes.
         found: usize,
@@ -250,12 +250,12 @@ mod tests {
     #[test]
     fn rejects_texts_over_their_limits() {
         check(raw("a"), "ok");
-        check(raw("A"), "bad name");
+        check(raw("A"), "invalid name");
         check(RawDefinition { description: "d".repeat(16_384), ..raw("a") }, "ok");
         let long = RawDefinition { description: "d".repeat(16_385), ..raw("a") };
-        check(long, "description of the tool `a` is 16385 bytes");
-        check(RawDefinition { title: Some("t".repeat(257)), ..raw("a") }, "title of the tool `a` is 257");
-        check(RawDefinition { input_schema: " ".repeat(65_537), ..raw("a") }, "input schema of the tool `a` is 65537");
+        check(long, "description of the tool `a` has 16385 bytes");
+        check(RawDefinition { title: Some("t".repeat(257)), ..raw("a") }, "title of the tool `a` has 257");
+        check(RawDefinition { input_schema: " ".repeat(65_537), ..raw("a") }, "input schema of the tool `a` has 65537");
         check(RawDefinition { input_schema: "{".to_owned(), ..raw("a") }, "input schema of the tool `a` is not JSON");
         check(RawDefinition { output_schema: Some(String::new()), ..raw("a") }, "output schema of the tool `a` is not");
     }
@@ -266,7 +266,7 @@ mod tests {
         let definition = RawDefinition { description: "d".repeat(16_384), ..raw("a") }.parse(&limits).unwrap();
         let check = |count: usize| check_descriptions(&vec![definition.clone(); count], &limits);
         assert!(check(16).is_ok());
-        assert!(check(17).unwrap_err().to_string().contains("278528 bytes long together; at most 262144"));
+        assert!(check(17).unwrap_err().to_string().contains("278528 bytes together; the maximum is 262144"));
     }
 
     #[test]

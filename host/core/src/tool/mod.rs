@@ -292,7 +292,7 @@ impl Tool {
         let name = self.name.to_string();
         let alias = self.alias.as_deref().map(str::to_owned);
         if self.refusal.is_some() {
-            let description = "Can not be called now: an operator has to approve it first.".to_owned();
+            let description = "Cannot be called now: an operator must approve it first.".to_owned();
             let parameters = serde_json::json!({"type": "object", "additionalProperties": true});
             return ToolSpec { name, alias, description, parameters };
         }

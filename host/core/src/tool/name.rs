@@ -51,7 +51,7 @@ const TOOL_RULE: NameRule = NameRule {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// The name is empty.
-    #[error("a name is empty; give at least one letter or digit")]
+    #[error("a name is empty; expected at least one letter or digit")]
     Empty,
     /// The name is too long.
     #[error("the name `{name}` is too long: {found} bytes, at most {max}")]
@@ -64,7 +64,7 @@ pub enum NameError {
         max: usize,
     },
     /// The name has a forbidden character.
-    #[error("the name `{name}` has the character {found:?}; allowed are {allowed}")]
+    #[error("the name `{name}` contains {found:?}; expected only {allowed}")]
     Character {
         /// The text, shortened.
         name: String,
@@ -74,10 +74,12 @@ pub enum NameError {
         allowed: &'static str,
     },
     /// The namespace could not be separated from the name that follows it.
-    #[error("the namespace `{0}` ends in `_` or holds `__`, which separates a namespace from a tool's name; rename it")]
+    #[error(
+        "the namespace `{0}` ends with `_` or contains `__`, which separates a namespace from a tool's name; rename it"
+    )]
     Separator(String),
     /// The qualified name has no namespace.
-    #[error("`{0}` is not the full name of a tool; write it as `component{SEPARATOR}tool`")]
+    #[error("invalid full name `{0}`; expected `component{SEPARATOR}tool`")]
     NotQualified(String),
 }
 
@@ -326,7 +328,7 @@ mod tests {
             ("Add", "'A'", "ok"),
             ("API.get/self", "'A'", "ok"),
             ("add ", "' '", "' '"),
-            ("ns:add", "':'", "allowed are `A-Z`"),
+            ("ns:add", "':'", "expected only `A-Z`"),
             ("аdd", "'а'", "'а'"), // Cyrillic
             ("add\u{1b}[31m", "'\\u{1b}'", "'\\u{1b}'"),
         ] {

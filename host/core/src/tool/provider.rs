@@ -42,7 +42,7 @@ impl ProviderKind {
 
 /// The end of the whole run, requested by a tool or a hook. Never converted to the result of a call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the run was ended: {reason}")]
+#[error("the run ended: {reason}")]
 pub struct Stop {
     /// The reason.
     pub reason: String,
@@ -160,7 +160,7 @@ impl CallError {
     #[must_use]
     pub fn replaced() -> Self {
         Self::new(ErrorKind::Unavailable, "the tool was replaced or removed before this call of it could run")
-            .with_hint("look at the tools again, and call it if it is still there")
+            .with_hint("list the tools again, and call it if it still exists")
     }
 }
 
@@ -174,7 +174,7 @@ pub fn unknown_tool<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Cal
         Some(first) => format!("some of the {} tools are: {}", known.len(), first.join(", ")),
     };
     let name: String = printable(name).chars().take(MAX_FULL_NAME_BYTES).collect();
-    CallError::new(ErrorKind::UnknownTool, format!("there is no tool `{name}`")).with_hint(hint)
+    CallError::new(ErrorKind::UnknownTool, format!("unknown tool `{name}`")).with_hint(hint)
 }
 
 #[cfg(test)]

@@ -126,12 +126,12 @@ pub enum ResourceError {
     },
     /// A text is no URI.
     #[error(
-        "the component lists a resource with the URI `{0}`; a URI is a scheme, a colon and visible ASCII, at most \
-         {MAX_URI_BYTES} bytes in all"
+        "invalid URI `{0}` of a resource; expected a scheme, a colon and visible ASCII, at most {MAX_URI_BYTES} bytes \
+         in total"
     )]
     Uri(PrintableText),
     /// Two resources have one URI.
-    #[error("the component lists two resources with the URI `{0}`; give one of them another")]
+    #[error("the component lists two resources with the URI `{0}`; change one of them")]
     SameUri(String),
     /// A text is empty, too long, or has characters that it may not have.
     #[error("the {what} of the resource `{uri}` {fault}")]
@@ -145,8 +145,8 @@ pub enum ResourceError {
     },
     /// A page has another scheme or MIME type than pages have, or another resource has those of a page.
     #[error(
-        "the resource `{0}` is a page in part: a page has the scheme `ui`, the MIME type `{PAGE_MIME_TYPE}` and the \
-         settings of a page, and other resources have none of the three"
+        "the resource `{0}` is not a complete page: a page needs the scheme `ui`, the MIME type `{PAGE_MIME_TYPE}` \
+         and settings of a page; other resources must have none of them"
     )]
     PartialPage(String),
     /// The settings of a page are not accepted.
@@ -234,12 +234,12 @@ impl RawPage {
             }
             if let Some(origin) = origins.iter().find(|origin| !is_origin(origin)) {
                 let shown = PrintableText::from(origin.chars().take(MAX_ORIGIN_BYTES).collect::<String>());
-                return Err(wrong(format!("asks for `{shown}`; write an origin such as `https://api.example.com`")));
+                return Err(wrong(format!("asks for `{shown}`; expected an origin such as `https://api.example.com`")));
             }
         }
         let parse = |name: &String| {
             let shown = PrintableText::from(name.chars().take(MAX_NAME_BYTES).collect::<String>());
-            ToolName::for_component(name).map_err(|_| wrong(format!("names `{shown}`, which is no name of a tool")))
+            ToolName::for_component(name).map_err(|_| wrong(format!("names `{shown}`, which is not a valid tool name")))
         };
         let tools = tools.iter().map(parse).collect::<Result<_, _>>()?;
         Ok(PageDefinition { tools, connect_domains, resource_domains, frame_domains, base_uri_domains, prefers_border })
@@ -291,7 +291,7 @@ fn check_mime_type(uri: &str, text: &str) -> Result<(), ResourceError> {
     if is_visible && text.contains('/') {
         return Ok(());
     }
-    let fault = "is none; write one such as `text/markdown`".to_owned();
+    let fault = "is invalid; expected one such as `text/markdown`".to_owned();
     Err(ResourceError::Text { uri: uri.to_owned(), what: "MIME type", fault })
 }
 
@@ -346,7 +346,7 @@ mod tests {
         check(vec![resource("a:b"), resource("a:b")], "two resources with the URI `a:b`");
         check(vec![resource(&format!("a:{}", "x".repeat(1022)))], "ok");
         for uri in ["", "a", "a:", ":b", "1:b", "a:b c", "a:\u{202e}", &format!("a:{}", "x".repeat(1023))] {
-            check(vec![resource(uri)], "a URI is a scheme");
+            check(vec![resource(uri)], "expected a scheme");
         }
         let long = |bytes: usize| "x".repeat(bytes);
         check(vec![RawResource { name: long(256), ..resource("a:b") }], "ok");
@@ -361,20 +361,20 @@ mod tests {
     #[test]
     fn a_page_is_one_as_a_whole() {
         check(vec![page("ui://a/b", for_tools(&["draw"]))], "ok");
-        check(vec![page("file:///a", RawPage::default())], "in part");
-        check(vec![resource("UI://a")], "in part");
+        check(vec![page("file:///a", RawPage::default())], "is not a complete page");
+        check(vec![resource("UI://a")], "is not a complete page");
         let typed = RawResource { mime_type: Some(PAGE_MIME_TYPE.to_owned()), ..resource("a:b") };
-        check(vec![typed], "in part");
-        check(vec![RawResource { mime_type: None, ..page("ui://a", RawPage::default()) }], "in part");
+        check(vec![typed], "is not a complete page");
+        check(vec![RawResource { mime_type: None, ..page("ui://a", RawPage::default()) }], "is not a complete page");
         check(vec![page("ui://a", for_tools(&["other"]))], "which the component does not have");
-        check(vec![page("ui://a", for_tools(&["Draw"]))], "no name of a tool");
+        check(vec![page("ui://a", for_tools(&["Draw"]))], "not a valid tool name");
         check(vec![page("ui://a", for_tools(&["draw"])), page("ui://b", for_tools(&["draw"]))], "at most one page");
         let asking =
             |origins: Vec<String>| vec![page("ui://a", RawPage { frame_domains: origins, ..RawPage::default() })];
         check(asking(vec!["https://a.example".to_owned(); 32]), "ok");
         check(asking(vec!["https://a.example".to_owned(); 33]), "asks for 33 origins");
-        check(asking(vec!["https://a.example; script-src *".to_owned()]), "write an origin");
-        check(asking(vec![format!("https://{}", "a".repeat(249))]), "write an origin");
+        check(asking(vec!["https://a.example; script-src *".to_owned()]), "expected an origin");
+        check(asking(vec![format!("https://{}", "a".repeat(249))]), "expected an origin");
     }
 
     #[test]

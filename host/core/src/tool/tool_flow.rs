@@ -15,16 +15,16 @@ impl ToolFlow {
 
     /// A tool of a server that nobody approved, whose claims do not count.
     pub const UNAPPROVED: Self =
-        Self { source: None, sink: Some("its server needs no approval, so its claims do not count") };
+        Self { source: None, sink: Some("its server needs no approval, so its annotations do not count") };
 
     /// Returns the flows of a tool of which only its own claim is known. Without one, it reaches an open world, which is
     /// the default of the MCP specification. One that says that it stays in a closed world works with what is kept there.
     #[must_use]
     pub fn from_claim(open_world: Option<bool>) -> Self {
         match open_world {
-            Some(false) => Self { source: Some("it works with data of a closed world"), sink: None },
-            Some(true) => Self { source: None, sink: Some("it says that it reaches an open world") },
-            None => Self { source: None, sink: Some("it does not say that it stays in a closed world") },
+            Some(false) => Self { source: Some("it declares a closed world"), sink: None },
+            Some(true) => Self { source: None, sink: Some("it declares an open world") },
+            None => Self { source: None, sink: Some("it does not declare a closed world") },
         }
     }
 

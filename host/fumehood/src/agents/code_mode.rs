@@ -104,7 +104,7 @@ impl code::Interpreter for JavaScript {
 }
 
 fn load_failure(error: &LoadError) -> code::ProgramExecution {
-    let error = CallError::new(ErrorKind::Host, format!("the interpreter of programs cannot be loaded: {error}"));
+    let error = CallError::new(ErrorKind::Host, format!("cannot load the interpreter of programs: {error}"));
     let outcome = Err(code::ProgramError::Failed(error.with_hint("call tools directly")));
     code::ProgramExecution { outcome, console: Vec::new(), metadata: Metadata::default() }
 }

@@ -91,7 +91,7 @@ impl Source {
         match SavedSession::from_entries(&entries) {
             Ok(saved) => Ok(Some(saved)),
             Err(SavedSessionError::Missing) => Ok(None),
-            Err(error) => Err(SessionError(format!("session {session} cannot be read: {error}"))),
+            Err(error) => Err(SessionError(format!("cannot read session {session}: {error}"))),
         }
     }
 }
@@ -232,7 +232,7 @@ fn error_reply(why: String) -> SessionReply {
 }
 
 fn unreadable(error: impl fmt::Display) -> SessionError {
-    SessionError(format!("the event log cannot be read: {error}"))
+    SessionError(format!("cannot read the event log: {error}"))
 }
 
 /// Reads the log away from the thread that serves connections.

@@ -19,7 +19,7 @@ use crate::lock::approval_check::{ApprovalCheck, LockedApproval};
 const CONTRACT: &str = "mcp";
 
 /// The powers of servers' tools: nothing is known of them here.
-const POWERS: &str = "do whatever its MCP server can, outside of the sandbox";
+const POWERS: &str = "do anything that its MCP server can, outside of the sandbox";
 
 /// A server, and what is known of its tools since they were listed last.
 pub(super) struct ServerSource {
@@ -237,8 +237,8 @@ fn without_mcp_members(tool: Tool) -> Tool {
 /// Returns the error of a tool that changed although nobody approves the tools of its server.
 fn changed_refusal(tool: &RemoteTool) -> CallError {
     let name = tool.tool.full_name();
-    let message = format!("the tool `{name}` describes itself otherwise than when it was first listed");
-    let hint = "an operator has to look at it; it is taken as it is then once this program is started again";
+    let message = format!("the description of the tool `{name}` changed since it was first listed");
+    let hint = "an operator must review it; a restart accepts the new description";
     CallError::new(ErrorKind::NeedsApproval, message).with_hint(hint)
 }
 
@@ -247,7 +247,7 @@ fn waiting_refusal(server: &Remote, tool: &RemoteTool, is_new: bool) -> CallErro
     let (name, server) = (tool.tool.full_name(), server.name());
     let what = if is_new { "appeared" } else { "changed" };
     let message = format!("the tool `{name}` {what} after the server `{server}` was approved");
-    let hint = format!("an operator has to look at it and approve it: `fumehood approve {server}`");
+    let hint = format!("an operator must review and approve it: `fumehood approve {server}`");
     CallError::new(ErrorKind::NeedsApproval, message).with_hint(hint)
 }
 
@@ -256,5 +256,5 @@ pub(super) fn removed_refusal(tool: &Tool) -> CallError {
     let name = &tool.definition().name;
     let server = tool.namespace().map_or("", |server| server.as_str());
     CallError::new(ErrorKind::UnknownTool, format!("the server `{server}` no longer has the tool `{name}`"))
-        .with_hint("look at the tools again")
+        .with_hint("list the tools again")
 }

@@ -42,7 +42,7 @@ impl StoredNotes {
         let owner = namespace(owner)?;
         let store = Arc::clone(&self.store);
         let done = tokio::task::spawn_blocking(move || step(store.as_ref(), &owner)).await;
-        done.unwrap_or_else(|_| Err(MemoryError("the notes cannot be reached".to_owned())))
+        done.unwrap_or_else(|_| Err(MemoryError("the notes are not available".to_owned())))
     }
 }
 
@@ -60,13 +60,13 @@ fn namespace(owner: Option<&str>) -> Result<Namespace, MemoryError> {
 }
 
 fn key_of(text: &str) -> Result<Key, MemoryError> {
-    Key::parse(text).map_err(|error| MemoryError(format!("{error}; call the note something shorter")))
+    Key::parse(text).map_err(|error| MemoryError(format!("{error}; use a shorter name")))
 }
 
 fn in_words(error: StoreError) -> MemoryError {
     MemoryError(match error {
-        StoreError::Full { .. } => "there is no room for more notes; write over an old one".to_owned(),
-        StoreError::Unavailable(why) => format!("the notes cannot be reached now: {why}"),
+        StoreError::Full { .. } => "there is no space for more notes; overwrite an old one".to_owned(),
+        StoreError::Unavailable(why) => format!("the notes are not available now: {why}"),
     })
 }
 
@@ -115,7 +115,7 @@ impl Memory for StoredNotes {
     ) -> BoxFuture<'a, Result<(), MemoryError>> {
         Box::pin(async move {
             if text.len() > NOTE_BYTES {
-                return Err(MemoryError(format!("a note has at most {NOTE_BYTES} bytes; write less")));
+                return Err(MemoryError(format!("a note can have at most {NOTE_BYTES} bytes; write less")));
             }
             let (key, text) = (key_of(key)?, text.to_owned());
             let set = move |store: &dyn KeyValueStore, owner: &Namespace| {
@@ -184,7 +184,7 @@ mod tests {
         let said = async |key: &str, text: &str| notes.write(None, key, text).await.unwrap_err().to_string();
         assert!(said("k", &"x".repeat(NOTE_BYTES + 1)).await.contains("at most 16384 bytes"));
         assert!(said("", "x").await.contains("1 to 256 bytes"));
-        assert!(said("a\u{0}b", "x").await.contains("no control characters"));
+        assert!(said("a\u{0}b", "x").await.contains("without control characters"));
         let mut written = 0;
         let full = loop {
             match notes.write(None, &format!("n{written}"), &"x".repeat(NOTE_BYTES)).await {
@@ -192,7 +192,7 @@ mod tests {
                 Err(error) => break error.to_string(),
             }
         };
-        assert!(full.contains("write over an old one") && written > 200, "{written}: {full}");
+        assert!(full.contains("overwrite an old one") && written > 200, "{written}: {full}");
         notes.write(None, "n0", "short").await.unwrap();
     }
 }

@@ -69,7 +69,7 @@ impl fmt::Debug for CallLogOptions {
 #[non_exhaustive]
 pub enum CallLogError {
     /// The system has no random bytes for the id of the session.
-    #[error("the system gave no random bytes to name the session of the event log with")]
+    #[error("the system returned no random bytes for a session id of the event log")]
     Random(#[source] getrandom::Error),
     /// The recorder refuses the first record.
     #[error(transparent)]

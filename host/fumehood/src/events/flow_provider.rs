@@ -55,9 +55,9 @@ impl FlowProvider {
         if let Some(violation) = self.policy.check(tool, &judged.past(), |name| self.tools.find(name)) {
             return Err(match self.policy.then() {
                 FlowAction::Ask => {
-                    let message = format!("somebody has to approve this call: {violation}");
+                    let message = format!("this call needs approval: {violation}");
                     CallError::new(ErrorKind::NeedsApproval, message)
-                        .with_hint("nobody can be asked here; go on without this call")
+                        .with_hint("no person can be asked here; continue without this call")
                 }
                 _ => CallError::new(ErrorKind::Denied, format!("denied by flows: {violation}")),
             });

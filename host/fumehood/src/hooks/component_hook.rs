@@ -48,13 +48,13 @@ impl HookFunction {
 #[non_exhaustive]
 pub enum HookError {
     /// No component of that name is loaded.
-    #[error("there is no component `{0}`; load it before it is used as a hook")]
+    #[error("unknown component `{0}`; load it before you use it as a hook")]
     NotLoaded(String),
     /// The component is no hook.
-    #[error("the component `{0}` is no hook: it does not export `fumehood:hooks/hook`")]
+    #[error("the component `{0}` is not a hook: it does not export `fumehood:hooks/hook`")]
     NotAHook(String),
     /// The component is not what was approved.
-    #[error("the hook cannot be used: {0}")]
+    #[error("cannot use the hook: {0}")]
     NotApproved(CallError),
 }
 
@@ -114,10 +114,9 @@ impl ComponentHook {
     /// Calls a function, and returns its decision as JSON text.
     async fn invoke(&self, function: HookFunction, input: Value, context: &CallContext) -> Result<String, CallError> {
         let unavailable = |message: &str| CallError::new(ErrorKind::Host, message);
-        let loaded =
-            self.host.component(&self.name).ok_or_else(|| unavailable("its component is not loaded any more"))?;
+        let loaded = self.host.component(&self.name).ok_or_else(|| unavailable("its component is no longer loaded"))?;
         let tool = loaded.tools().get(function.index()).filter(|_| loaded.is_hook());
-        let tool = tool.ok_or_else(|| unavailable("its component was replaced by one that is no hook"))?;
+        let tool = tool.ok_or_else(|| unavailable("its component was replaced by a component that is not a hook"))?;
         let input = tool.validate(Arguments::Value(input)).map_err(CallError::from)?;
         let context = CallContext {
             id: context.id.clone(),
@@ -141,10 +140,10 @@ fn in_words_of_hooks(error: CallError, loaded: &LoadedComponent) -> CallError {
         ErrorKind::Deadline => format!("it did not decide within {:?} and was stopped", limits.deadline),
         ErrorKind::Fuel => format!("it used up its {} units of fuel and was stopped", limits.fuel),
         ErrorKind::Memory => {
-            format!("it needs more memory than the {} that it may have", display_bytes(limits.memory as u64))
+            format!("it needs more than its {} of memory", display_bytes(limits.memory as u64))
         }
         ErrorKind::OutputTooLarge => {
-            format!("its decision is larger than the {} that are accepted", display_bytes(limits.output as u64))
+            format!("its decision is larger than {}, the maximum", display_bytes(limits.output as u64))
         }
         _ => return error,
     };

@@ -91,7 +91,7 @@ impl HookedTools {
         for question in &cleared.questions {
             let approver = self.approver.as_ref().ok_or_else(|| question.unanswered())?;
             if !approver.ask(&cleared.call, question).await {
-                let message = format!("a person denied this call, about which the hook `{}` asked", question.hook);
+                let message = format!("a person denied this call after a question by the hook `{}`", question.hook);
                 return Err(CallError::new(ErrorKind::Denied, message));
             }
         }
@@ -99,7 +99,7 @@ impl HookedTools {
             entry.repaired(&repairs);
             let started = entry.started(cleared.call.arguments(), cleared.call.tool().digest()).await;
             started.map_err(|error| {
-                let message = format!("the tool was not called, because that could not be recorded: {error}");
+                let message = format!("the tool was not called, because the call could not be recorded: {error}");
                 CallError::new(ErrorKind::Host, message)
             })?;
         }

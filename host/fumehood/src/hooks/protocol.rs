@@ -186,7 +186,7 @@ fn read_part(part: PartForm) -> Result<Content, CallError> {
 
 fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, CallError> {
     // The engine has checked the types: only a worker process that was taken over sends anything else.
-    serde_json::from_str(text).map_err(|error| bad(format!("its decision cannot be read: {error}")))
+    serde_json::from_str(text).map_err(|error| bad(format!("its decision is malformed: {error}")))
 }
 
 fn bad(message: String) -> CallError {

@@ -84,7 +84,7 @@ impl<C: Clock + Clone> Counter<C> {
             Ok(()) => BeforeDecision::Allow,
             Err(refused) => {
                 let wait = refused.wait_time_from(self.clock.now());
-                let message = format!("more than {} calls in a minute", self.per_minute);
+                let message = format!("more than {} calls per minute", self.per_minute);
                 let error = CallError::new(ErrorKind::Quota, message);
                 BeforeDecision::Deny { error: error.with_hint("call again later").with_retry_after(wait) }
             }

@@ -36,13 +36,13 @@ pub struct Redaction {
 #[non_exhaustive]
 pub enum RedactionError {
     /// The pattern is too long.
-    #[error("the pattern has {0} bytes; at most {MAX_PATTERN_BYTES} are accepted")]
+    #[error("the pattern has {0} bytes; the maximum is {MAX_PATTERN_BYTES}")]
     TooLong(usize),
     /// The pattern is malformed, or too large once it is compiled.
-    #[error("the pattern is not accepted: {0}")]
+    #[error("invalid pattern: {0}")]
     Pattern(#[source] regex::Error),
     /// The pattern matches where there is no text.
-    #[error("the pattern matches an empty text, so that there would be a replacement between all characters")]
+    #[error("the pattern matches the empty text, which would insert a replacement between all characters")]
     MatchesNothing,
 }
 

@@ -8,7 +8,7 @@ pub struct ToolPatterns(Option<GlobSet>);
 
 /// The error of a pattern that is not valid.
 #[derive(Debug, thiserror::Error)]
-#[error("`{pattern}` is not a pattern of tools, such as \"web__*\": {reason}")]
+#[error("invalid pattern `{pattern}` of tools: {reason}; expected one such as \"web__*\"")]
 pub struct ToolPatternError {
     /// The pattern.
     pub pattern: String,
@@ -35,7 +35,7 @@ impl ToolPatterns {
             let wrong = |reason: String| ToolPatternError { pattern: pattern.to_owned(), reason };
             let is_of_names = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '*' | '?');
             if pattern.is_empty() || !pattern.chars().all(is_of_names) || pattern.contains("**") {
-                return Err(wrong("it consists of A-Z, a-z, 0-9, `_`, `-`, `.`, `/`, single `*` and `?`".to_owned()));
+                return Err(wrong("only A-Z, a-z, 0-9, `_`, `-`, `.`, `/`, single `*` and `?` are allowed".to_owned()));
             }
             let glob = GlobBuilder::new(pattern).build().map_err(|error| wrong(error.kind().to_string()))?;
             set.add(glob);
@@ -81,7 +81,7 @@ mod tests {
     fn rejects_what_no_name_can_match() {
         for pattern in ["", "web:*", "web__**", "[a-z]", "a b"] {
             let error = ToolPatterns::new([pattern]).unwrap_err().to_string();
-            assert!(error.contains("is not a pattern of tools"), "{error}");
+            assert!(error.contains("invalid pattern"), "{error}");
         }
     }
 }

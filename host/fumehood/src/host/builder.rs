@@ -29,10 +29,10 @@ pub struct HostBuilder {
 #[non_exhaustive]
 pub enum BuildError {
     /// The limits of calls are not valid.
-    #[error("the limits for calls cannot be kept")]
+    #[error("invalid limits for calls")]
     Limits(#[from] LimitError),
     /// The sandbox cannot be set up.
-    #[error("the sandbox cannot be set up")]
+    #[error("cannot set up the sandbox")]
     Sandbox(#[from] SandboxError),
 }
 

@@ -158,7 +158,7 @@ impl Host {
     fn limits_for(&self, hosted: &HostedTool, own: Option<Limits>) -> Result<Limits, CallError> {
         let Some(limits) = own else { return Ok(hosted.component.limits) };
         let refused = |error: LimitError| {
-            CallError::new(ErrorKind::InvalidLimits, format!("the limits of the call are not valid: {error}"))
+            CallError::new(ErrorKind::InvalidLimits, format!("invalid limits of the call: {error}"))
         };
         limits.check(self.sandbox().memory_ceiling()).map_err(refused)?;
         Ok(limits)
@@ -179,7 +179,7 @@ impl Host {
         let validated =
             Box::pin(self.sandbox().off_thread(move || tool.validate_with(arguments, repairs.as_deref()))).await;
         let lost = || {
-            let message = "the host stopped in the middle of a check: it is shutting down, or it panicked";
+            let message = "the host stopped during a check: it is shutting down, or it panicked";
             CallError::new(ErrorKind::Host, message)
         };
         validated.ok_or_else(lost)?.map_err(InvalidCall::into)
@@ -264,7 +264,7 @@ async fn run_recorded(admission: Result<Admitted<'_>, Box<CallResult>>, mut entr
             match entry.started(admitted.call.arguments(), admitted.call.tool().digest()).await {
                 Ok(()) => admitted.run().await,
                 Err(error) => {
-                    let message = format!("the tool was not called, because that could not be recorded: {error}");
+                    let message = format!("the tool was not called, because the call could not be recorded: {error}");
                     admitted.pending.refused(CallError::new(ErrorKind::Host, message))
                 }
             }

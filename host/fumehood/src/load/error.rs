@@ -21,11 +21,11 @@ pub enum LoadError {
         source: std::io::Error,
     },
     /// The path is that of a folder, a device or a pipe.
-    #[error("{0} is not a regular file; give the path of a component")]
+    #[error("{0} is not a regular file; expected the path of a component")]
     NotAFile(PathBuf),
     /// The bytes of the file have another digest than expected.
     #[error(
-        "{path} was changed: its digest is {found}, and {expected} was expected; remove it, and get the component again"
+        "{path} was changed: expected the digest {expected}, got {found}; remove it, and download the component again"
     )]
     Digest {
         /// The file.
@@ -37,7 +37,7 @@ pub enum LoadError {
     },
     /// The component cannot be had from its registry, or the policy refuses it.
     #[cfg(feature = "registry")]
-    #[error("cannot get `{name}`")]
+    #[error("cannot download `{name}`")]
     Fetch {
         /// The name of the component.
         name: Namespace,
@@ -45,13 +45,13 @@ pub enum LoadError {
         source: Box<fumehood_registry::fetch::FetchError>,
     },
     /// The component has no valid name.
-    #[error("the component needs a name: {reason}; name it yourself with `Load::named`")]
+    #[error("the component needs a name: {reason}; set it with `Load::named`")]
     Name {
         /// The error of the name that it would have.
         reason: NameError,
     },
     /// Another component has the same name.
-    #[error("a component named `{0}` is loaded already; give this one another name, or unload that one first")]
+    #[error("a component named `{0}` is already loaded; choose another name, or unload the other component first")]
     NameTaken(Namespace),
     /// The component is not valid, or cannot be compiled.
     #[error("cannot load `{name}`")]
@@ -62,7 +62,7 @@ pub enum LoadError {
         source: Box<ComponentError>,
     },
     /// A schema of one of its tools is not accepted.
-    #[error("cannot load `{name}`: the {which} schema of its tool `{tool}` is refused")]
+    #[error("cannot load `{name}`: invalid {which} schema of its tool `{tool}`")]
     Schema {
         /// The name of the component.
         name: Namespace,
@@ -77,6 +77,6 @@ pub enum LoadError {
     #[error("the host could not read the component or compile its schemas: it is shutting down, or it panicked")]
     Host,
     /// The limits are not valid.
-    #[error("the limits for the component cannot be kept")]
+    #[error("invalid limits for the component")]
     Limits(#[from] LimitError),
 }

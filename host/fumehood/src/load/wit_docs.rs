@@ -27,7 +27,7 @@ pub struct WitDocs {
 #[non_exhaustive]
 pub enum WitDocsError {
     /// The file or folder is not valid WIT.
-    #[error("{path} cannot be read as WIT: {reason}")]
+    #[error("{path} is not valid WIT: {reason}")]
     Malformed {
         /// The file or folder.
         path: PathBuf,
@@ -35,10 +35,10 @@ pub enum WitDocsError {
         reason: String,
     },
     /// The package has no doc comments.
-    #[error("{0} has no doc comments: write them as lines of `///` above functions, types and fields")]
+    #[error("{0} has no doc comments; write them with `///` above functions, types and fields")]
     Empty(PathBuf),
     /// The doc comments are too large.
-    #[error("the doc comments of {path} have {found} bytes; at most {MAX_BYTES} are read")]
+    #[error("the doc comments of {path} have {found} bytes; the maximum is {MAX_BYTES}")]
     TooLarge {
         /// The file or folder.
         path: PathBuf,
@@ -125,7 +125,7 @@ mod tests {
         let refused = |text: &str| read(text).unwrap_err().to_string();
         assert!(refused("package a:b;\nworld w {\n  export run: fun();\n}\n").contains("w.wit:3"), "with its line");
         assert!(refused("package a:b;\nworld w {\n  export run: func();\n}\n").contains("has no doc comments"));
-        assert!(refused("").contains("cannot be read as WIT"));
+        assert!(refused("").contains("is not valid WIT"));
         assert!(WitDocs::read("/no/such/folder").unwrap_err().to_string().contains("/no/such/folder"));
     }
 }

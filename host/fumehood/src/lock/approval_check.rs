@@ -147,10 +147,10 @@ impl ApprovalCheck {
         }
         let message = format!("`{component}` {}", self.standing);
         let accept = match self.standing {
-            ApprovalStatus::Proposed(_) => ", or vouch for the whole lock with `--accept-lock`",
+            ApprovalStatus::Proposed(_) => ", or accept the whole lock with `--accept-lock`",
             _ => "",
         };
-        let hint = format!("an operator has to look at it and approve it: `fumehood approve {component}`{accept}");
+        let hint = format!("an operator must review and approve it: `fumehood approve {component}`{accept}");
         Some(CallError::new(ErrorKind::NeedsApproval, message).with_hint(hint))
     }
 }

@@ -29,7 +29,7 @@ pub enum LockError {
         message: String,
     },
     /// The file was written by a later version of this program.
-    #[error("the lock {path} has version {found}, and this program knows version {known}; use a newer fumehood")]
+    #[error("the lock {path} has version {found}, but this program supports version {known}; use a newer fumehood")]
     Version {
         /// The file.
         path: PathBuf,
@@ -39,7 +39,7 @@ pub enum LockError {
         known: u32,
     },
     /// A name in the file is not valid.
-    #[error("the lock {path} has an entry with a bad name in line {line}; remove the entry")]
+    #[error("the lock {path} has an entry with an invalid name in line {line}; remove the entry")]
     Name {
         /// The file.
         path: PathBuf,
@@ -76,18 +76,18 @@ pub enum LockError {
         source: PinError,
     },
     /// Another process holds the lock for longer than ten seconds.
-    #[error("another process has held the lock {0} for ten seconds; end it, or try again when it is done")]
+    #[error("another process has locked {0} for ten seconds; stop it, or try again later")]
     Busy(PathBuf),
     /// This user's approvals have no place to be kept.
     #[error(
-        "there is no home folder to keep your approvals in, so nothing was approved; set HOME or XDG_STATE_HOME, or take \
-         {0} as it is with `--accept-lock`"
+        "nothing was approved, because there is no home folder for your approvals; set HOME or XDG_STATE_HOME, or \
+         accept {0} with `--accept-lock`"
     )]
     NoUserRecord(PathBuf),
     /// This user's approvals cannot be written.
     #[error(
-        "cannot keep your approvals in {record}, so nothing was changed; make it writable, set XDG_STATE_HOME to a folder \
-         that is, or take {path} as it is with `--accept-lock`"
+        "nothing was changed, because your approvals cannot be saved in {record}; make it writable, set \
+         XDG_STATE_HOME to a writable folder, or accept {path} with `--accept-lock`"
     )]
     UserRecord {
         /// The lock.
@@ -98,7 +98,7 @@ pub enum LockError {
         source: std::io::Error,
     },
     /// An entry cannot be signed.
-    #[error("the approval of `{name}` cannot be signed: {reason}")]
+    #[error("cannot sign the approval of `{name}`: {reason}")]
     Unsigned {
         /// The name of the entry.
         name: Namespace,
@@ -106,7 +106,7 @@ pub enum LockError {
         reason: String,
     },
     /// The file cannot be written. The old one is unchanged.
-    #[error("cannot write the lock {path}; the old one was left as it was")]
+    #[error("cannot write the lock {path}; it is unchanged")]
     Write {
         /// The file.
         path: PathBuf,

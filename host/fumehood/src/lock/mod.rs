@@ -353,7 +353,7 @@ mod tests {
         };
         check(&good.replace("state = true", "http = everything"), "`notes` in line 6 of the lock");
         check(&good.replace("state = true", "http = everything"), "was edited by hand; remove it, and approve");
-        check(&good.replace("name = \"notes\"", "name = \"No tes\""), "an entry with a bad name in line 6");
+        check(&good.replace("name = \"notes\"", "name = \"No tes\""), "an entry with an invalid name in line 6");
         check(&good.replace("contract = \"0.1.0\"\n", ""), "is damaged (line");
         check(&good.replace("version = 3", "version = 5"), "has version 5");
         check(&good.replace("version = 3\n", "version = 3\n}"), "is damaged (line 4");
@@ -562,7 +562,7 @@ mod tests {
         let mut lock = checkout.open();
         lock.approve(notes(), parts("http = GET"));
         let error = lock.save().unwrap_err().to_string();
-        assert!(error.contains("cannot keep your approvals in ") && error.contains("`--accept-lock`"), "{error}");
+        assert!(error.contains("your approvals cannot be saved in ") && error.contains("`--accept-lock`"), "{error}");
         assert_eq!(checkout.text(), text);
         let mut lock = Lock::open_for_user(checkout.path(), None).unwrap();
         assert!(lock.revoke(&notes()));

@@ -46,13 +46,13 @@ pub enum SecretSourceError {
         source: std::io::Error,
     },
     /// The path is that of a folder, a device or a pipe.
-    #[error("{0} is not a regular file; put the secret into one")]
+    #[error("{0} is not a regular file")]
     NotAFile(PathBuf),
     /// The file is too large for a secret.
-    #[error("{0} is too large for a secret; put nothing else into it")]
+    #[error("{0} is too large for a secret; expected only the secret in it")]
     TooLarge(PathBuf),
     /// Users other than the owner can access the file.
-    #[error("others can read the secret in {path} (its mode is {mode:03o}); run `chmod 600 {path}`")]
+    #[error("other users can read the secret in {path} (mode {mode:03o}); run `chmod 600 {path}`")]
     Readable {
         /// The file.
         path: PathBuf,
@@ -61,7 +61,7 @@ pub enum SecretSourceError {
     },
     /// The keyring has no such secret.
     #[error(
-        "there is no secret for `{user}` of `{service}` in the kernel's keyring; put it there under the name `{}`",
+        "the kernel's keyring has no secret for `{user}` of `{service}`; add it under the name `{}`",
         description(.service, .user)
     )]
     NotInKeyring {
@@ -71,10 +71,10 @@ pub enum SecretSourceError {
         user: String,
     },
     /// The keyring cannot be used.
-    #[error("the kernel's keyring cannot be read; name another source")]
+    #[error("cannot read the kernel's keyring; use another source")]
     Keyring(#[source] keyring_core::Error),
     /// The value cannot be a secret.
-    #[error("what is in {place} is no secret")]
+    #[error("invalid secret in {place}")]
     Value {
         /// The variable or the file.
         place: String,
@@ -171,7 +171,7 @@ mod tests {
         let large = vec![b'x'; 70_000];
         for (content, mode, expected) in [
             (&b"s3cr3t"[..], 0o644, "chmod 600"),
-            (b"s3cr3t", 0o640, "its mode is 640"),
+            (b"s3cr3t", 0o640, "(mode 640)"),
             (b"s3cr3t", 0o604, "chmod 600"),
             (b"", 0o600, "no secret"),
             (b"\n", 0o600, "no secret"),

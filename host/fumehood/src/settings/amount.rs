@@ -24,7 +24,7 @@ impl serde::de::Visitor<'_> for Amount {
     type Value = String;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a whole number, or a text with a number and a unit")
+        f.write_str("a whole number, or a string with a number and a unit")
     }
 
     fn visit_str<E>(self, text: &str) -> Result<String, E> {
@@ -47,7 +47,7 @@ impl serde::de::Visitor<'_> for TimeText {
     type Value = String;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a text with a number and a unit, such as \"2s\"")
+        f.write_str("a string with a number and a unit, such as \"2s\"")
     }
 
     fn visit_str<E>(self, text: &str) -> Result<String, E> {
@@ -124,7 +124,7 @@ mod schema {
         fn json_schema(_: &mut SchemaGenerator) -> Schema {
             json_schema!({
                 "type": "string",
-                "description": "An amount of time: a number and a unit.",
+                "description": "A time: a number with a unit, such as \"2s\".",
                 "examples": ["250ms", "2s", "1m 30s"],
             })
         }
@@ -139,7 +139,7 @@ mod schema {
             json_schema!({
                 "type": ["string", "integer"],
                 "minimum": 0,
-                "description": "An amount of bytes: a number, or a number and a unit.",
+                "description": "A size: a number of bytes, or a number with a unit, such as \"64MiB\".",
                 "examples": ["64MiB", "512KiB", 65536],
             })
         }
@@ -154,7 +154,7 @@ mod schema {
             json_schema!({
                 "type": ["string", "integer"],
                 "minimum": 0,
-                "description": "A whole number; `k`, `M` and `G` stand for thousands, millions and billions.",
+                "description": "A whole number; `k`, `M` and `G` mean thousands, millions and billions.",
                 "examples": [5000, "500M", "10G"],
             })
         }

@@ -230,15 +230,14 @@ impl EmbeddedHost {
             let missing = || SettingsError::setting("name", "a component in memory needs a `name`");
             return Ok(Load::bytes(name.ok_or_else(missing)?, bytes));
         }
-        let missing = || SettingsError::setting("path", "there is no component; name its file");
+        let missing = || SettingsError::setting("path", "no component is given; name its file");
         let path = settings.path.as_deref().ok_or_else(missing)?;
         let Some(text) = path.to_str().filter(|text| text.contains("://")) else {
             return Ok(Load::path(absolute("path", path)?));
         };
         let reference: Reference = text.parse().map_err(|error| SettingsError::setting("path", error))?;
         let missing = || {
-            let message =
-                format!("{text} is a reference; say with `registry` where components are kept, and whose to trust");
+            let message = format!("{text} is a reference; set `registry` with a store and trusted keys");
             SettingsError::setting("path", message)
         };
         Ok(Load::reference(reference, Arc::clone(self.registry.as_ref().ok_or_else(missing)?)))

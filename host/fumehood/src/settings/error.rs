@@ -18,16 +18,16 @@ pub enum SettingsError {
         message: String,
     },
     /// The folder for compiled code cannot be used.
-    #[error("`cache` cannot be used")]
+    #[error("invalid `cache`")]
     Cache(#[source] fumehood_runtime::CacheError),
     /// The file with the keys and values of tools cannot be used.
-    #[error("`key_value_store` cannot be used")]
+    #[error("invalid `key_value_store`")]
     KeyValueStore(#[source] fumehood_storage::OpenError),
     /// The file with the approvals of components cannot be used.
-    #[error("`lock` cannot be used")]
+    #[error("invalid `lock`")]
     Lock(#[source] LockError),
     /// The host cannot be built.
-    #[error("the host cannot be made")]
+    #[error("cannot create the host")]
     Host(#[from] BuildError),
 }
 
@@ -46,7 +46,7 @@ pub fn read_json<T: DeserializeOwned>(name: &str, json: &str) -> Result<T, Setti
     // Settings have names; without this a list would be read as their values, in order.
     if !json.trim_start().starts_with('{') {
         let setting = if name.is_empty() { "settings" } else { name };
-        return Err(SettingsError::setting(setting.to_owned(), "settings are an object, a value for each name"));
+        return Err(SettingsError::setting(setting.to_owned(), "expected an object with settings"));
     }
     let mut deserializer = serde_json::Deserializer::from_str(json);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {

@@ -10,14 +10,14 @@ use super::amount::{Bytes, Count};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WriteFolderTable {
-    /// The folder on this machine. The path is relative to this configuration.
+    /// The folder on this machine, relative to this configuration.
     pub folder: String,
-    /// The path at which the tool finds it, such as "/out".
+    /// The path at which the tool sees it, such as "/out".
     pub guest: String,
-    /// Bytes that a call may write there.
+    /// Maximum number of bytes that tools may add.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Bytes>,
-    /// Files and folders that a call may make there.
+    /// Maximum number of files and folders that tools may add.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<Count>,
 }
@@ -27,9 +27,9 @@ pub struct WriteFolderTable {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum WriteFolder {
-    /// "HOST:GUEST", with the usual quotas.
+    /// "HOST:GUEST", with the default quotas.
     Text(String),
-    /// With quotas of its own.
+    /// A table, with quotas.
     Table(WriteFolderTable),
 }
 
@@ -40,7 +40,7 @@ impl<'de> serde::de::Visitor<'de> for EitherForm {
     type Value = WriteFolder;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a text \"HOST:GUEST\" or a table with `folder` and `guest`")
+        f.write_str("a string \"HOST:GUEST\" or a table with `folder` and `guest`")
     }
 
     fn visit_str<E>(self, text: &str) -> Result<WriteFolder, E> {

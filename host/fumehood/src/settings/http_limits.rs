@@ -12,29 +12,28 @@ use super::amount::{Bytes, Count, Time};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct HttpLimitsSection {
-    /// Requests in one call.
+    /// Maximum number of requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<Count>,
-    /// Bytes that all requests of a call may send.
+    /// Maximum bytes that all requests together send.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_out: Option<Bytes>,
-    /// Bytes that all requests of a call may receive.
+    /// Maximum bytes that all requests together receive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_in: Option<Bytes>,
-    /// Requests at one time.
+    /// Maximum number of concurrent requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<Count>,
-    /// Time from looking up a name until there is a connection. Usually 10s. As with the others, never more than is
-    /// left of the call.
+    /// Maximum time to look up the name and connect. Default: 10s. Times never extend the deadline of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect: Option<Time>,
-    /// Time from there until the connection is encrypted. Usually 10s.
+    /// Maximum time for the TLS handshake. Default: 10s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Time>,
-    /// Time from there until the headers of the response are complete. Usually 30s.
+    /// Maximum time from then until the headers of the response are complete. Default: 30s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte: Option<Time>,
-    /// Time from one piece of the response to the next. Usually 30s.
+    /// Maximum time between two pieces of the response. Default: 30s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between_bytes: Option<Time>,
 }
@@ -48,7 +47,9 @@ impl HttpLimitsSection {
         let default = HttpLimits::default();
         let small = |count: Option<Count>, default: u32| match count {
             None => Ok(default),
-            Some(Count(count)) => u32::try_from(count).map_err(|_| format!("{count} is more than {}", u32::MAX)),
+            Some(Count(count)) => {
+                u32::try_from(count).map_err(|_| format!("{count} is too large; the maximum is {}", u32::MAX))
+            }
         };
         let bytes = |bytes: Option<Bytes>, default: u64| bytes.map_or(default, |bytes| bytes.0 as u64);
         let time = |time: Option<Time>, default: Duration| time.map_or(default, |time| time.0);

@@ -58,9 +58,9 @@ pub(super) fn check(rule: &HttpRule) -> Result<(), String> {
     let near = METHODS.iter().map(|method| (strsim::damerau_levenshtein(unknown, method), *method)).min();
     let hint = match near {
         Some((distance @ 1..=2, method)) if distance < unknown.len() => format!("did you mean `{method}`?"),
-        _ => "methods are such as GET, POST, PUT, PATCH and DELETE".to_owned(),
+        _ => "expected methods such as GET, POST, PUT, PATCH and DELETE".to_owned(),
     };
-    Err(format!("`{rule}` names the unknown HTTP method `{unknown}`; {hint}"))
+    Err(format!("unknown HTTP method `{unknown}` in `{rule}`; {hint}"))
 }
 
 #[cfg(test)]
@@ -74,6 +74,6 @@ mod tests {
         assert_eq!(check("https://a.example/**"), Ok(()));
         let message = check("POST,GETT https://a.example/**").unwrap_err();
         assert!(message.ends_with("names the unknown HTTP method `GETT`; did you mean `GET`?"), "{message}");
-        assert!(check("FROBNICATE https://a.example/**").unwrap_err().contains("methods are such as GET"));
+        assert!(check("FROBNICATE https://a.example/**").unwrap_err().contains("expected methods such as GET"));
     }
 }

@@ -10,23 +10,23 @@ use super::amount::{Bytes, Count, Time};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LimitsSection {
-    /// Wall time for a call, such as "2s". Usually 10s.
+    /// Maximum wall time of a call, such as "2s". Default: 10s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Time>,
-    /// Instructions for a call, such as "500M". Usually 10G.
+    /// Maximum fuel of a call, about one unit per instruction, such as "500M". Default: 10G.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fuel: Option<Count>,
-    /// Memory for a call, such as "64MiB". Usually 64MiB.
+    /// Maximum memory of a call, such as "128MiB". Default: 64MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Bytes>,
-    /// Size of a result, such as "1MiB". Usually 1MiB.
+    /// Maximum size of a result, such as "4MiB". Default: 1MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Bytes>,
-    /// Size of log lines and progress, and of stdout and stderr. Usually 256KiB.
+    /// Maximum size of log lines, progress, stdout and stderr together. Default: 256KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<Bytes>,
-    /// Size of a single string in the arguments, such as "100KiB". Usually 10KiB, and for a property that has a `maxLength`
-    /// whatever that allows.
+    /// Maximum size of a single string in the arguments, such as "100KiB". If the schema of a property has a
+    /// `maxLength`, that applies instead. Default: 10KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub string: Option<Bytes>,
 }

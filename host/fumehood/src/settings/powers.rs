@@ -116,7 +116,7 @@ impl Powers {
             return faults.collect("app_origins", None, pages).unwrap_or(grant);
         }
         if !self.app_origins.is_empty() {
-            let message = "`app_origins` is of no use without `apps`; add apps = true".to_owned();
+            let message = "`app_origins` has no effect without `apps`; add apps = true".to_owned();
             faults.0.push(PowerFault { key: "app_origins", entry: None, message });
         }
         grant
@@ -160,7 +160,7 @@ impl Powers {
             () => return grant,
         };
         if let Some(key) = useless {
-            let message = format!("`{key}` is of no use without `http`; add http = [\"GET https://HOST/**\"]");
+            let message = format!("`{key}` has no effect without `http`; add http = [\"GET https://HOST/**\"]");
             faults.0.push(PowerFault { key, entry: None, message });
         }
         match limits {
@@ -219,6 +219,7 @@ fn rebase(folder: &Folder, base: &Path) -> Result<Folder, FolderError> {
 /// Parses an address, or a network of addresses.
 fn parse_addresses(text: &str) -> Result<IpNet, String> {
     let address = |_| text.parse::<IpAddr>().map(IpNet::from);
-    let wrong = |_| format!("`{text}` is no address; write one such as 127.0.0.1, or a network such as 10.1.0.0/16");
+    let wrong =
+        |_| format!("invalid address `{text}`; expected one such as 127.0.0.1, or a network such as 10.1.0.0/16");
     text.parse().or_else(address).map_err(wrong)
 }

@@ -20,17 +20,17 @@ use crate::load::registry_source::RegistrySource;
 /// Maximum size of a file with a public key, in bytes.
 const MAX_KEY_BYTES: u64 = 64 << 10;
 
-/// The rule about signatures of components that come from a registry.
+/// The rule for signatures of components from registries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SignatureRule {
-    /// Components that no trusted key signed are refused.
+    /// A component needs a signature by a trusted key.
     #[default]
     Required,
-    /// They are used, and the reason is shown.
+    /// A component without one is used, and the reason is shown.
     Warn,
-    /// Signatures are not looked at.
+    /// Signatures are not checked.
     Off,
 }
 
@@ -55,15 +55,15 @@ pub struct RegistrySettings {
     /// True if only what is in the store is used.
     #[serde(default)]
     pub offline: bool,
-    /// Names that may be used, as "HOST/NAME", with `*` for one part and `**` for any. The default is all.
+    /// Allowed names, as "HOST/NAME": `*` is one part, `**` any number of parts. Default: all names.
     pub allow: Option<Vec<String>>,
-    /// The rule about signatures. The default is that they are required.
+    /// The rule for signatures. Default: required.
     #[serde(default)]
     pub signatures: SignatureRule,
-    /// Public keys of publishers, for every name that `trusted` does not have.
+    /// Public keys of publishers, for names that `trusted` does not list.
     #[serde(default)]
     pub trusted_keys: Vec<TextSource>,
-    /// Public keys for the names of a pattern, and no others.
+    /// The only trusted keys for names that match a pattern.
     #[serde(default)]
     pub trusted: BTreeMap<String, Vec<TextSource>>,
     /// Maximum size of a component. The default is 64 MiB.
@@ -73,12 +73,12 @@ pub struct RegistrySettings {
     /// Digests of manifests and components that are refused.
     #[serde(default)]
     pub revoked: Vec<String>,
-    /// Mirrors of registries, asked in this order before the registry itself.
+    /// Mirrors of registries, tried in this order before the registry.
     #[serde(default)]
     pub mirrors: BTreeMap<String, Vec<String>>,
-    /// The proxy for all requests. The default is none, whatever the environment says.
+    /// The proxy for all requests. Default: none; proxy variables of the environment are ignored.
     pub proxy: Option<String>,
-    /// Registries, `HOST[:PORT]`, that are asked without encryption. The default is those of this machine alone.
+    /// Registries, `HOST[:PORT]`, to contact without encryption. Default: registries on this machine.
     #[serde(default)]
     pub plain_http: Vec<String>,
 }
@@ -136,7 +136,7 @@ fn keys(setting: &str, sources: &[TextSource]) -> Result<Vec<PublicKey>, Setting
                 let failed = |error: &dyn Display| wrong(setting, &format!("{}: {error}", file.display()));
                 let size = std::fs::metadata(file).map_err(|error| failed(&error))?.len();
                 if size > MAX_KEY_BYTES {
-                    return Err(failed(&format!("it has {size} bytes, and is no key")));
+                    return Err(failed(&format!("it has {size} bytes, which is too large for a key")));
                 }
                 std::fs::read_to_string(file).map_err(|error| failed(&error))?
             }

@@ -21,32 +21,31 @@ pub type Values<'a> = &'a dyn Fn(&ValueSource) -> Result<String, String>;
 pub enum ValueSource {
     /// The environment variable of this name.
     Env(String),
-    /// This file, which only its owner can read, without the line break at its end. The path is relative to this
-    /// configuration.
+    /// A file that only its owner can read, relative to this configuration. A line break at its end is removed.
     File(PathBuf),
-    /// The entry of this name in the user's keyring in the kernel. `keyctl padd user keyring:NAME@fumehood @u` puts it there.
+    /// The entry of this name in the user's kernel keyring. `keyctl padd user keyring:NAME@fumehood @u` creates it.
     Keyring(String),
 }
 
-/// A secret that the host puts into requests. The tool itself never sees it.
+/// A secret that the host adds to requests. The tool never sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SecretSection {
-    /// The name that the tool uses for it.
+    /// The name of the secret.
     pub name: String,
     /// The source of the value.
     pub from: ValueSource,
-    /// The requests that get it, such as `https://api.example.com/**`. They have to be allowed by `http` too.
+    /// The requests that get it, such as `https://api.example.com/**`. `http` must allow them too.
     #[serde(rename = "for")]
     pub requests: String,
-    /// The header that carries it, such as "Authorization". Either this or `query`.
+    /// The header that carries it, such as "Authorization". Set either `header` or `query`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,
-    /// The query parameter that carries it. Either this or `header`.
+    /// The query parameter that carries it. Set either `header` or `query`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
-    /// The text that is sent, with {secret} in place of the value, such as "Bearer {secret}". Usually "{secret}".
+    /// The text to send, where {secret} stands for the value, such as "Bearer {secret}". Default: "{secret}".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
@@ -88,7 +87,7 @@ impl SecretSection {
         let template = self.value.as_deref().unwrap_or("{secret}");
         let into = match (&self.header, &self.query) {
             (Some(header), None) => Injection::header(header, template),
-            (None, Some(_)) if self.value.is_some() => return Err("a `value` is only for a `header`".to_owned()),
+            (None, Some(_)) if self.value.is_some() => return Err("`value` works only with `header`".to_owned()),
             (None, Some(query)) => Injection::query(query),
             (None, None) | (Some(_), Some(_)) => {
                 let name = &self.name;

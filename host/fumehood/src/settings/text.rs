@@ -4,23 +4,23 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// A text: itself, or the file that has it.
+/// A text, or a file with the text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum TextSource {
-    /// The text itself.
+    /// The text.
     Here(String),
-    /// The file that has it.
+    /// A file with the text.
     InFile(TextFile),
 }
 
-/// The file that has the text.
+/// A file with a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TextFile {
-    /// The path is relative to this configuration.
+    /// The path of the file, relative to this configuration.
     pub file: PathBuf,
 }
 
@@ -30,7 +30,7 @@ impl<'de> serde::de::Visitor<'de> for EitherForm {
     type Value = TextSource;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a text, or a table with `file`")
+        f.write_str("a string, or a table with `file`")
     }
 
     fn visit_str<E>(self, text: &str) -> Result<TextSource, E> {

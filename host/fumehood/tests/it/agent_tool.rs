@@ -117,7 +117,7 @@ async fn agent_that_cannot_answer_is_a_failed_call() {
     let tools = BuiltIns::default();
     let broken = AgentTool::new("helper", "Adds", |_| Err("no model".to_owned())).unwrap();
     tools.register_tool(Arc::new(broken)).unwrap();
-    let last = says("done").expect_text("the agent cannot be made: no model");
+    let last = says("done").expect_text("cannot build the agent: no model");
     let (outcome, _) = delegate(&host, Arc::new(tools), &records, Budget::default(), last).await;
     assert_eq!(outcome.text(), "done");
 }

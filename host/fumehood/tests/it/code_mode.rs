@@ -227,11 +227,11 @@ const HOSTILE: &[(&str, End)] = &[
     ),
     (
         "let p = []; for (let i = 0; i < 1e6; i++) p.push(tools.calculator.add({a: 1, b: 2})); await Promise.all(p)",
-        Err((ErrorKind::BudgetExhausted, "goes on making calls")),
+        Err((ErrorKind::BudgetExhausted, "keeps making calls")),
     ),
     (
         "for (let i = 0; i < 1e4; i++) tools.calculator.add({a: 1, b: 2}); while (true);",
-        Err((ErrorKind::BudgetExhausted, "goes on making calls")),
+        Err((ErrorKind::BudgetExhausted, "keeps making calls")),
     ),
     ("for (let i = 0; i < 10; i++) tools.calculator.add({a: 1, b: 2}); return 1", Ok("1")),
     ("await tools.calculator.add({a: 'x'.repeat(9e6), b: 2})", Err((ErrorKind::Quota, "8.0 MiB"))),

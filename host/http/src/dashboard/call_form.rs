@@ -121,7 +121,7 @@ pub(crate) fn arguments(schema: &Value, sent: &[(String, String)]) -> Result<Str
         return Ok(if json.trim().is_empty() { "{}".to_owned() } else { json.to_owned() });
     }
     let (Some(fields), Some(properties)) = (fields(schema), properties(schema)) else {
-        return Err(format!("the field `{JSON_FIELD}` is missing; send the arguments in it, as a JSON object"));
+        return Err(format!("the field `{JSON_FIELD}` is missing; expected the arguments as a JSON object"));
     };
     let mut arguments = Map::new();
     for (field, name) in fields.iter().zip(properties.keys()) {
@@ -135,7 +135,7 @@ pub(crate) fn arguments(schema: &Value, sent: &[(String, String)]) -> Result<Str
 }
 
 fn value_of(field: &Field, schema: Option<&Value>, sent: &str) -> Result<Value, String> {
-    let wrong = |expected: &str| format!("`{}` is {expected}", field.name);
+    let wrong = |expected: &str| format!("`{}` must be {expected}", field.name);
     let parsed = || serde_json::from_str::<Value>(sent.trim()).ok();
     match &field.input {
         // Browsers send CR LF for a line end.
@@ -151,7 +151,7 @@ fn value_of(field: &Field, schema: Option<&Value>, sent: &str) -> Result<Value, 
                 (Some(_), None) => parsed(),
                 (None, _) => None,
             }
-            .ok_or_else(|| wrong("one of those in the list"))
+            .ok_or_else(|| wrong("one of the listed values"))
         }
         Input::Json => parsed().ok_or_else(|| wrong("JSON, such as [1, 2] or {\"a\": 1}; a text has quotation marks")),
     }
@@ -237,9 +237,9 @@ mod tests {
             ),
         );
         check(&[("a.2", "null"), ("a.9", "ignored"), ("text", "ignored")], Ok(json!({"mode": null, "text": ""})));
-        check(&[("a.0", "x")], Err("`count` is a number"));
+        check(&[("a.0", "x")], Err("`count` must be a number"));
         check(&[("a.1", "[")], Err("`list` is JSON"));
-        check(&[("a.2", "other")], Err("`mode` is one of"));
-        check(&[("a.4", "yes")], Err("`wanted` is one of"));
+        check(&[("a.2", "other")], Err("`mode` must be one of"));
+        check(&[("a.4", "yes")], Err("`wanted` must be one of"));
     }
 }

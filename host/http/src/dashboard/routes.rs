@@ -65,13 +65,13 @@ async fn get(visit: &Visit, head: &Parts, parts: &[&str]) -> Response {
         ["containment"] => pages::containment::show(visit, find(&query, "run")),
         ["health"] => pages::health::show(visit),
         _ if allow(head.uri.path()) == "POST" => method_not_allowed(head),
-        _ => pages::not_found(visit, "There is no such page."),
+        _ => pages::not_found(visit, "This page does not exist."),
     }
 }
 
 async fn post(visit: &Visit, csrf: &Token, head: &Parts, parts: &[&str], fields: Fields) -> Response {
     if !csrf.matches(find(&fields, CSRF_FIELD)) {
-        let text = "This form is of another session, or of none. Open the page again, and send the form from there.";
+        let text = "This form belongs to another session. Reload the page, and submit the form again.";
         return pages::message(visit, StatusCode::FORBIDDEN, "The form was not accepted", text);
     }
     match parts {
@@ -87,7 +87,7 @@ async fn post(visit: &Visit, csrf: &Token, head: &Parts, parts: &[&str], fields:
         ["tools" | "live" | "calls" | "sessions" | "approvals" | "containment" | "health", ..] => {
             method_not_allowed(head)
         }
-        _ => pages::not_found(visit, "There is no such page."),
+        _ => pages::not_found(visit, "This page does not exist."),
     }
 }
 
@@ -98,7 +98,7 @@ fn logged_out(shared: &Arc<Shared>, head: &Parts) -> Response {
     }
     match head.method == Method::POST {
         true => {
-            let text = "You are not logged in any more. Nothing was done.";
+            let text = "You are no longer logged in. Nothing was done.";
             pages::login(shared, StatusCode::FORBIDDEN, Some(Notice::bad(text)))
         }
         false => redirect("/dashboard/login"),
@@ -112,7 +112,7 @@ fn log_in_by_link(shared: &Arc<Shared>, head: &Parts) -> Response {
     match find(&query, "token") {
         "" => pages::login(shared, StatusCode::OK, None),
         _ if !is_opened => {
-            let text = "The link is for the address bar of a browser. Nothing was done.";
+            let text = "Open this link in the address bar of a browser. Nothing was done.";
             pages::login(shared, StatusCode::FORBIDDEN, Some(Notice::bad(text)))
         }
         token => log_in(shared, token),
@@ -123,15 +123,12 @@ fn log_in(shared: &Arc<Shared>, token: &str) -> Response {
     let refuse = |status, text| pages::login(shared, status, Some(Notice::bad(text)));
     match shared.logins.begin(token.trim()) {
         Ok(cookie) => with_cookie(redirect("/dashboard/tools"), &cookie, ""),
-        Err(LoginError::Wrong) => refuse(
-            StatusCode::FORBIDDEN,
-            "That is not the token that this server printed. A server that was started again has another one.",
-        ),
+        Err(LoginError::Wrong) => refuse(StatusCode::FORBIDDEN, "Wrong token. A restarted server prints a new token."),
         Err(LoginError::TooMany) => {
-            refuse(StatusCode::TOO_MANY_REQUESTS, "Too many wrong tokens were sent. Wait a minute, and try again.")
+            refuse(StatusCode::TOO_MANY_REQUESTS, "Too many wrong tokens. Wait a minute, and try again.")
         }
         Err(LoginError::Random) => {
-            refuse(StatusCode::INTERNAL_SERVER_ERROR, "The system gave no random bytes for a session. Try again.")
+            refuse(StatusCode::INTERNAL_SERVER_ERROR, "The system returned no random bytes for a session. Try again.")
         }
     }
 }

@@ -115,7 +115,7 @@ impl HttpService for Dashboard {
 
 /// Creates the rejection of a method that no page and no form has.
 fn method_not_allowed(uri: &Uri) -> Rejection {
-    let why = "pages are read with GET, and forms sent with POST";
+    let why = "expected GET for pages and POST for forms";
     Rejection::method_not_allowed(routes::allow(uri.path()), why)
 }
 
@@ -130,12 +130,12 @@ fn check_form(headers: &HeaderMap) -> Result<(), Rejection> {
     let is_own = origin.zip(text(&HOST)).is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host));
     let site = headers.get("sec-fetch-site").is_none_or(|site| site == "same-origin");
     if !is_own || !site {
-        let why = "forms are sent by pages of the dashboard only; the Origin of this one is another";
+        let why = "forms are accepted only from pages of the dashboard; this request has another Origin";
         return Err(Rejection::new(StatusCode::FORBIDDEN, why));
     }
     let essence = text(&CONTENT_TYPE).and_then(|value| value.split(';').next()).map(str::trim);
     if essence.is_none_or(|essence| !essence.eq_ignore_ascii_case("application/x-www-form-urlencoded")) {
-        let why = "forms have the Content-Type application/x-www-form-urlencoded";
+        let why = "expected the Content-Type application/x-www-form-urlencoded";
         return Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     }
     Ok(())

@@ -165,7 +165,7 @@ async fn of_two_first_requests_of_a_key_one_runs_and_the_other_finds_its_job() {
     first.tools.started(1).await;
     let late = second.call("wait", &keyed, "{}").await;
     let problem = late.check_problem(503);
-    assert!(problem["detail"].as_str().unwrap().contains("it was not begun again"), "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("it was not started again"), "{problem}");
     assert_eq!((late.header("retry-after"), late.header("idempotent-replayed")), ("1", ""));
     let again = second.call("wait", &keyed, "{}").await;
     assert_eq!((again.status, again.header("location")), (202, begun.header("location")));

@@ -224,7 +224,10 @@ async fn a_client_has_no_more_jobs_than_it_may_have() {
         let refused = served.call("echo", &[ASYNC, ("Idempotency-Key", "k")], r#"{"a": 1}"#).await;
         let problem = refused.check_problem(503);
         assert_eq!((&problem["kind"], refused.header("retry-after")), (&json!("unavailable"), "10"), "{problem}");
-        assert!(problem["detail"].as_str().unwrap().contains("this client has 1 jobs, and may have 1"), "{problem}");
+        assert!(
+            problem["detail"].as_str().unwrap().contains("this client has 1 jobs, and the maximum is 1"),
+            "{problem}"
+        );
         assert!(problem["call"]["id"].as_str().unwrap().contains("-h"), "{problem}");
         assert_eq!(refused.header("idempotent-replayed"), "");
     }
@@ -288,7 +291,7 @@ async fn a_job_is_gone_when_its_time_is_over() {
     end_of(&served, &path).await;
     tokio::time::sleep(ttl).await;
     let gone = served.get(&path).await.check_problem(404);
-    assert!(gone["detail"].as_str().unwrap().contains("removed when its time is over"), "{gone}");
+    assert!(gone["detail"].as_str().unwrap().contains("removed when they expire"), "{gone}");
     assert!(list(&served, "").await.is_empty());
     served.end().await;
 }

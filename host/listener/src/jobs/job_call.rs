@@ -77,7 +77,7 @@ impl JobCall {
         let begin = move |started: StartedCall| -> BoxFuture<'static, CallResult> {
             let running = start(started);
             Box::pin(async move {
-                let stopped = || failure(&tool, CallError::new(ErrorKind::Host, "the server ends"));
+                let stopped = || failure(&tool, CallError::new(ErrorKind::Host, "the server is shutting down"));
                 queue.start(turn, running).await.unwrap_or_else(stopped)
             })
         };
@@ -118,16 +118,17 @@ pub enum Called {
 
 /// Returns the state of a job whose result the store must not have, for when that result is lost.
 pub(super) fn unstored() -> JobState {
-    let message = "the call has ended, and its result was lost with the server, which keeps no results of this tool";
+    let message =
+        "the call has ended, but its result was lost with the server, because results of this tool are not saved";
     JobState::Failed(
-        CallError::new(ErrorKind::Interrupted, message).with_hint("look at what it did before calling again"),
+        CallError::new(ErrorKind::Interrupted, message).with_hint("check its effects before you call again"),
     )
 }
 
 /// Runs a call until it ends, or becomes a job, in a task of its own.
 pub(super) async fn run(inner: &Arc<Inner>, call: JobCall) -> Called {
     let Ok(bits) = random_bits() else {
-        let error = CallError::new(ErrorKind::Host, "the system gave no random bytes to name a job with");
+        let error = CallError::new(ErrorKind::Host, "the system returned no random bytes for a job id");
         return ended(&call.tool, error);
     };
     let tool = call.tool.clone();
@@ -142,7 +143,7 @@ pub(super) async fn run(inner: &Arc<Inner>, call: JobCall) -> Called {
     let (tell, told) = oneshot::channel();
     let task = JobTask { inner: Arc::clone(inner), running, after, tell };
     tokio::spawn(task.run(call.start, at_once));
-    told.await.unwrap_or_else(|_| ended(&tool, CallError::new(ErrorKind::Host, "the server ends")))
+    told.await.unwrap_or_else(|_| ended(&tool, CallError::new(ErrorKind::Host, "the server is shutting down")))
 }
 
 struct JobTask {
@@ -295,11 +296,13 @@ fn failure(tool: &str, error: CallError) -> CallResult {
 /// Returns the error of a call that has to be a job, and cannot become one. Nothing has run.
 fn refusal(error: &JobStoreError) -> CallError {
     let message = match error {
-        JobStoreError::KeyTaken => "another process has begun the call of this key; it was not begun again".to_owned(),
-        _ => format!("{error}, so the tool did not run"),
+        JobStoreError::KeyTaken => {
+            "another process started the call with this key; it was not started again".to_owned()
+        }
+        _ => format!("the tool did not run: {error}"),
     };
     let (hint, retry_after) = match error {
-        JobStoreError::KeyTaken => ("send the same request again to get its job", RETRY_WHEN_TAKEN),
+        JobStoreError::KeyTaken => ("repeat the same request to get its job", RETRY_WHEN_TAKEN),
         _ => (
             "call again when the time of a job is over, or after `DELETE /v1/jobs/{id}` of one that has ended",
             RETRY_AFTER,

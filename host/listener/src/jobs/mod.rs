@@ -37,10 +37,10 @@ const POLL_DIVISOR: u32 = 10;
 #[non_exhaustive]
 pub enum JobError {
     /// There is no such job of this owner.
-    #[error("there is no such job of this client; a job is removed when its time is over")]
+    #[error("this client has no such job; jobs are removed when they expire")]
     Unknown,
     /// The job runs in another process of the server.
-    #[error("the job runs in another process of this server, which alone can cancel it")]
+    #[error("the job runs in another process of this server, and only that process can cancel it")]
     Elsewhere,
     /// The store of jobs does not answer.
     #[error(transparent)]

@@ -140,7 +140,7 @@ async fn a_result_that_must_not_be_stored_stays_in_memory() {
     assert!(matches!(jobs.list("a").await.unwrap()[0].state, JobState::Completed(_)));
     let stored = store.find("a", job.id, now()).await.unwrap().unwrap();
     assert!(
-        matches!(&stored.state, JobState::Failed(error) if error.message.contains("keeps no results")),
+        matches!(&stored.state, JobState::Failed(error) if error.message.contains("results of this tool are not saved")),
         "{stored:?}"
     );
 }
@@ -156,7 +156,7 @@ async fn results_that_stay_in_memory_count_as_those_of_their_client() {
     let (refused, _end) = call("a", &CancellationToken::new());
     let Called::Ended(refused) = jobs.call(refused).await else { panic!("it became a job") };
     let message = &refused.error().unwrap().message;
-    assert!(message.contains("as many bytes as they may"), "{message}");
+    assert!(message.contains("have reached their maximum size"), "{message}");
     let (_other, _end) = begin(&jobs, "b").await;
     // Its time is over.
     tokio::time::sleep(ttl).await;
@@ -177,7 +177,7 @@ async fn of_two_processes_one_creates_the_job_of_a_key() {
     let (second, end) = keyed("a");
     let Called::Ended(refused) = other.call(second).await else { panic!("a second job") };
     let error = refused.error().unwrap();
-    assert!(error.kind == ErrorKind::Unavailable && error.message.contains("it was not begun again"), "{error}");
+    assert!(error.kind == ErrorKind::Unavailable && error.message.contains("it was not started again"), "{error}");
     assert_eq!(error.retry_after, Some(Duration::from_secs(1)));
     assert!(end.is_closed(), "it ran");
     assert_eq!(other.find_by_key("a", &key.key).await.unwrap().map(|job| job.id), Some(first.id));

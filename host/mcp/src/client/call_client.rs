@@ -12,7 +12,7 @@ use super::call_clock::CallClock;
 /// Maximum number of requests to the client in one call.
 pub(super) const MAX_REQUESTS: u32 = 32;
 /// The error where there is no client that could be asked.
-const NO_CLIENT: &str = "the tool asks its user for something, which nobody here can give";
+const NO_CLIENT: &str = "the tool has a question for its user, but no user can be asked here";
 
 /// The client of a call. Cheap to clone; clones share their state.
 ///
@@ -60,5 +60,5 @@ impl CallClient {
 
 /// Returns the error of a server that asks too often.
 pub(super) fn too_many_requests() -> String {
-    format!("the server asks for something more than {MAX_REQUESTS} times in one call")
+    format!("the server sent more than {MAX_REQUESTS} questions in one call")
 }

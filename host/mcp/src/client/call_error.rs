@@ -12,7 +12,7 @@ use super::connect_error::{self, Challenge, ConnectError};
 use super::metadata::MAX_ERROR_DATA_BYTES;
 
 /// The advice for a call that may have had its effect.
-const MAY_HAVE_RUN: &str = "look at what it did before you call again";
+const MAY_HAVE_RUN: &str = "check its effects before you call again";
 
 /// Maximum length of a server's own text in an error, in characters.
 pub(super) const MAX_QUOTED_CHARS: usize = 1000;
@@ -22,8 +22,8 @@ pub(super) fn from_challenge(server: &Namespace, challenge: &Challenge, hint: Op
     let (why, first) = match challenge {
         Challenge::Login => (format!("the server `{server}` does not accept this login for the call"), ""),
         Challenge::Scope(scope) => {
-            let why = format!("the server `{server}` wants a login with the scope `{scope}` for this call");
-            (why, "add that to `login.scopes`, approve it, and ")
+            let why = format!("the server `{server}` requires a login with the scope `{scope}` for this call");
+            (why, "add it to `login.scopes`, approve it, and ")
         }
     };
     let failure = CallError::new(ErrorKind::Unavailable, why);
@@ -36,7 +36,7 @@ pub(super) fn from_challenge(server: &Namespace, challenge: &Challenge, hint: Op
 /// Creates the error of a call whose answer cannot be read.
 pub(super) fn unreadable(server: &Namespace, why: &str) -> CallError {
     let why: String = why.chars().take(MAX_QUOTED_CHARS).collect();
-    CallError::new(ErrorKind::BadResult, format!("the answer of the server `{server}` cannot be read: {why}"))
+    CallError::new(ErrorKind::BadResult, format!("malformed answer of the server `{server}`: {why}"))
         .with_hint(MAY_HAVE_RUN)
 }
 
@@ -55,11 +55,11 @@ pub(super) fn from_refusal(server: &Namespace, error: ErrorData) -> CallError {
 
 /// Creates the error of a call during which the connection ended. `suffix` is what the server said.
 pub(super) fn from_broken_connection(server: &Namespace, error: &ServiceError, suffix: &str) -> CallError {
-    let why = format!("the server `{server}` broke off: {error}{suffix}");
+    let why = format!("the server `{server}` closed the connection: {error}{suffix}");
     match error {
         ServiceError::TransportSend(error) if connect_error::is_refused(error) => {
             CallError::new(ErrorKind::Unavailable, format!("{why}; the call did not run"))
-                .with_hint("it is started or connected to again with the next call")
+                .with_hint("the next call starts it or connects again")
         }
         _ => CallError::new(ErrorKind::Interrupted, format!("{why}; the call may have run")).with_hint(MAY_HAVE_RUN),
     }
@@ -67,7 +67,7 @@ pub(super) fn from_broken_connection(server: &Namespace, error: &ServiceError, s
 
 /// Creates the error of a call whose server could not be connected to.
 pub(super) fn from_connect_error(server: &Namespace, error: &ConnectError) -> CallError {
-    let mut why = format!("the server `{server}` cannot be used: {error}");
+    let mut why = format!("cannot use the server `{server}`: {error}");
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
         why.push_str(&format!(": {cause}"));

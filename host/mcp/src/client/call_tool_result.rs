@@ -70,7 +70,7 @@ fn check_size(parts: &[Content], more_bytes: usize, max_bytes: usize) -> Result<
     if bytes <= max_bytes {
         return Ok(());
     }
-    let why = format!("the result has {bytes} bytes; at most {max_bytes} are taken");
+    let why = format!("the result has {bytes} bytes; the maximum is {max_bytes}");
     Err(CallError::new(ErrorKind::OutputTooLarge, why).with_hint("ask for less at once"))
 }
 
@@ -101,7 +101,7 @@ async fn check_output(tool: Arc<Tool>, parts: Vec<Content>) -> Result<Vec<Conten
         return tool.check_result(&parts).map(|()| parts);
     }
     let checked = tokio::task::spawn_blocking(move || tool.check_result(&parts).map(|()| parts)).await;
-    checked.unwrap_or_else(|_| Err(CallError::new(ErrorKind::Host, "the check of the result came to no end")))
+    checked.unwrap_or_else(|_| Err(CallError::new(ErrorKind::Host, "the check of the result did not finish")))
 }
 
 fn tool_failure(parts: Vec<Content>) -> CallError {
@@ -113,13 +113,13 @@ fn tool_failure(parts: Vec<Content>) -> CallError {
             Content::Json { .. } | Content::Blob { .. } | Content::Link { .. } => None,
         })
         .collect();
-    let message = if texts.is_empty() { "the tool failed and did not say why".to_owned() } else { texts.join("\n") };
+    let message = if texts.is_empty() { "the tool failed without a reason".to_owned() } else { texts.join("\n") };
     CallError::new(ErrorKind::ToolFailed, message)
         .with_details(ErrorDetails { content: parts, ..ErrorDetails::default() })
 }
 
 fn invalid_result(why: &str) -> CallError {
-    CallError::new(ErrorKind::BadResult, format!("the server's answer is no result: {why}"))
+    CallError::new(ErrorKind::BadResult, format!("the server's answer is not a result: {why}"))
 }
 
 fn into_part(block: ContentBlock) -> Part {
@@ -132,7 +132,7 @@ fn into_part(block: ContentBlock) -> Part {
             let EmbeddedResource { resource, meta, annotations, .. } = embedded;
             resource_part(resource, annotations, meta)
         }
-        _ => unreadable_part("content of a kind that is not known here"),
+        _ => unreadable_part("content of an unknown kind"),
     }
 }
 
@@ -142,7 +142,7 @@ fn unreadable_part(why: &str) -> Part {
 }
 
 fn unreadable(why: &str) -> Content {
-    Content::text(format!("[a part that cannot be read: {why}]"))
+    Content::text(format!("[a malformed part: {why}]"))
 }
 
 fn link_part(link: Resource) -> Part {
@@ -176,7 +176,7 @@ fn resource_part(resource: ResourceContents, annotations: Option<Annotations>, m
             let declared = mime_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned());
             (into_blob(declared, &blob), uri, mime_type, meta)
         }
-        _ => return unreadable_part("a resource of a kind that is not known here"),
+        _ => return unreadable_part("a resource of an unknown kind"),
     };
     let mut part = Part::new(content, annotations, meta);
     // Without its URI it is no resource of MCP Apps any more, and no client runs it.
@@ -238,7 +238,7 @@ mod tests {
         check(json!({"content": [text], "structuredContent": null}), json!([{"type": "text", "text": "hi"}]));
         check(json!({"structuredContent": [1]}), json!([{"type": "json", "value": [1]}]));
         check(json!({"content": [text], "isError": true}), json!("tool_failed: hi"));
-        check(json!({"content": [], "isError": true}), json!("tool_failed: the tool failed and did not say why"));
+        check(json!({"content": [], "isError": true}), json!("tool_failed: the tool failed without a reason"));
         let image = json!({"type": "image", "data": "AA==", "mimeType": "image/png"});
         check(json!({"content": [image]}), json!([{"type": "blob", "mime_type": "image/png", "data": "AA=="}]));
         let image = json!({"type": "image", "data": "-_8\r\n", "mimeType": "image/png"});
@@ -247,10 +247,10 @@ mod tests {
         check(json!({"content": [page]}), json!([{"type": "text", "text": "[a page of the server: x]"}]));
         let broken = json!({"type": "image", "data": "!", "mimeType": "a/b"});
         let text = |text: &str| json!({"type": "text", "text": text});
-        let why = "[a part that cannot be read: the data of the type a/b is not base64: Invalid symbol 33, offset 0.]";
+        let why = "[a malformed part: the data of the type a/b is not base64: Invalid symbol 33, offset 0.]";
         check(json!({"content": [broken, text("!")]}), json!([text(why), text("!")]));
         let long = json!({"type": "text", "text": "x".repeat(101)});
-        let why = "output_too_large: the result has 101 bytes; at most 100 are taken (ask for less at once)";
+        let why = "output_too_large: the result has 101 bytes; the maximum is 100 (ask for less at once)";
         check(json!({"content": [long]}), json!(why));
     }
 }

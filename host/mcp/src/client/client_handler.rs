@@ -58,7 +58,7 @@ impl ServerRequestHandler {
         let params = serde_json::to_value(params).map_err(unreadable)?;
         let answer = self.pass_on(kind, params, context).await?;
         serde_json::from_value(answer)
-            .map_err(|error| ErrorData::internal_error(format!("the client's answer cannot be read: {error}"), None))
+            .map_err(|error| ErrorData::internal_error(format!("malformed answer of the client: {error}"), None))
     }
 }
 

@@ -40,7 +40,7 @@ pub enum ConnectError {
         why: String,
     },
     /// A server at a URL that accepts only those who are logged in, and perhaps with more rights.
-    #[error("{address} wants a login{hint}")]
+    #[error("{address} requires a login{hint}")]
     LoginRequired {
         /// The origin of the URL, without the parts that may be secret.
         address: String,
@@ -48,10 +48,10 @@ pub enum ConnectError {
         hint: String,
     },
     /// A failure to create the HTTP client.
-    #[error("cannot make an HTTP client")]
+    #[error("cannot create an HTTP client")]
     Client(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A failed handshake: the server does not speak MCP, or no revision that is supported.
-    #[error("the server did not begin as MCP servers do{stderr}")]
+    #[error("the server did not complete the MCP handshake{stderr}")]
     Handshake {
         /// The end of its standard error, as a suffix of the message.
         stderr: String,
@@ -62,13 +62,13 @@ pub enum ConnectError {
     #[error("the server did not list its tools")]
     List(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Far more messages or bytes than requested.
-    #[error("the server said far more than it was asked for and was cut off")]
+    #[error("the server sent far too much data and was disconnected")]
     Flooded,
     /// A timeout while starting and listing tools.
     #[error("the server did not start and list its tools within {0:?}, its `start_timeout`")]
     Late(Duration),
     /// A recent failure: the time until the next attempt.
-    #[error("the server failed a moment ago; it is tried again in {0:?}")]
+    #[error("the server failed recently; retrying in {0:?}")]
     TooEarly(Duration),
 }
 
@@ -76,7 +76,7 @@ pub enum ConnectError {
 pub(super) fn from_handshake(error: ClientInitializeError, stderr_tail: &str) -> ConnectError {
     let stderr = match printable(stderr_tail) {
         text if text.is_empty() => String::new(),
-        text => format!("; it said: {text}"),
+        text => format!("; stderr: {text}"),
     };
     ConnectError::Handshake { stderr, source: Box::new(error) }
 }

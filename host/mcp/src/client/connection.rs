@@ -262,7 +262,7 @@ impl Connection {
                     continue;
                 }
             };
-            let reason = format!("the server {why}; name those to use in its `tools`, or raise its `max_tools`");
+            let reason = format!("the server {why}; list the tools to use in its `tools`, or raise its `max_tools`");
             listed.rejected.push_about_list(ToolNotice::new("further tools", reason));
             return Ok(listed);
         }

@@ -65,13 +65,13 @@ pub struct LaunchWrapper {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// Not a URL with the scheme `http` or `https` and a host.
-    #[error("the address is not one such as https://mcp.example.com/mcp")]
+    #[error("invalid URL; expected one such as https://mcp.example.com/mcp")]
     NotHttp,
     /// A user or a password in the URL, which is displayed and logged.
-    #[error("the address has a user or a password in it; give a token or a header instead")]
+    #[error("the URL contains a user or a password; use a token or a header instead")]
     Credentials,
     /// A secret that would be sent unencrypted to another machine.
-    #[error("a token or a secret header would travel over plain http to another machine; use https")]
+    #[error("a token or a secret header would be sent unencrypted to another machine; use https")]
     InTheOpen,
 }
 

@@ -31,16 +31,16 @@ pub struct Headers(HashMap<HeaderName, HeaderValue>);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// An invalid name.
-    #[error("`{0}` is not the name of a header; such a one is `x-api-key`")]
+    #[error("invalid header name `{0}`; expected one such as `x-api-key`")]
     Name(String),
     /// A name that is reserved for the protocol.
-    #[error("`{0}` is set by the protocol itself; leave it out")]
+    #[error("`{0}` is set by the protocol; leave it out")]
     Owned(String),
     /// A header that is set already.
-    #[error("the header `{0}` is set twice; names are the same in any case")]
+    #[error("the header `{0}` is set twice; header names ignore case")]
     DuplicateMember(String),
     /// An invalid value.
-    #[error("the value for the header `{0}` has characters that no header has; look whether something else was pasted")]
+    #[error("the value of the header `{0}` contains invalid characters; check the value")]
     Value(String),
 }
 
@@ -78,11 +78,11 @@ mod tests {
         for (name, value, expected) in [
             ("X-Team", "tools", ""),
             ("x-team", "others", "is set twice"),
-            ("Host", "example.com", "is set by the protocol itself"),
-            ("MCP-Session-Id", "1", "is set by the protocol itself"),
-            ("a b", "1", "is not the name of a header"),
-            ("", "1", "is not the name of a header"),
-            ("x-key", "hush\r\nhost: evil", "has characters that no header has"),
+            ("Host", "example.com", "is set by the protocol"),
+            ("MCP-Session-Id", "1", "is set by the protocol"),
+            ("a b", "1", "invalid header name"),
+            ("", "1", "invalid header name"),
+            ("x-key", "hush\r\nhost: evil", "contains invalid characters"),
         ] {
             let error = headers.add(name, value).map_or_else(|error| error.to_string(), |()| String::new());
             assert!(error.contains(expected) && !error.contains("hush"), "{name}: {error}");

@@ -40,7 +40,7 @@ pub(super) async fn parse(
         match serde_json::from_slice(&body) {
             Ok(message) if lenient::is_handshake(&body) => Ok(normal().unwrap_or(message)),
             Ok(message) => Ok(message),
-            Err(error) => normal().ok_or_else(|| format!("no JSON-RPC message of MCP: {error}")),
+            Err(error) => normal().ok_or_else(|| format!("not a JSON-RPC message of MCP: {error}")),
         }
     };
     if size.is_cheap() {
@@ -52,7 +52,7 @@ pub(super) async fn parse(
 
 /// Returns an error response to the request that this message answers, if it answers one.
 fn error_in_place_of(message: &[u8], error: BoundsError) -> Option<ServerJsonRpcMessage> {
-    let why = ErrorData::internal_error(format!("the answer of the server is not read: {error}"), None);
+    let why = ErrorData::internal_error(format!("cannot read the answer of the server: {error}"), None);
     parse_id(message).map(|id| JsonRpcMessage::error(why, Some(id)))
 }
 

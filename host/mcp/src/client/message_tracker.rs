@@ -25,12 +25,12 @@ const MAX_CANCELLED: usize = 256;
 /// may belong to it.
 const CANCELLED_TIME: Duration = Duration::from_secs(60);
 
-const NO_CALL: &str = "no call is under way that could ask for something; ask during one";
+const NO_CALL: &str = "requests to the client are accepted only during a call, and no call is running";
 const CALL_ENDED: &str = "the call that this request belongs to has ended";
-const SEVERAL_CLIENTS: &str =
-    "calls of several clients are under way, and it is not known which of them asks; connect over HTTP, or ask again";
-const CANCELLED_CALL: &str = "a call of another client was cancelled and not answered, so that it is not known which of \
-                              them asks; answer cancelled calls, connect over HTTP, or ask again";
+const SEVERAL_CLIENTS: &str = "calls of several clients are running, so it is unknown which of them sent this \
+                               request; connect over HTTP, or try again";
+const CANCELLED_CALL: &str = "a cancelled call of another client was not answered, so it is unknown which call sent \
+                              this request; answer cancelled calls, connect over HTTP, or try again";
 
 /// The state of a connection, derived from its messages.
 pub(crate) struct MessageTracker {
@@ -152,7 +152,7 @@ impl MessageTracker {
             let mut requests = self.lock();
             if requests.open.contains_key(&id) {
                 requests.cancel(&id);
-                let why = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "the server keeps silent", None);
+                let why = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "the server does not answer", None);
                 return JsonRpcMessage::error(why, Some(id));
             }
         }

@@ -37,7 +37,7 @@ impl Process {
     /// Starts a program. Returns it with its standard output and input.
     pub(crate) async fn start(launch: &Launch) -> io::Result<(Self, ChildStdout, ChildStdin)> {
         let mut child = spawn(command(launch)).await?;
-        let missing = || io::Error::other("the program was started without its streams");
+        let missing = || io::Error::other("the program was started without standard streams");
         let output = child.stdout.take().ok_or_else(missing)?;
         let input = child.stdin.take().ok_or_else(missing)?;
         let errors = child.stderr.take().ok_or_else(missing)?;
@@ -134,7 +134,7 @@ static LAUNCHER: OnceLock<Option<Sender<LaunchRequest>>> = OnceLock::new();
 /// # Errors
 /// If it cannot be started.
 async fn spawn(command: Command) -> io::Result<Child> {
-    let gone = || io::Error::other("there is no thread to start programs with");
+    let gone = || io::Error::other("the thread that starts programs has ended");
     let launcher = LAUNCHER.get_or_init(start_launcher).as_ref().ok_or_else(gone)?;
     let (started, answer) = oneshot::channel();
     launcher.send(LaunchRequest { command, runtime: Handle::current(), started }).map_err(|_| gone())?;

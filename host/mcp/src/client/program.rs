@@ -16,20 +16,20 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/bin:/usr/bin";
 pub(super) fn check_program(launch: &Launch) -> Result<(), &'static str> {
     let Launch { program, folder, .. } = launch;
     if program.as_os_str().is_empty() {
-        return Err("it has no name; write the program to start");
+        return Err("the name of the program is missing");
     }
     if program.as_os_str().as_encoded_bytes().contains(&b'/') {
         let path = folder.as_deref().unwrap_or(Path::new(".")).join(program);
         return match (path.exists(), is_executable(&path)) {
             (true, true) => Ok(()),
-            (true, false) => Err("it is no program that you may run; look at its permissions"),
-            (false, _) => Err("there is no such file; correct the path"),
+            (true, false) => Err("you may not run it; check its permissions"),
+            (false, _) => Err("no such file; correct the path"),
         };
     }
     let folders = search_path(launch);
     match std::env::split_paths(&folders).any(|folder| is_executable(&folder.join(program))) {
         true => Ok(()),
-        false => Err("there is no such program in PATH; install it, or give its whole path"),
+        false => Err("no such program in PATH; install it, or give its absolute path"),
     }
 }
 

@@ -31,7 +31,7 @@ fn resolve(status: StatusCode, location: Option<&str>, from: &Url) -> Result<Opt
         |target| format!("{}{}", target.origin().ascii_serialization(), target.path()),
     );
     let address: String = printable(&address).chars().take(MAX_ADDRESS_CHARS).collect();
-    Err(format!("HTTP {status}: it redirects to {address}; configure that address if it is the server's"))
+    Err(format!("HTTP {status}: it redirects to {address}; if you trust this address, configure it"))
 }
 
 #[cfg(test)]

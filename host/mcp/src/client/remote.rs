@@ -259,7 +259,7 @@ impl Remote {
                     let (answers, state) = self.0.requests.answer_inputs(needed, &client).await?;
                     (request.input_responses, request.request_state) = (Some(answers), state);
                 }
-                Ok(_) => return Err(call_error::from_refused_input("the tool began a task".into())),
+                Ok(_) => return Err(call_error::from_refused_input("the tool started a task".into())),
                 Err(error) => return Err(self.service_error(&connection, error)),
             }
         }

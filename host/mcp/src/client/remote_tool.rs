@@ -19,7 +19,7 @@ use super::tool_notice::ToolNotice;
 use crate::apps;
 
 /// Reason of the notice about a tool whose results are not checked.
-const UNREADABLE_OUTPUT_SCHEMA: &str = "its output schema cannot be read, so that its results are not checked";
+const UNREADABLE_OUTPUT_SCHEMA: &str = "its output schema is malformed, so its results are not checked";
 
 /// A tool of a server, as it was when its description was first seen.
 #[derive(Debug, Clone)]
@@ -88,7 +88,7 @@ impl From<&RemoteOptions> for SchemaLimits {
 }
 
 /// The reason why a tool is left out whose server shows no pages here.
-const NEEDS_PAGES: &str = "only pages of its server call it, and `apps` of the server does not allow them";
+const NEEDS_PAGES: &str = "only pages of its server can call it, and `apps` of the server does not allow them";
 
 impl RemoteTool {
     /// Converts a tool of the server with this name; in this host it is called `name`, and has at most `max_description`
@@ -153,8 +153,7 @@ fn truncated_description(tool: &McpTool, max_bytes: usize, notices: &mut Vec<Too
     let description = truncate(whole, max_bytes);
     if description.len() < whole.len() {
         let is_shared = max_bytes < DefinitionLimits::default().description_bytes;
-        let why =
-            if is_shared { ", because those of all its tools are longer than the server's `descriptions`" } else { "" };
+        let why = if is_shared { ", because all descriptions together exceed the server's `descriptions`" } else { "" };
         let reason = format!("its description has {} bytes; the first {max_bytes} are used{why}", whole.len());
         notices.push(ToolNotice::new(&tool.name, reason));
     }
@@ -191,7 +190,7 @@ fn compile_results(
     };
     let max = DefinitionLimits::default().schema_bytes;
     if size(&schema) > max {
-        let reason = format!("its output schema has more than {max} bytes, so that its results are not checked");
+        let reason = format!("its output schema has more than {max} bytes, so its results are not checked");
         notices.push(ToolNotice::new(&tool.name, reason));
         return (None, None);
     }
@@ -231,7 +230,7 @@ fn mcp_members(tool: &McpTool, app_origins: Option<&[String]>, notices: &mut Vec
     }
     let members = Value::Object(members);
     if size(&members) > MAX_TOOL_MEMBERS_BYTES {
-        let reason = format!("its icons and metadata have more than {MAX_TOOL_MEMBERS_BYTES} bytes, and are left out");
+        let reason = format!("its icons and metadata have more than {MAX_TOOL_MEMBERS_BYTES} bytes, and are ignored");
         notices.push(ToolNotice::new(&tool.name, reason));
         return None;
     }
@@ -330,9 +329,11 @@ mod tests {
         let long = tools(&[100]);
         let mut notices = Vec::new();
         truncated_description(&long[0], 50, &mut notices);
-        assert!(notices[0].to_string().ends_with(
-            "the first 50 are used, because those of all its tools are longer than the server's `descriptions`"
-        ));
+        assert!(
+            notices[0].to_string().ends_with(
+                "the first 50 are used, because all descriptions together exceed the server's `descriptions`"
+            )
+        );
     }
 
     #[test]

@@ -28,7 +28,7 @@ const MAX_QUESTION_BYTES: usize = 64 << 10;
 const MAX_SAMPLING_BYTES: usize = 1 << 20;
 /// Maximum number of tokens that a server may ask of a model at once.
 const MAX_SAMPLING_TOKENS: u64 = 8192;
-const TOO_LARGE: &str = "what the server asks for is larger than is passed on";
+const TOO_LARGE: &str = "the server's request is too large to be forwarded";
 
 /// The requests of a server to clients that the operator allows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl ServerRequests {
             InputRequest::CreateMessage(CreateMessageRequest { params, .. }) => {
                 (ClientRequestKind::Sampling, serde_json::to_value(params))
             }
-            _ => return Err("the server asks for something that is not passed on".to_owned()),
+            _ => return Err("the server sent a request that is not forwarded".to_owned()),
         };
         self.ask(kind, params.map_err(|error| error.to_string())?, client).await
     }
@@ -120,7 +120,7 @@ impl ServerRequests {
         let server = &self.server;
         match kind {
             ClientRequestKind::Elicitation if !self.policy.elicitation => {
-                Err(format!("the operator does not allow the server `{server}` to ask users for something"))
+                Err(format!("the operator does not allow the server `{server}` to ask users"))
             }
             ClientRequestKind::Sampling if !self.policy.sampling => {
                 Err(format!("the operator does not allow the server `{server}` to use the models of clients"))
@@ -153,7 +153,7 @@ impl ServerRequests {
             redactor.redact_value(&mut params);
         }
         let Value::Object(mut params) = printable_value(&params).0.into_owned() else {
-            return Err("what the server asks for cannot be read".to_owned());
+            return Err("the server's request is malformed".to_owned());
         };
         params.remove("_meta");
         match kind {
@@ -184,16 +184,16 @@ fn check_url(params: &JsonObject) -> Result<(), String> {
     if url.filter(is_plain).is_some_and(|url| url.password().is_none()) {
         Ok(())
     } else {
-        Err("the address that the server sends its user to is not one of a web page".to_owned())
+        Err("the server's URL for the user is not a web page".to_owned())
     }
 }
 
 /// Checks the answer of a user.
 fn check_answer(answer: Value) -> Result<Value, String> {
     if answer.to_string().len() > MAX_QUESTION_BYTES {
-        return Err("the client's answer is larger than is passed on".to_owned());
+        return Err("the client's answer is too large to be forwarded".to_owned());
     }
-    let unreadable = |error: serde_json::Error| format!("the client's answer cannot be read: {error}");
+    let unreadable = |error: serde_json::Error| format!("malformed answer of the client: {error}");
     let ElicitResult { action, content, .. } = serde_json::from_value(answer).map_err(unreadable)?;
     let mut checked = json!({ "action": action });
     if let (Some(content), Value::Object(checked)) = (content, &mut checked) {

@@ -27,23 +27,24 @@ pub(super) fn to_call_error(
     }
     match error {
         ServiceError::McpError(error) if lenient::is_unreadable(&error) => call_error::unreadable(name, &error.message),
-        ServiceError::UnexpectedResponse => call_error::unreadable(name, "it is no result of a tool"),
+        ServiceError::UnexpectedResponse => call_error::unreadable(name, "it is not a result of a tool"),
         ServiceError::McpError(error) if !connection.is_closed() => call_error::from_refusal(name, error),
         _ if connection.has_overflowed() => {
             let max = options.output;
             let why = format!(
-                "the server `{name}` sent a message far over {max} bytes, or much that is none, and was cut off"
+                "the server `{name}` sent a message far larger than {max} bytes, or too much other data, and was \
+                 disconnected"
             );
             CallError::new(ErrorKind::OutputTooLarge, why).with_hint("ask for less at once")
         }
         _ if connection.tracker().is_flooded() => {
             let max = options.unasked;
-            let why = format!("the server `{name}` sent more than {max} messages that nobody asked for");
-            CallError::new(ErrorKind::OutputTooLarge, format!("{why} and was cut off"))
+            let why = format!("the server `{name}` sent more than {max} unrequested messages");
+            CallError::new(ErrorKind::OutputTooLarge, format!("{why} and was disconnected"))
         }
         error => {
             let stderr: String = connection.stderr_tail().chars().take(MAX_QUOTED_CHARS).collect();
-            let suffix = if stderr.is_empty() { String::new() } else { format!("; it said: {stderr}") };
+            let suffix = if stderr.is_empty() { String::new() } else { format!("; stderr: {stderr}") };
             call_error::from_broken_connection(name, &error, &suffix)
         }
     }
@@ -58,7 +59,7 @@ pub(super) fn deadline(server: &Namespace, clock: &CallClock, exceeded: Exceeded
     };
     let mut why = format!("the server `{server}` did not answer within {} ms, {setting}", time.as_millis());
     if unmatched > 0 {
-        why.push_str(&format!("; it sent {unmatched} answers to questions that nobody asked"));
+        why.push_str(&format!("; it sent {unmatched} answers to unknown requests"));
     }
     CallError::new(ErrorKind::Deadline, why).with_hint("ask for less at once; the call may have had its effect")
 }

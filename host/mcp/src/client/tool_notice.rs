@@ -88,7 +88,7 @@ impl Notices {
     /// Returns those that were kept, and one about the others.
     pub(crate) fn into_vec(mut self) -> Vec<ToolNotice> {
         if let Some(more @ 1..) = self.count.checked_sub(self.kept.len()) {
-            self.kept.push(ToolNotice::new(&format!("{more} more"), "there are further notices of this kind"));
+            self.kept.push(ToolNotice::new(&format!("{more} more"), "more notices of this kind follow"));
         }
         self.kept
     }

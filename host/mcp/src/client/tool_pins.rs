@@ -66,7 +66,7 @@ impl ToolList {
         let max_bytes = max_description_bytes(&tools, limits.descriptions);
         for tool in tools.iter().filter(is_used) {
             if listed.tools.contains_key(tool.name.as_ref()) {
-                listed.rejected.push(ToolNotice::new(&tool.name, "the server lists it twice; the first one is used"));
+                listed.rejected.push(ToolNotice::new(&tool.name, "the server lists it twice; the first is used"));
                 continue;
             }
             let Some(name) = names.get(tool.name.as_ref()) else {
@@ -74,7 +74,7 @@ impl ToolList {
                 continue;
             };
             if name.as_str() != tool.name {
-                let reason = format!("its name cannot be used, so that it is called `{name}` here");
+                let reason = format!("its name is not valid, so it is called `{name}` here");
                 listed.unchecked.push(ToolNotice::new(&tool.name, reason));
             }
             let is_same = |known: &&ListedTool| {
@@ -163,7 +163,7 @@ impl ToolPins {
     /// Returns the tools that cannot be used, each with the reason.
     pub(crate) fn rejected(&self) -> Vec<ToolNotice> {
         let changed = self.listed.tools.values().map(|known| &known.tool).filter(|known| self.is_changed(known));
-        let changed = changed.map(|known| ToolNotice::new(&known.foreign, "it is not what was approved"));
+        let changed = changed.map(|known| ToolNotice::new(&known.foreign, "it differs from its approval"));
         self.listed.rejected.iter().cloned().chain(changed).collect()
     }
 
@@ -184,9 +184,9 @@ impl ToolPins {
             Some(known) if self.is_changed(known) || tool.digest().is_some_and(|pin| pin != digest(known)) => {
                 Err(CallError::new(
                     ErrorKind::NeedsApproval,
-                    format!("the tool `{}` describes itself otherwise than when it was approved", tool.full_name()),
+                    format!("the description of the tool `{}` changed since it was approved", tool.full_name()),
                 )
-                .with_hint("someone has to look at its new description and approve it"))
+                .with_hint("an operator must review and approve its new description"))
             }
             Some(known) => Ok(known.clone()),
         }

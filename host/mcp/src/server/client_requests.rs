@@ -16,13 +16,13 @@ use super::call_request::is_stateless;
 use super::running_call::QuestionSender;
 use crate::transport::in_flight::InFlightRequest;
 
-const NO_ELICITATION: &str = "the client cannot ask its user for something: it does not declare `elicitation`";
+const NO_ELICITATION: &str = "the client cannot ask its user: it does not declare `elicitation`";
 const NO_URLS: &str = "the client cannot send its user to a web page: it does not declare `elicitation` with `url`";
 const NO_FORMS: &str = "the client cannot show its user a form: it declares `elicitation` with `url` only";
-const NO_SAMPLING: &str = "the client lends no model: it does not declare `sampling`";
-const NO_SAMPLING_TOOLS: &str =
-    "the client lends no model that uses tools: it does not declare `sampling` with `tools`";
-const NOT_IN_REVISION: &str = "the client speaks a revision in which it is asked only for calls, prompts and resources";
+const NO_SAMPLING: &str = "the client offers no model: it does not declare `sampling`";
+const NO_SAMPLING_TOOLS: &str = "the client offers no model with tools: it does not declare `sampling` with `tools`";
+const NOT_IN_REVISION: &str =
+    "the client uses a revision that allows requests to it only during calls, prompts and resources";
 
 /// Returns a number that no other session has.
 pub(super) fn next_session() -> u64 {
@@ -44,7 +44,7 @@ pub(super) enum ClientPath {
 pub(super) struct StreamPath {
     peer: Peer<RoleServer>,
     request: RequestId,
-    /// Cancelled once the client is gone.
+    /// Cancelled once the client has disconnected.
     closed: CancellationToken,
 }
 
@@ -61,9 +61,9 @@ impl StreamPath {
         let peer = self.peer.clone();
         let sending =
             tokio::spawn(async move { peer.send_request_with_option(request, PeerRequestOptions::no_options()).await });
-        let sent = sending.await.map_err(|error| format!("the question could not be sent: {error}"))?;
+        let sent = sending.await.map_err(|error| format!("cannot send the question: {error}"))?;
         let answer = InFlightRequest::new(sent.map_err(refused)?).answer();
-        let answer = self.closed.run_until_cancelled(answer).await.ok_or("the client is gone")?;
+        let answer = self.closed.run_until_cancelled(answer).await.ok_or("the client has disconnected")?;
         match answer.map_err(refused)? {
             ClientResult::CustomResult(CustomResult(value)) => Ok(value),
             answer => serde_json::to_value(answer).map_err(|error| error.to_string()),

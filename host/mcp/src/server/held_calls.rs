@@ -23,12 +23,12 @@ pub(super) const MAX_ALL_HELD_CALLS: usize = 1024;
 const RESULT_TIME: Duration = Duration::from_secs(60);
 
 const TOO_MANY: &str =
-    "16 calls of this client wait for its answers, as many as there may be; it has to answer one of them first";
-const TOO_MANY_OF_ALL: &str = "too many calls wait for answers of clients; ask again later";
-const UNKNOWN_STATE: &str = "no call waits for this answer: its `requestState` is unknown, was sent before, or has expired, because \
-                             the `max_timeout` of the server is over; begin again without `requestState`";
-const OTHER_REQUEST: &str = "the call that waits for this answer has another name or other arguments; send the request as it was, with \
-                             `requestState` and `inputResponses`";
+    "16 calls of this client are waiting for its answers, the maximum; it must answer one of them first";
+const TOO_MANY_OF_ALL: &str = "too many calls are waiting for answers of clients; try again later";
+const UNKNOWN_STATE: &str = "no call is waiting for this answer: its `requestState` is unknown, was already used, or \
+                             has expired after the server's `max_timeout`; start again without `requestState`";
+const OTHER_REQUEST: &str = "the call that is waiting for this answer has a different name or different arguments; \
+                             repeat the same request with `requestState` and `inputResponses`";
 
 /// The room for calls that wait for answers: that of one client, and that of all.
 #[derive(Clone)]
@@ -87,7 +87,7 @@ impl HeldCalls {
     pub(super) fn hold(self: &Arc<Self>, mut call: RunningCall) -> Result<InputRequiredResult, ErrorData> {
         let mut bits = [0; 32];
         getrandom::fill(&mut bits)
-            .map_err(|_| ErrorData::internal_error("the system gave no random bytes to name a call with", None))?;
+            .map_err(|_| ErrorData::internal_error("the system returned no random bytes for a call id", None))?;
         let state = BASE64_URL_SAFE_NO_PAD.encode(bits);
         let asked = call.input_required(state.clone());
         if call.held.is_none() {

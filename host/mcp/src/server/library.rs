@@ -88,19 +88,19 @@ pub struct Library {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LibraryError {
     /// A URI that another entry has.
-    #[error("two entries have the address `{0}`; give one of them another")]
+    #[error("two entries have the URI `{0}`; change one of them")]
     SameAddress(String),
     /// An invalid URI.
-    #[error("`{0}` is not an address of an entry; write a scheme and a path, such as `fumehood://knowledge/rules`")]
+    #[error("invalid URI `{0}` of an entry; expected a scheme and a path, such as `fumehood://knowledge/rules`")]
     NoAddress(String),
     /// A name that another prompt has.
     #[error("two prompts are called `{0}`; rename one of them")]
     SameName(String),
     /// Hidden characters in a name that clients have to repeat.
-    #[error("the name `{0}` has characters that nobody sees; write it without them")]
+    #[error("the name `{0}` contains invisible characters; remove them")]
     HiddenName(PrintableText),
     /// A prompt that refers to an unknown entry.
-    #[error("the prompt `{prompt}` names the entry `{uri}`, and there is none of that address")]
+    #[error("the prompt `{prompt}` names the unknown entry `{uri}`")]
     NoEntry {
         /// The name of the prompt.
         prompt: String,

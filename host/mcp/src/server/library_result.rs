@@ -70,7 +70,7 @@ pub(super) fn typed<T: DeserializeOwned>(mut value: Value) -> Result<T, ErrorDat
         members.insert("resultType".to_owned(), "complete".into());
     }
     serde_json::from_value(value)
-        .map_err(|error| ErrorData::internal_error(format!("the server's answer cannot be read: {error}"), None))
+        .map_err(|error| ErrorData::internal_error(format!("malformed answer of the server: {error}"), None))
 }
 
 /// Removes what belongs to MCP Apps from the contents of a resource with this URI.

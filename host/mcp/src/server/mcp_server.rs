@@ -149,7 +149,7 @@ impl Server {
             return Ok(work(result));
         }
         let worked = self.inner.writers.run(Arc::clone(&self.inner.turn), move || work(result)).await;
-        worked.ok_or_else(|| ErrorData::internal_error("the server ends, so the result was not written", None))
+        worked.ok_or_else(|| ErrorData::internal_error("the server is shutting down, so the result was not sent", None))
     }
 
     /// Returns the actor of calls that arrive over stdio.

@@ -36,10 +36,8 @@ pub(crate) async fn get_prompt(
     let arguments = request.arguments.unwrap_or_default();
     let (before, text) = library.render_prompt(&request.name, &arguments).await.map_err(|error| match error {
         PromptError::Unknown => {
-            let message = format!(
-                "there is no prompt {}; `prompts/list` says which there are",
-                truncate_printable(&request.name)
-            );
+            let message =
+                format!("unknown prompt {}; `prompts/list` lists the prompts", truncate_printable(&request.name));
             ErrorData::invalid_params(message, None)
         }
         PromptError::Arguments(error) => ErrorData::invalid_params(printable(&error.to_string()).into_owned(), None),

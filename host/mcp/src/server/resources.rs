@@ -51,7 +51,7 @@ pub(crate) async fn list_resource_templates(
 /// Returns the error for a URI that nothing has.
 pub(crate) fn unknown_resource(uri: &str) -> ErrorData {
     let uri = truncate_printable(uri);
-    let message = format!("there is no resource {uri}; `resources/list` says which there are");
+    let message = format!("unknown resource {uri}; `resources/list` lists the resources");
     ErrorData::resource_not_found(message, Some(json!({"uri": uri})))
 }
 
@@ -88,7 +88,7 @@ pub(super) fn paginate<T>(
 }
 
 pub(crate) fn unknown_cursor() -> ErrorData {
-    ErrorData::invalid_params("this cursor is not one of this server; list again from the start", None)
+    ErrorData::invalid_params("unknown cursor; list again from the start", None)
 }
 
 fn to_resource(entry: &Entry) -> Resource {

@@ -25,8 +25,8 @@ const MAX_OPEN_QUESTIONS: usize = 32;
 /// Maximum number of answers to one call that ask for input.
 const MAX_ROUNDS: u32 = 64;
 
-const NOT_ASKED: &str = "the client cannot be asked any more: its call has become a task, or it has left";
-const TOO_MANY_QUESTIONS: &str = "the call has 32 open questions, as many as there may be";
+const NOT_ASKED: &str = "the client can no longer be asked: its call became a task, or it has disconnected";
+const TOO_MANY_QUESTIONS: &str = "the call has 32 open questions, the maximum";
 const TOO_MANY_ROUNDS: &str = "the client sent the call 64 times without all of the answers";
 
 /// A request that a client sends again with its answers.
@@ -94,7 +94,7 @@ impl QuestionSender {
     pub(super) async fn ask(&self, kind: ClientRequestKind, params: Value) -> Result<Value, String> {
         let request = json!({"method": kind.method(), "params": params});
         let request = serde_json::from_value(request)
-            .map_err(|error| format!("the question is none that this revision of MCP has: {error}"))?;
+            .map_err(|error| format!("this revision of MCP does not have the question: {error}"))?;
         self.take_place()?;
         self.open.send_modify(|open| *open += 1);
         let _open = OpenQuestion(&self.open);

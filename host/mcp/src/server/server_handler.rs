@@ -186,7 +186,7 @@ impl ServerHandler for Session {
                 Err(error) if request.method == "tools/call" => format!(": {}", printable(&error.to_string())),
                 _ => String::new(),
             };
-            return Err(ErrorData::invalid_params(format!("the parameters of {method} do not fit{why}"), None));
+            return Err(ErrorData::invalid_params(format!("invalid parameters of {method}{why}"), None));
         }
         Err(method_not_found(method))
     }

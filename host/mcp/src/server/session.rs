@@ -376,7 +376,7 @@ fn repeated_call(name: String, arguments: Option<JsonObject>) -> RepeatedRequest
 
 pub(super) fn method_not_found(method: &str) -> ErrorData {
     let method: String = printable(method).chars().take(MAX_FULL_NAME_BYTES).collect();
-    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method}"), None)
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method {method}"), None)
 }
 
 /// Methods of this server that take parameters.

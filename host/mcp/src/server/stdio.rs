@@ -19,10 +19,10 @@ use crate::transport::line_transport::LineTransport;
 #[derive(Debug, thiserror::Error)]
 pub enum StdioError {
     /// The handshake failed: the client did not begin with a valid MCP message.
-    #[error("the client did not begin as MCP clients do")]
+    #[error("the client did not complete the MCP handshake")]
     Handshake(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The task that served the client panicked or was aborted.
-    #[error("the task that served the client broke")]
+    #[error("the task that served the client failed")]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 

@@ -109,7 +109,7 @@ fn error_data(error: JobError) -> ErrorData {
 fn to_object(written: serde_json::Result<Value>) -> Result<JsonObject, ErrorData> {
     match written {
         Ok(Value::Object(object)) => Ok(object),
-        _ => Err(ErrorData::internal_error("the result of the task cannot be written as JSON", None)),
+        _ => Err(ErrorData::internal_error("cannot serialize the result of the task", None)),
     }
 }
 

@@ -25,13 +25,13 @@ pub struct Parameter {
 pub(crate) enum TemplateError {
     #[error("the argument `{0}` is missing; {1}")]
     Missing(String, String),
-    #[error("there is no argument `{0}`; {1}")]
+    #[error("unknown argument `{0}`; {1}")]
     Unknown(String, String),
-    #[error("the argument `{0}` is not a text; arguments of prompts are texts")]
+    #[error("the argument `{0}` is not a string; arguments of prompts are strings")]
     NotText(String),
-    #[error("the argument `{0}` has {1} bytes; at most {MAX_ARGUMENT_BYTES} are taken")]
+    #[error("the argument `{0}` has {1} bytes; the maximum is {MAX_ARGUMENT_BYTES}")]
     TooLong(String, usize),
-    #[error("with its arguments, the text has more than {MAX_TEXT_BYTES} bytes; give shorter ones")]
+    #[error("with its arguments, the text has more than {MAX_TEXT_BYTES} bytes; use shorter arguments")]
     TooMuch,
 }
 
@@ -41,8 +41,8 @@ pub(crate) fn bind_arguments<'a>(
     given: &'a Map<String, Value>,
 ) -> Result<BTreeMap<&'a str, &'a str>, TemplateError> {
     let known = || match parameters.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ") {
-        names if names.is_empty() => "it takes none".to_owned(),
-        names => format!("it takes: {names}"),
+        names if names.is_empty() => "the prompt has no arguments".to_owned(),
+        names => format!("the prompt has: {names}"),
     };
     if let Some(name) = given.keys().find(|name| !parameters.iter().any(|it| it.name == **name)) {
         let name = fumehood_core::text::sanitize::printable(name).chars().take(80).collect();
@@ -120,14 +120,14 @@ mod tests {
 
     #[test]
     fn rejects_invalid_arguments() {
-        check("", json!({}), "the argument `a` is missing; it takes: a, b");
-        check("", json!({"a": "", "c": ""}), "there is no argument `c`; it takes: a, b");
-        check("", json!({"a": 1}), "the argument `a` is not a text; arguments of prompts are texts");
+        check("", json!({}), "the argument `a` is missing; the prompt has: a, b");
+        check("", json!({"a": "", "c": ""}), "unknown argument `c`; the prompt has: a, b");
+        check("", json!({"a": 1}), "the argument `a` is not a string; arguments of prompts are strings");
         let long = "x".repeat(64 << 10);
         check("{b}", json!({"a": long}), "");
         let longer = format!("{long}x");
-        check("", json!({"a": longer}), "the argument `a` has 65537 bytes; at most 65536 are taken");
-        let too_much = "with its arguments, the text has more than 1048576 bytes; give shorter ones";
+        check("", json!({"a": longer}), "the argument `a` has 65537 bytes; the maximum is 65536");
+        let too_much = "with its arguments, the text has more than 1048576 bytes; use shorter arguments";
         check(&"{a}".repeat(17), json!({"a": long}), too_much);
         check(&format!("{{b}}{}", "x".repeat((1 << 20) + 1)), json!({"a": ""}), too_much);
     }

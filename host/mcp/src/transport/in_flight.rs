@@ -27,7 +27,7 @@ impl<R: ServiceRole> InFlightRequest<R> {
 impl<R: ServiceRole> Drop for InFlightRequest<R> {
     fn drop(&mut self) {
         if let Some(sent) = self.sent.take() {
-            self.runtime.spawn(sent.cancel(Some("nobody waits for it any more".to_owned())));
+            self.runtime.spawn(sent.cancel(Some("the caller no longer waits for it".to_owned())));
         }
     }
 }

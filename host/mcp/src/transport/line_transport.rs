@@ -214,7 +214,7 @@ where
             // The result of the call that it answers is lost, and what comes after cannot be trusted to be in order.
             self.closed.cancel();
         }
-        let why = format!("a message is longer than {} bytes; send less at once", self.lines.max_line_bytes());
+        let why = format!("a message is longer than {} bytes; send less", self.lines.max_line_bytes());
         self.reject(ErrorData::invalid_request(why, None), None);
     }
 }
@@ -240,8 +240,8 @@ fn parse_strictly<Role: ServiceRole>(line: &[u8]) -> ParsedLine<Role> {
         Ok(JsonRpcMessage::Request(request)) if !Role::IS_CLIENT => with_arguments(request, line),
         Ok(message) => ParsedLine::Message(message),
         Err(error) if error.classify() == Category::Data => {
-            let why = "this is JSON, and no JSON-RPC 2.0 message of MCP; send an object with `jsonrpc`, `method`, \
-                       and `id` if it wants an answer";
+            let why = "this is JSON, but not a JSON-RPC 2.0 message of MCP; send an object with `jsonrpc`, `method`, \
+                       and an `id` for requests";
             ParsedLine::Rejected(ErrorData::invalid_request(why, None), parse_id(line))
         }
         Err(error) => ParsedLine::Rejected(ErrorData::parse_error(format!("this is not JSON: {error}"), None), None),
@@ -253,7 +253,7 @@ fn with_arguments<Role: ServiceRole>(mut request: JsonRpcRequest<Role::PeerReq>,
         Ok(None) => {}
         Ok(Some(arguments)) => drop(request.request.extensions_mut().insert(arguments)),
         Err(raw_arguments::DuplicateMember(member)) => {
-            let why = format!("the message can be read in two ways: {}; send each member once", printable(&member));
+            let why = format!("the message is ambiguous: {}; send each member once", printable(&member));
             return ParsedLine::Rejected(ErrorData::invalid_request(why, None), Some(request.id));
         }
     }

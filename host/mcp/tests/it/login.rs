@@ -60,7 +60,7 @@ async fn a_login_gives_access_until_it_is_forgotten() {
     let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
     let options = options(&folder);
     let before = remote(&server, &options).tools().await.unwrap_err();
-    assert_eq!(error_of(&before), format!("{} wants a login: log in with the command", server.base));
+    assert_eq!(error_of(&before), format!("{} requires a login: log in with the command", server.base));
     log_in(&server, &options).await.unwrap();
     let tools = remote(&server, &options).tools().await.unwrap();
     assert_eq!(tools.len(), 1);
@@ -87,7 +87,7 @@ async fn refreshes_tokens_before_they_expire() {
     assert_eq!(exchanges, 2, "the code, and one refresh");
     server.revoke();
     let refused = remote(&server, &options).tools().await.unwrap_err();
-    assert!(error_of(&refused).contains("wants a login"), "{refused}");
+    assert!(error_of(&refused).contains("requires a login"), "{refused}");
 }
 
 #[tokio::test]
@@ -203,7 +203,7 @@ async fn a_call_that_needs_another_scope_says_which() {
     let options = options(&folder);
     log_in(&server, &options).await.unwrap();
     for (scope, said) in [
-        ("admin tools:write", "wants a login with the scope `admin tools:write` for this call"),
+        ("admin tools:write", "requires a login with the scope `admin tools:write` for this call"),
         ("ädmin", "does not accept this login for the call"),
     ] {
         server.change(|behaviour| behaviour.call_scope = Some(scope));
@@ -303,7 +303,7 @@ async fn refuses_servers_that_lead_elsewhere() {
     let options = options(&folder);
     for (what, part) in [
         ("resource", "resource mismatch"),
-        ("no metadata", "does not say where to log in"),
+        ("no metadata", "does not name an authorization server"),
         ("plain challenge", "S256"),
         ("metadata service", "none published usable metadata"),
         ("unencrypted", "none published usable metadata"),

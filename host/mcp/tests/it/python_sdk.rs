@@ -61,7 +61,7 @@ async fn a_login_at_a_server_of_the_python_sdk_works() {
         )
     };
     let refused = remote().tools().await.unwrap_err().to_string();
-    assert!(refused.contains("wants a login"), "{refused}");
+    assert!(refused.contains("requires a login"), "{refused}");
     // A browser whose owner agrees at once is sent back to this machine.
     let login = Login::begin(&server.url, &options).await.unwrap();
     let url = login.url().to_owned();

@@ -75,7 +75,7 @@ impl ScriptedModel {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(reply) = self.replies.get(*next) else {
             let message = format!(
-                "the script has come to its end after {} replies, and the model was asked once more; add a reply",
+                "the script has only {} replies, but the model was asked again; add a reply",
                 self.replies.len()
             );
             return Err(ModelError::new(ModelFailure::Setup, message));

@@ -18,7 +18,7 @@ const MAX_DELAY: Duration = Duration::from_secs(3600);
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     /// The file cannot be read.
-    #[error("the script {path} can not be read")]
+    #[error("cannot read the script {path}")]
     File {
         /// The path of the file.
         path: String,
@@ -26,19 +26,19 @@ pub enum ScriptError {
         source: std::io::Error,
     },
     /// The script is larger than [`MAX_SCRIPT_BYTES`].
-    #[error("the script has more than {MAX_SCRIPT_BYTES} bytes; make it shorter")]
+    #[error("the script has more than {MAX_SCRIPT_BYTES} bytes, the maximum")]
     TooLong,
     /// The script is not UTF-8.
-    #[error("the script is no UTF-8 text; save it as UTF-8")]
+    #[error("the script is not UTF-8 text; save it as UTF-8")]
     NotText,
     /// The script is a malformed JSON array.
-    #[error("the script is no JSON: {0}; expected an array of replies, or one reply on each line")]
+    #[error("the script is not JSON: {0}; expected an array of replies, or one reply per line")]
     NotJson(serde_json::Error),
     /// The script has no replies.
-    #[error("the script has no replies; write at least one, such as {{\"text\": \"hello\"}}")]
+    #[error("the script has no replies; expected at least one, such as {{\"text\": \"hello\"}}")]
     Empty,
     /// One reply is invalid.
-    #[error("reply {reply} of the script (line {line}) is wrong: {problem}")]
+    #[error("invalid reply {reply} of the script (line {line}): {problem}")]
     Reply {
         /// The number of the reply, counted from 1.
         reply: usize,
@@ -137,7 +137,7 @@ fn parse_reply(reply: usize, line: usize, text: &str) -> Result<ScriptedReply, S
         }
         (None, None, Some(error)) => ScriptedAnswer::Error(failure(error)),
         _ => {
-            let problem = "expected `text`, or `calls` that are not empty with or without `text`, or `error` alone";
+            let problem = "expected `text`, non-empty `calls` with or without `text`, or only `error`";
             return Err(wrong(problem.to_owned()));
         }
     };
@@ -160,7 +160,7 @@ fn intent(call: EntryCall) -> ToolIntent {
 }
 
 fn failure(error: EntryError) -> ModelError {
-    let message = error.message.unwrap_or_else(|| "the script says so".to_owned());
+    let message = error.message.unwrap_or_else(|| "as the script specifies".to_owned());
     let retry_after = error.retry_after_ms.map(Duration::from_millis);
     ModelError { status: error.status, retry_after, ..ModelError::new(error.failure, message) }
 }
@@ -195,14 +195,14 @@ mod tests {
         check("[]", "error: the script has no replies");
         check(
             "[{\"text\": \"a\"},\n {\"txt\": \"b\"}]",
-            "error: reply 2 of the script (line 2) is wrong: unknown field `txt`",
+            "error: invalid reply 2 of the script (line 2): unknown field `txt`",
         );
-        check("{\"text\": \"a\"}\n{\"text\": 1}", "error: reply 2 of the script (line 2) is wrong: invalid type");
+        check("{\"text\": \"a\"}\n{\"text\": 1}", "error: invalid reply 2 of the script (line 2): invalid type");
         check("{\"text\": \"a\"}\nhello", "error: reply 2 of the script (line 2)");
-        check("[{\"text\": \"a\"}", "error: the script is no JSON: EOF");
-        check("{}", "expected `text`, or `calls`");
-        check(r#"{"calls": []}"#, "expected `text`, or `calls`");
-        check(r#"{"text": "a", "error": {"failure": "timeout"}}"#, "expected `text`, or `calls`");
+        check("[{\"text\": \"a\"}", "error: the script is not JSON: EOF");
+        check("{}", "expected `text`, non-empty `calls`");
+        check(r#"{"calls": []}"#, "expected `text`, non-empty `calls`");
+        check(r#"{"text": "a", "error": {"failure": "timeout"}}"#, "expected `text`, non-empty `calls`");
         check(r#"{"error": {"failure": "tired"}}"#, "unknown variant `tired`");
         check(r#"{"text": "a", "delay_ms": 3600001}"#, "more than an hour");
         check(&" ".repeat(MAX_SCRIPT_BYTES + 1), "error: the script has more than 4194304 bytes");

@@ -76,24 +76,24 @@ pub(crate) fn classify(
             if let Some(timeout) = error.downcast_ref::<StreamTimeout>() {
                 return timeout_error(service, matches!(timeout, StreamTimeout::Headers)).into();
             }
-            classifier.malformed_error("its answer is not in its own format")
+            classifier.malformed_error("its answer has an unexpected format")
         }
         genai::Error::StreamParse { serde_error, .. } => {
-            classifier.malformed_error(&format!("its answer is no JSON: {serde_error}"))
+            classifier.malformed_error(&format!("its answer is not JSON: {serde_error}"))
         }
         genai::Error::ChatResponse { body, .. } => classifier.stream_error(body),
         genai::Error::RequiresApiKey { .. }
         | genai::Error::NoAuthData { .. }
         | genai::Error::NoAuthResolver { .. }
         | genai::Error::Resolver { .. } => {
-            classifier.error(ModelFailure::Setup, "has no key; give one in the settings")
+            classifier.error(ModelFailure::Setup, "needs an API key; set `key` in the settings")
         }
         genai::Error::NoChatResponse { .. }
         | genai::Error::InvalidJsonResponseElement { .. }
         | genai::Error::JsonValueExt(_)
-        | genai::Error::SerdeJson(_) => classifier.malformed_error("its answer lacks a part that every answer has"),
+        | genai::Error::SerdeJson(_) => classifier.malformed_error("its answer lacks a required part"),
         // The library's message is not repeated: some contain the whole request.
-        _ => classifier.error(ModelFailure::Setup, "can not be sent this request"),
+        _ => classifier.error(ModelFailure::Setup, "cannot handle this request"),
     };
     error.into()
 }
@@ -116,7 +116,7 @@ pub(crate) fn classify_reported(
         _ => ModelFailure::Unavailable,
     };
     let classifier = Classifier { service, key, tools: &[] };
-    let what = if has_started { "broke its answer off" } else { "answered with an error" };
+    let what = if has_started { "interrupted its answer" } else { "answered with an error" };
     classifier.error(failure, &format!("{what}: {}", classifier.provider_message(&body)))
 }
 
@@ -140,13 +140,13 @@ pub(crate) fn classify_transport(service: Service, key: Option<&Key>, error: &Tr
     let classifier = Classifier { service, key, tools: &[] };
     match error {
         error if error.is_timeout() => timeout_error(service, error.is_before_response()),
-        TransportError::Setup(why) => classifier.error(ModelFailure::Setup, &format!("can not be asked: {why}")),
+        TransportError::Setup(why) => classifier.error(ModelFailure::Setup, &format!("cannot be used: {why}")),
         TransportError::Unreachable(why) | TransportError::NoResponse(why) => {
             let why = classifier.redact_key(why);
-            let what = format!("can not be reached: {why}; look whether it runs and whether the base URL is right");
+            let what = format!("cannot be reached: {why}; check that it is running, and the base URL");
             classifier.error(ModelFailure::Unavailable, &what)
         }
-        TransportError::Broken => classifier.malformed_error("the connection broke off in the middle of its answer"),
+        TransportError::Broken => classifier.malformed_error("the connection was lost during its answer"),
         error => classifier.malformed_error(&error.to_string()),
     }
 }
@@ -154,8 +154,8 @@ pub(crate) fn classify_transport(service: Service, key: Option<&Key>, error: &Tr
 /// Returns the error of an answer of which no piece came in time: none at all if `is_first`, no further one otherwise.
 pub(crate) fn timeout_error(service: Service, is_first: bool) -> ModelError {
     let (what, setting) = match is_first {
-        true => ("did not begin to answer in time", "first_token_timeout"),
-        false => ("stopped in the middle of its answer", "between_chunks_timeout"),
+        true => ("did not start to answer in time", "first_token_timeout"),
+        false => ("stopped during its answer", "between_chunks_timeout"),
     };
     let error = ModelError::new(ModelFailure::Timeout, format!("{service} {what}"));
     ModelError { setting: Some(setting.to_owned()), ..error }
@@ -175,7 +175,7 @@ impl Classifier<'_> {
 
     fn malformed_error(&self, what: &str) -> ModelError {
         let what = self.redact_key(what);
-        ModelError::new(ModelFailure::Malformed, format!("{} can not be understood: {what}; ask again", self.service))
+        ModelError::new(ModelFailure::Malformed, format!("{} sent an invalid answer: {what}; try again", self.service))
     }
 
     /// Converts an HTTP error status. The error names the setting of the parameter that was rejected, if there is one.
@@ -197,9 +197,9 @@ impl Classifier<'_> {
             _ => ModelFailure::Malformed,
         };
         let hint = match status.as_u16() {
-            401 | 403 => "; look at the key",
-            404 => "; look at the name of the model and the base URL",
-            300..=399 => "; redirects are not followed, set the base URL to where it leads",
+            401 | 403 => "; check the API key",
+            404 => "; check the name of the model and the base URL",
+            300..=399 => "; redirects are not followed; set the base URL to the target",
             _ => "",
         };
         let what = format!("answered with status {}: {}{hint}", status.as_u16(), self.provider_message(body));
@@ -223,7 +223,7 @@ impl Classifier<'_> {
 
     /// Converts an error that was sent instead of the next piece of an answer.
     fn stream_error(&self, body: &serde_json::Value) -> ModelError {
-        let what = format!("broke its answer off: {}", self.provider_message(&body.to_string()));
+        let what = format!("interrupted its answer: {}", self.provider_message(&body.to_string()));
         let is_busy = what.contains("rate_limit");
         self.error(if is_busy { ModelFailure::RateLimited } else { ModelFailure::Unavailable }, &what)
     }

@@ -109,7 +109,7 @@ fn extra_fields(
     let mut all = config.options.clone();
     all.extend(request.options.clone());
     if let Some(name) = all.keys().find(|name| RESERVED.contains(&name.as_str())) {
-        return Err(option_error(name, "the request itself says that; set it there"));
+        return Err(option_error(name, "the request already has it; set it there"));
     }
     let fields = all.into_iter().filter_map(|(name, value)| {
         let value = sent.unless_left_out(Parameter::Option(name.clone()), Some(value))?;
@@ -177,7 +177,7 @@ fn set_ollama_options(options: &mut ChatOptions, extra: &Map<String, Value>) -> 
             "top_p" => value.as_f64().map(|top_p| options.top_p = Some(top_p)),
             "seed" => value.as_u64().map(|seed| options.seed = Some(seed)),
             "stop" => serde_json::from_value(value.clone()).ok().map(|stop| options.stop_sequences = stop),
-            _ => return Err(option_error(name, "Ollama can be told `top_p`, `seed` and `stop`; remove it")),
+            _ => return Err(option_error(name, "Ollama accepts only `top_p`, `seed` and `stop`; remove it")),
         };
         applied.ok_or_else(|| option_error(name, "its value is of the wrong type"))?;
     }
@@ -185,6 +185,6 @@ fn set_ollama_options(options: &mut ChatOptions, extra: &Map<String, Value>) -> 
 }
 
 fn option_error(name: &str, why: &str) -> ModelError {
-    let error = ModelError::new(ModelFailure::Setup, format!("the option `{name}` can not be sent: {why}"));
+    let error = ModelError::new(ModelFailure::Setup, format!("cannot send the option `{name}`: {why}"));
     ModelError { setting: Some(format!("options.{name}")), ..error }
 }

@@ -212,7 +212,7 @@ impl ResponseBuilder {
 
 /// Returns the error of an answer that ended too early.
 pub(crate) fn truncated_error(service: Service) -> ModelError {
-    malformed_error(&format!("{service}'s answer stopped before its end, or is no stream of answers; ask again"))
+    malformed_error(&format!("{service}'s answer is incomplete, or is not an event stream; try again"))
 }
 
 fn malformed_error(message: &str) -> ModelError {

@@ -61,7 +61,7 @@ pub(super) fn translate_tools(
     let mut sent = Vec::with_capacity(request.tools.len());
     for spec in request.tools.iter().filter(is_sent) {
         if service == Service::Gemini && GEMINI_BUILT_IN.contains(&spec.name.as_str()) {
-            let message = format!("the tool `{}` is named like one of Gemini's own; give it another name", spec.name);
+            let message = format!("the name of the tool `{}` is reserved by Gemini; rename it", spec.name);
             return Err(ModelError::new(ModelFailure::Setup, message));
         }
         let wire_name = names.to_wire(&spec.name).to_owned();

@@ -45,7 +45,7 @@ async fn replies_in_order_and_then_ends() {
     assert_eq!(model.replies_left(), 0);
     let end = model.chat(&request(""), &mut NullDeltaSink).await.unwrap_err();
     assert_eq!(end.failure, ModelFailure::Setup);
-    assert!(end.message.contains("come to its end after 3 replies"), "{end}");
+    assert!(end.message.contains("the script has only 3 replies"), "{end}");
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ fn reads_a_script_from_a_file() {
     std::fs::write(&file, vec![b' '; fumehood_model::MAX_SCRIPT_BYTES + 1]).unwrap();
     assert!(matches!(ScriptedModel::open(&file), Err(ScriptError::TooLong)));
     let missing = ScriptedModel::open(folder.join("none")).unwrap_err().to_string();
-    assert!(missing.ends_with("none can not be read"), "{missing}");
+    assert!(missing.ends_with("cannot read the script"), "{missing}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -4,9 +4,7 @@
 #[path = "unix.rs"]
 mod system;
 #[cfg(not(unix))]
-compile_error!(
-    "files: their identity, the blocks that they occupy and writing at an offset are not written for this system yet"
-);
+compile_error!("files: identity, used blocks and writes at an offset are not implemented for this system");
 
 use std::fs::{File, Metadata};
 use std::io;

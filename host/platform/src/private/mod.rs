@@ -5,7 +5,7 @@
 mod system;
 #[cfg(not(unix))]
 compile_error!(
-    "private files: owners and access lists of this system are not looked at yet, so keys and secrets would not be private"
+    "private files: owners and access lists are not checked on this system, so keys and secrets would not be private"
 );
 
 use std::fs::{File, Metadata, OpenOptions, Permissions};

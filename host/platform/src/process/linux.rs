@@ -29,7 +29,7 @@ pub(super) fn end_with_parent_process(parent: u32) -> io::Result<()> {
     if getppid().map(|found| found.as_raw_nonzero().get().cast_unsigned()) == Some(parent) {
         Ok(())
     } else {
-        Err(io::Error::other("the process that started this one is gone"))
+        Err(io::Error::other("the parent process has exited"))
     }
 }
 

@@ -4,9 +4,7 @@
 #[path = "linux.rs"]
 mod system;
 #[cfg(not(target_os = "linux"))]
-compile_error!(
-    "processes: only Linux ends one with its parent; what takes the place of that on this system is not written yet"
-);
+compile_error!("processes: ending a process together with its parent is not implemented for this system");
 
 use std::ffi::OsString;
 use std::fmt;

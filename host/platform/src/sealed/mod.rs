@@ -4,9 +4,7 @@
 #[path = "linux.rs"]
 mod system;
 #[cfg(not(target_os = "linux"))]
-compile_error!(
-    "sealed files: compiled code comes from its process in memory that only Linux seals; another way is not written yet"
-);
+compile_error!("sealed files: passing compiled code in sealed memory is implemented only for Linux");
 
 use std::fs::File;
 use std::io;

@@ -4,9 +4,7 @@
 #[path = "unix.rs"]
 mod system;
 #[cfg(not(unix))]
-compile_error!(
-    "terminal: reading an answer without taking what was typed before it is not written for this system yet"
-);
+compile_error!("terminal: reading an answer without earlier input is not implemented for this system");
 
 use std::io::{self, Stdin};
 use std::time::Duration;

@@ -107,9 +107,9 @@ impl RegistryClient {
             what: what.clone(),
             reason: reason.to_owned(),
         };
-        let url = Url::parse(realm).map_err(|_| malformed("its authorization service has no valid address"))?;
+        let url = Url::parse(realm).map_err(|_| malformed("its authorization service has an invalid address"))?;
         let authority = authority(&url);
-        let refused = |reason| malformed(&format!("its authorization service {authority} is not asked: {reason}"));
+        let refused = |reason| malformed(&format!("its authorization service {authority} was not contacted: {reason}"));
         let ServiceAccess { gets_password, access } =
             self.transport.service_access(&place.host, &url).map_err(refused)?;
         let is_withheld = credential.is_some() && !gets_password;
@@ -145,8 +145,8 @@ impl RegistryClient {
             return Err(match refusal {
                 RegistryError::NotFound { what, .. } | RegistryError::Denied { what, .. } if is_withheld => {
                     let reason = format!(
-                        "its authorization service {authority} is elsewhere, so it got no password; if it is meant, name it in \
-                         `token_hosts`"
+                        "its authorization service {authority} is at another site, so the password was not sent; if \
+                         you trust it, add it to `token_hosts`"
                     );
                     RegistryError::Denied { host: place.host.clone(), what, reason }
                 }
@@ -164,10 +164,10 @@ impl RegistryClient {
         let bytes = read_bounded(response, &place.host, &request.what, MAX_TOKEN_BYTES).await?;
         let bytes = Zeroizing::new(bytes);
         let answer: TokenAnswer = serde_json::from_slice(&bytes)
-            .map_err(|_| malformed(place, request, "the answer of its authorization service has no token"))?;
+            .map_err(|_| malformed(place, request, "its authorization service returned no token"))?;
         let token = Zeroizing::new(if answer.token.is_empty() { answer.access_token } else { answer.token });
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(malformed(place, request, "the answer of its authorization service has no token"));
+            return Err(malformed(place, request, "its authorization service returned no token"));
         }
         let lifetime = answer.expires_in.unwrap_or(DEFAULT_TOKEN_SECONDS).saturating_sub(TOKEN_MARGIN_SECONDS);
         // More than a day is as good as a day, and cannot overflow.

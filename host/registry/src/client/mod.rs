@@ -163,7 +163,7 @@ impl RegistryClient {
         }
         let known = [MANIFEST_MEDIA_TYPE, INDEX_MEDIA_TYPE];
         if let Some(other) = media_type.as_deref().filter(|media_type| !known.contains(media_type)) {
-            let reason = format!("it is `{}` and no OCI manifest", excerpt(other));
+            let reason = format!("it is `{}`, not an OCI manifest", excerpt(other));
             return Err(RegistryError::Malformed { host: place.host.clone(), what, reason });
         }
         Ok(RawManifest { bytes, digest, media_type })

@@ -67,7 +67,7 @@ impl RegistryClient {
                 Err(error) => return Err(error),
             }
         }
-        Err(last.unwrap_or_else(|| RegistryError::Setup("there is no place to pull from".to_owned())))
+        Err(last.unwrap_or_else(|| RegistryError::Setup("no registry or mirror to pull from".to_owned())))
     }
 
     /// Reads the manifest of a reference from the registry itself, and no mirror.
@@ -127,7 +127,7 @@ impl RegistryClient {
                 Err(error) => return Err(error),
             }
         }
-        Err(last.unwrap_or_else(|| RegistryError::Setup("there is no place to pull from".to_owned())))
+        Err(last.unwrap_or_else(|| RegistryError::Setup("no registry or mirror to pull from".to_owned())))
     }
 
     /// Downloads the component at a URL to the store, unless it is there. Returns its size in bytes.
@@ -231,7 +231,7 @@ impl RegistryClient {
             // The range was not looked at: all bytes come again.
             StatusCode::OK => blob.restart()?,
             StatusCode::PARTIAL_CONTENT => {
-                let reason = "it sends another range than was asked for".to_owned();
+                let reason = "it sent a different range than requested".to_owned();
                 return Err(RegistryError::Malformed { host: host.to_owned(), what: what.to_owned(), reason });
             }
             _ => return Err(self.transport.refusal(&request, response).await),

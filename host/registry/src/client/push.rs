@@ -84,7 +84,7 @@ impl RegistryClient {
         }
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
         let url = location.and_then(|location| begin.url.join(location).ok());
-        let mut url = url.ok_or_else(|| malformed(place, &begin, "it does not say where to upload to"))?;
+        let mut url = url.ok_or_else(|| malformed(place, &begin, "it names no upload URL"))?;
         self.check_upload(place, &begin, &mut url)?;
         url.query_pairs_mut().append_pair("digest", &digest.to_string());
         let put = Request { method: Method::PUT, url, ..begin.clone() };
@@ -111,7 +111,7 @@ impl RegistryClient {
             host: place.host.clone(),
             what: begin.what.clone(),
             target: format!("{}://{}", url.scheme(), url.host_str().unwrap_or_default()),
-            reason: "uploads go to the registry itself",
+            reason: "uploads must go to the registry itself",
         })
     }
 

@@ -243,7 +243,7 @@ impl RegistryClient {
             serde_json::from_slice(&raw.bytes).map_err(|error| malformed(excerpt(&error.to_string())))?;
         let refers = manifest.subject.as_ref().is_some_and(|named| named.digest == subject.to_string());
         let [layer] = manifest.layers.as_slice() else {
-            return Err(malformed("it has not one layer".to_owned()));
+            return Err(malformed("it does not have exactly one layer".to_owned()));
         };
         if !refers {
             return Err(malformed("it refers to another manifest".to_owned()));

@@ -20,7 +20,7 @@ impl Transport {
     /// # Errors
     /// If it must not be asked: the reason.
     pub(crate) fn service_access(&self, registry: &str, service: &Url) -> Result<ServiceAccess, &'static str> {
-        let own = self.base(registry).map_err(|_| "the registry has no valid address")?;
+        let own = self.base(registry).map_err(|_| "the registry has an invalid address")?;
         let is_own = own.host() == service.host() && own.port_or_known_default() == service.port_or_known_default();
         let is_named = self.config.token_hosts.contains(&authority(service));
         let may_be_plain = (is_own || is_named) && self.allows_plain(service);
@@ -31,7 +31,7 @@ impl Transport {
             return Ok(ServiceAccess { gets_password: true, access: Access::Direct });
         }
         if is_written_as_private(service) {
-            return Err("it is an address of this machine or network; if it is meant, name it in `token_hosts`");
+            return Err("it is an address of this machine or network; if you trust it, add it to `token_hosts`");
         }
         Ok(ServiceAccess { gets_password: is_same_site(&own, service), access: Access::Foreign })
     }

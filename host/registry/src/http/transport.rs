@@ -105,7 +105,7 @@ impl Transport {
     pub(crate) fn new(config: HttpConfig) -> Result<Self, RegistryError> {
         let proxy = config.proxy.as_deref().map(|proxy| {
             let url = Url::parse(proxy).ok().filter(|url| url.scheme() == "http" && url.host().is_some());
-            let bad = "the proxy is no http URL; expected http://HOST:PORT";
+            let bad = "invalid proxy URL; expected http://HOST:PORT";
             url.ok_or_else(|| RegistryError::Setup(bad.to_owned()))
         });
         let proxy = proxy.transpose()?;
@@ -132,7 +132,7 @@ impl Transport {
 
     /// Returns the address of a host that the operator named.
     pub(crate) fn base(&self, host: &str) -> Result<Url, RegistryError> {
-        let bad = |_| RegistryError::Setup(format!("`{host}` is no host; expected HOST[:PORT]"));
+        let bad = |_| RegistryError::Setup(format!("invalid host `{host}`; expected HOST[:PORT]"));
         let host = if host == DOCKER_HUB.0 { DOCKER_HUB.1 } else { host };
         let plain = Url::parse(&format!("http://{host}/")).map_err(bad)?;
         let scheme = self.config.schemes.get(host).copied();
@@ -269,7 +269,7 @@ impl Transport {
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
         let target = location.and_then(|location| request.url.join(location).ok());
         let Some(target) = target else {
-            return Err(redirect_error(request, &request.url, "it does not say where to"));
+            return Err(redirect_error(request, &request.url, "it names no target"));
         };
         let refuse = |reason| Err(redirect_error(request, &target, reason));
         if target.origin() == *origin {

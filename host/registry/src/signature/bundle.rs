@@ -50,7 +50,8 @@ pub enum SignatureError {
     },
     /// The signature was made with a key that is not trusted for this name.
     #[error(
-        "{name} is signed with a key that is not trusted for it (hint {hint}); compare it with what its publisher says before you trust it"
+        "{name} is signed with a key that is not trusted for it (hint {hint}); compare it with the key that its \
+         publisher announces before you trust it"
     )]
     ForeignKey {
         /// The name of the component.
@@ -60,7 +61,8 @@ pub enum SignatureError {
     },
     /// The signature names a trusted key, and was not made with it, or not over these bytes.
     #[error(
-        "the signature of {name} is wrong: it names the key {key}, which did not make it; get the component anew from its publisher"
+        "the signature of {name} is invalid: it was not made with the key {key} that it names; download the component \
+         again from its publisher"
     )]
     Wrong {
         /// The name of the component.
@@ -69,9 +71,7 @@ pub enum SignatureError {
         key: KeyId,
     },
     /// The signature is that of another version or of other bytes.
-    #[error(
-        "the signature of {name} was made for {signed}, and this is {found}; it was moved here from another version"
-    )]
+    #[error("the signature of {name} was made for {signed}, but this is {found}; it was copied from another version")]
     OtherDigest {
         /// The name of the component.
         name: String,
@@ -81,7 +81,7 @@ pub enum SignatureError {
         found: Digest,
     },
     /// The signature is that of another component.
-    #[error("the signature of {name} was made for the name {signed}; it was moved here from another component")]
+    #[error("the signature of {name} was made for the name {signed}; it was copied from another component")]
     OtherName {
         /// The name of the component.
         name: String,
@@ -90,8 +90,8 @@ pub enum SignatureError {
     },
     /// The signature is that of another release.
     #[error(
-        "the signature of {name} was made for the tag {signed}, and {asked} was asked for: an older release may be given out in the \
-         place of a newer one; ask its publisher, or name {signed}"
+        "the signature of {name} was made for the tag {signed}, but {asked} was requested: an older release may be \
+         served instead of a newer one; ask its publisher, or use {signed}"
     )]
     OtherTag {
         /// The name of the component.
@@ -102,9 +102,7 @@ pub enum SignatureError {
         asked: String,
     },
     /// The bundle cannot be read.
-    #[error(
-        "the signature of {name} cannot be read: {reason}; expected a Sigstore bundle 0.3 with a statement of provenance"
-    )]
+    #[error("malformed signature of {name}: {reason}; expected a Sigstore bundle 0.3 with a provenance statement")]
     Malformed {
         /// The name of the component.
         name: String,
@@ -112,7 +110,7 @@ pub enum SignatureError {
         reason: String,
     },
     /// The component cannot be signed.
-    #[error("{name} cannot be signed: {reason}")]
+    #[error("cannot sign {name}: {reason}")]
     Unsignable {
         /// The name of the component.
         name: String,
@@ -273,10 +271,10 @@ fn open(bundle: &[u8], trusted: &[PublicKey], max_bytes: usize) -> Result<Opened
         return Err(malformed("it is a bundle of another version"));
     }
     let VerificationMaterialContent::PublicKey(named) = &bundle.verification_material.content else {
-        return Err(malformed("it was made with a certificate and not with a key"));
+        return Err(malformed("it was made with a certificate, not with a key"));
     };
     let SignatureContent::DsseEnvelope(envelope) = &bundle.content else {
-        return Err(malformed("it has no statement in it"));
+        return Err(malformed("it has no statement"));
     };
     if envelope.payload_type != PAYLOAD_TYPE {
         return Err(malformed("its payload is not an in-toto statement"));
@@ -332,11 +330,11 @@ pub(crate) fn open_json<P: Serialize + DeserializeOwned>(
     let statement: Statement<P> =
         serde_json::from_slice(&opened.payload).map_err(|error| OpenJsonError::Malformed(error.to_string()))?;
     if !statement.is_known_version() || statement.predicate_type != predicate_type {
-        return Err(OpenJsonError::Malformed("it states something else".to_owned()));
+        return Err(OpenJsonError::Malformed("it has another predicate".to_owned()));
     }
     match statement.subject.as_slice() {
         [subject] if subject.name == name => Ok((opened.key, statement.predicate)),
         [subject] => Err(OpenJsonError::OtherName(subject.name.clone())),
-        _ => Err(OpenJsonError::Malformed("it is not about one thing".to_owned())),
+        _ => Err(OpenJsonError::Malformed("it does not have exactly one subject".to_owned())),
     }
 }

@@ -45,7 +45,7 @@ impl SigningKeyPair for P256 {
 
     fn sign_raw(&self, data: &[u8]) -> Result<Vec<u8>, Error> {
         let signature = self.0.sign(&SystemRandom::new(), data);
-        let signature = signature.map_err(|_| Error::Signing("the system gave no randomness".to_owned()))?;
+        let signature = signature.map_err(|_| Error::Signing("the system returned no random bytes".to_owned()))?;
         Ok(signature.as_ref().to_vec())
     }
 

@@ -61,41 +61,40 @@ pub struct SigningKey {
 #[non_exhaustive]
 pub enum KeyError {
     /// The text is no public key.
-    #[error(
-        "this is no public key that can be trusted: {0}; expected PEM with `BEGIN PUBLIC KEY`, of P-256 or Ed25519"
-    )]
+    #[error("invalid public key: {0}; expected PEM with `BEGIN PUBLIC KEY`, of P-256 or Ed25519")]
     NotPublic(String),
     /// The text is no private key.
     #[error(
-        "this is no private key: {0}; expected PEM with `BEGIN ENCRYPTED PRIVATE KEY` or `BEGIN PRIVATE KEY`, as `openssl pkcs8 -topk8` writes it"
+        "invalid private key: {0}; expected PEM with `BEGIN ENCRYPTED PRIVATE KEY` or `BEGIN PRIVATE KEY`, as \
+         `openssl pkcs8 -topk8` writes it"
     )]
     NotPrivate(String),
     /// The private key has another algorithm.
-    #[error("the key is neither P-256 nor Ed25519, or its public half is missing; make one with `fumehood key new`")]
+    #[error("the key is neither P-256 nor Ed25519, or its public key is missing; create one with `fumehood key new`")]
     Algorithm,
     /// The passphrase does not open the key.
-    #[error("the passphrase does not open this key; try it again")]
+    #[error("wrong passphrase; try again")]
     Passphrase,
     /// A passphrase is needed.
-    #[error("the key is encrypted; give its passphrase")]
+    #[error("the key is encrypted; its passphrase is required")]
     Encrypted,
     /// The passphrase is too short.
-    #[error("the passphrase has {0} characters; at least {minimum} are needed", minimum = super::MIN_PASSPHRASE_CHARS)]
+    #[error("the passphrase has {0} characters; the minimum is {minimum}", minimum = super::MIN_PASSPHRASE_CHARS)]
     ShortPassphrase(usize),
     /// Opening the key would take more memory or time than any real key does.
-    #[error("the key asks for more work than {maximum} MiB of memory allow; it was made to stop programs that open it", maximum = super::MAX_SCRYPT_MEMORY_BYTES >> 20)]
+    #[error("decrypting the key needs more than {maximum} MiB of memory, which may be an attack", maximum = super::MAX_SCRYPT_MEMORY_BYTES >> 20)]
     Work,
     /// The system gave no randomness.
-    #[error("the system gave no randomness for a key")]
+    #[error("the system returned no random bytes for a key")]
     Random,
     /// The file of the key exists.
-    #[error("{0} exists; a key is never overwritten: name another file, or move this one away")]
+    #[error("{0} already exists, and keys are never overwritten; choose another file, or move this one away")]
     Exists(std::path::PathBuf),
     /// The file of the key can be read by others.
-    #[error("{0} can be read or changed by other users, or is no plain file; make it private (`chmod 600`)")]
+    #[error("other users can read or change {0}, or it is not a regular file; make it private (`chmod 600`)")]
     Open(std::path::PathBuf),
     /// The file cannot be read or written.
-    #[error("the key {path} cannot be read or written")]
+    #[error("cannot read or write the key {path}")]
     Io {
         /// The file.
         path: std::path::PathBuf,
@@ -128,7 +127,7 @@ impl PublicKey {
         let algorithm = match KeyAlgorithm::from_spki(&key).map_err(|error| not_public(&error))? {
             KeyAlgorithm::EcdsaP256 => Algorithm::P256,
             KeyAlgorithm::Ed25519 => Algorithm::Ed25519,
-            _ => return Err(not_public(&"its algorithm is another one")),
+            _ => return Err(not_public(&"it has another algorithm")),
         };
         VerificationKey::from_spki(&key).map_err(|error| not_public(&error))?;
         Ok(Self { der: der.to_vec(), algorithm })

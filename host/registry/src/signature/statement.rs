@@ -175,10 +175,10 @@ impl Claim {
     pub(super) fn from_json(payload: &[u8]) -> Result<Self, String> {
         let statement: Statement<Predicate> = serde_json::from_slice(payload).map_err(|error| error.to_string())?;
         if !statement.is_known_version() || statement.predicate_type != PROVENANCE_TYPE {
-            return Err("it states something else than the provenance of a component".to_owned());
+            return Err("it is not a provenance statement of a component".to_owned());
         }
         let [named, bytes] = statement.subject.as_slice() else {
-            return Err("it is not about one manifest and one component".to_owned());
+            return Err("it does not have one manifest and one component as subjects".to_owned());
         };
         if bytes.name != format!("{}{COMPONENT_SUFFIX}", named.name) {
             return Err("its two subjects have different names".to_owned());
@@ -192,7 +192,7 @@ impl Claim {
         let signed_at = run_details.metadata.finished_on;
         let texts = [&revision, &source, &tag, &builder, &signed_at];
         if texts.into_iter().flatten().any(|text| text.len() > MAX_PROVENANCE_BYTES) {
-            return Err(format!("a text in it is longer than {MAX_PROVENANCE_BYTES} bytes"));
+            return Err(format!("it contains a string longer than {MAX_PROVENANCE_BYTES} bytes"));
         }
         let [revision, source, tag, builder, signed_at] =
             [revision, source, tag, builder, signed_at].map(|text| text.map(PrintableText::from));

@@ -41,7 +41,7 @@ pub struct Store {
 #[non_exhaustive]
 pub enum StoreError {
     /// A file or folder cannot be read or written.
-    #[error("the store of components cannot use {path}; check that there is space, and that this user may write there")]
+    #[error("cannot use {path} in the store of components; check the free space, and that this user may write there")]
     Io {
         /// The file or folder.
         path: PathBuf,
@@ -50,12 +50,12 @@ pub enum StoreError {
     },
     /// A file or folder is open to others.
     #[error(
-        "{0} is a link, belongs to another user, or is open to others; make it private (`chmod -R go-rwx`), or name another \
-         folder for the store"
+        "{0} is a link, belongs to another user, or other users can access it; make it private (`chmod -R go-rwx`), \
+         or use another folder for the store"
     )]
     NotPrivate(PathBuf),
     /// The bytes of a file do not have the digest that it is named after.
-    #[error("{path} was changed: its bytes have another digest; remove the file and add the component again")]
+    #[error("{path} was changed: its digest does not match; remove the file and add the component again")]
     Changed {
         /// The file.
         path: PathBuf,
@@ -69,7 +69,7 @@ pub enum StoreError {
         maximum: u64,
     },
     /// A record cannot be read.
-    #[error("the record {path} cannot be read; remove it and add the component again")]
+    #[error("cannot read the record {path}; remove it and add the component again")]
     Record {
         /// The file.
         path: PathBuf,
@@ -77,7 +77,7 @@ pub enum StoreError {
         source: serde_json::Error,
     },
     /// A received blob has another digest than expected.
-    #[error("the received bytes have the digest {found}, and {expected} was expected; nothing was stored")]
+    #[error("expected the digest {expected}, got {found}; nothing was stored")]
     Digest {
         /// The expected digest.
         expected: Digest,

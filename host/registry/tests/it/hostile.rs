@@ -396,10 +396,10 @@ async fn a_release_that_was_signed_for_another_tag_is_refused() {
     let pinned = new.with_digest(old_release.manifest);
     for (store, asked) in [(&TestStore::new(), &new), (&store, &new), (&store, &pinned), (&TestStore::new(), &pinned)] {
         let error = get(&client(), store, &signed, asked).await.unwrap_err().to_string();
-        assert!(error.contains("was made for the tag 1.0, and 1.1 was asked for"), "{asked}: {error}");
+        assert!(error.contains("was made for the tag 1.0, but 1.1 was requested"), "{asked}: {error}");
     }
     let error = fetch_offline(&store.store, &signed, &pinned, NOW).unwrap_err().to_string();
-    assert!(error.contains("was made for the tag 1.0, and 1.1 was asked for"), "from the store: {error}");
+    assert!(error.contains("was made for the tag 1.0, but 1.1 was requested"), "from the store: {error}");
     let warned =
         get(&client(), &TestStore::new(), &signed.clone().signatures(SignatureRule::Warn), &new).await.unwrap();
     assert!(matches!(warned.trust, Trust::Unverified(SignatureError::OtherTag { .. })), "{:?}", warned.trust);

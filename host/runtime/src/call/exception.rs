@@ -26,7 +26,7 @@ impl UncaughtException {
         let message = find_python(tail).or_else(|| find_javascript(tail))?;
         let hint = match message.as_str() {
             NOT_A_STRING => {
-                "the tool threw an object where its type has a string as its error; its author can throw a string"
+                "the tool threw an object, but its error type is a string; its author should throw a string"
             }
             _ => "the tool did not catch this exception",
         };
@@ -86,7 +86,7 @@ mod tests {
         check(&format!("a line of its own\nat most 100 times\n{end}"), Some("at most 100 times"));
         check(end, None);
         let found = UncaughtException::find(&format!("expected a string, received [object]\n{end}")).unwrap();
-        assert!(found.hint.contains("can throw a string"), "{found:?}");
+        assert!(found.hint.contains("should throw a string"), "{found:?}");
     }
 
     #[test]

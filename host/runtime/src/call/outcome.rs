@@ -65,16 +65,16 @@ pub(crate) fn max_handles(limits: &Limits) -> usize {
 pub(crate) fn deadline(limits: &Limits) -> CallError {
     let budget = display_duration(limits.deadline);
     CallError::new(ErrorKind::Deadline, format!("the tool did not finish within {budget} and was stopped"))
-        .with_hint("ask it for less work at once, or allow it a longer deadline")
+        .with_hint("ask for less work, or allow a longer deadline")
 }
 
 /// Returns the error of a call whose result could not be checked before its deadline.
 pub(crate) fn unchecked_at_deadline() -> CallError {
     CallError::new(
         ErrorKind::Deadline,
-        "the tool answered, and its deadline passed before the result was checked against its output schema",
+        "the deadline passed before the result of the tool was checked against its output schema",
     )
-    .with_hint("ask for less at once, or allow it a longer deadline")
+    .with_hint("ask for less, or allow a longer deadline")
 }
 
 /// Attributes a tool's failure to the power that was refused to it, or to the allowance that it used up, if there was
@@ -108,8 +108,7 @@ pub(crate) fn explain(error: &mut CallError, metadata: &Metadata) {
 /// exceptions.
 pub(crate) fn hint_at_exceptions(error: &mut CallError, metadata: &Metadata) {
     if error.kind == ErrorKind::Trap && error.message.as_str().contains(ABORTED) && metadata.stderr.is_empty() {
-        let hint =
-            "an exception that a tool does not catch ends like this, too; its author can return an error instead";
+        let hint = "uncaught exceptions of a tool also end like this; its author should return an error instead";
         error.hint = Some(hint.into());
     }
 }
@@ -133,7 +132,7 @@ pub(crate) fn from_wasmtime(
     }
     if error.is::<ResourceTableError>() || root_cause(error).contains("store handle limit exceeded") {
         let max = max_handles(limits);
-        return CallError::new(ErrorKind::Quota, format!("the tool held more than {max} handles at once"));
+        return CallError::new(ErrorKind::Quota, format!("the tool held more than {max} handles"));
     }
     if let Some(error) = error.downcast_ref::<HostFailure>() {
         return CallError::new(ErrorKind::Host, error.to_string());
@@ -163,13 +162,13 @@ pub(crate) fn from_wasmtime(
 /// Returns the error of a call that has used up its fuel.
 pub(crate) fn out_of_fuel(limits: &Limits) -> CallError {
     let message = format!("the tool used up its {} units of fuel and was stopped", limits.fuel);
-    CallError::new(ErrorKind::Fuel, message).with_hint("ask it for less work at once, or allow it more fuel")
+    CallError::new(ErrorKind::Fuel, message).with_hint("ask for less work, or allow more fuel")
 }
 
 fn memory_error(limits: &Limits) -> CallError {
     let cap = display_bytes(limits.memory as u64);
-    CallError::new(ErrorKind::Memory, format!("the tool needs more memory than the {cap} that it may have"))
-        .with_hint("ask it for less at once, or allow it more memory")
+    CallError::new(ErrorKind::Memory, format!("the tool needs more than its {cap} of memory"))
+        .with_hint("ask for less, or allow more memory")
 }
 
 /// Returns the error for a guest for which the host kept too much.
@@ -177,11 +176,11 @@ pub(crate) fn kept_memory_error(kept: usize, limits: &Limits) -> CallError {
     let cap = display_bytes(limits.memory as u64);
     let kept = display_bytes(kept as u64);
     let message = format!(
-        "the tool needs more memory than the {cap} that it may have: the host keeps {kept} of it, for its requests, \
-         headers, bodies, streams and other handles"
+        "the tool needs more than its {cap} of memory: the host uses {kept} of it for the tool's requests, headers, \
+         bodies, streams and other handles"
     );
     CallError::new(ErrorKind::Memory, message)
-        .with_hint("ask it for less at once, or allow it more memory; its author can drop handles sooner")
+        .with_hint("ask for less, or allow more memory; its author can drop handles sooner")
 }
 
 /// Returns the error for a value that is too large to be copied out of a guest.
@@ -206,7 +205,7 @@ fn copy_limit_error(error: &wasmtime::Error, limits: &Limits) -> Option<CallErro
 /// If they exceed [`MAX_PARTS`], or the limit of the call.
 pub(crate) fn check_size(parts: usize, bytes: usize, limits: &Limits) -> Result<(), CallError> {
     if parts > MAX_PARTS {
-        let message = format!("the result has {parts} parts; at most {MAX_PARTS} are accepted");
+        let message = format!("the result has {parts} parts; the maximum is {MAX_PARTS}");
         return Err(CallError::new(ErrorKind::OutputTooLarge, message).with_hint("ask for a smaller part of it"));
     }
     let bytes = bytes.saturating_add(content::overhead_bytes(parts));
@@ -217,15 +216,15 @@ pub(crate) fn check_size(parts: usize, bytes: usize, limits: &Limits) -> Result<
 pub(crate) fn output_too_large(found: Option<usize>, limits: &Limits) -> CallError {
     let cap = display_bytes(limits.output as u64);
     let message = match found {
-        Some(found) => format!("the result has {}; at most {cap} are accepted", display_bytes(found as u64)),
-        None => format!("the result is larger than the {cap} that are accepted"),
+        Some(found) => format!("the result has {}; the maximum is {cap}", display_bytes(found as u64)),
+        None => format!("the result is larger than {cap}, the maximum"),
     };
     CallError::new(ErrorKind::OutputTooLarge, message).with_hint("ask for a smaller part of it")
 }
 
 fn trap_error(error: &wasmtime::Error, trap: Option<Trap>) -> CallError {
     let reason = match trap {
-        Some(Trap::StackOverflow) => "its call stack overflowed (too deep a recursion)".to_owned(),
+        Some(Trap::StackOverflow) => "its call stack overflowed (the recursion is too deep)".to_owned(),
         Some(Trap::UnreachableCodeReached) => ABORTED.to_owned(),
         Some(Trap::MemoryOutOfBounds) => "it used memory out of bounds".to_owned(),
         Some(Trap::IntegerDivisionByZero) => "it divided an integer by zero".to_owned(),

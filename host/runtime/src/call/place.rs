@@ -69,7 +69,7 @@ async fn acquire(
     };
     let since = Instant::now();
     // The semaphore is never closed.
-    let closed = |_| CallError::new(ErrorKind::Host, "the worker takes no more calls");
+    let closed = |_| CallError::new(ErrorKind::Host, "the worker accepts no more calls");
     let permit = match Arc::clone(permits).try_acquire_owned() {
         Ok(permit) => permit,
         Err(_) => Arc::clone(permits).acquire_owned().await.map_err(closed)?,
@@ -81,11 +81,9 @@ async fn acquire(
 
 fn refusal(error: AdmissionError) -> CallError {
     match error {
-        AdmissionError::Full => {
-            CallError::new(ErrorKind::Unavailable, "too many calls are waiting for a place already")
-                .with_hint("call again in a moment")
-                .with_retry_after(RETRY_AFTER_FULL)
-        }
+        AdmissionError::Full => CallError::new(ErrorKind::Unavailable, "too many calls are waiting")
+            .with_hint("call again in a moment")
+            .with_retry_after(RETRY_AFTER_FULL),
         AdmissionError::Closed => CallError::new(ErrorKind::Unavailable, "the host is shutting down"),
     }
 }

@@ -212,7 +212,7 @@ async fn execute(
             Ok(()) => until_deadline(parts, &mut store, input, &call).await,
             Err(error) => Err(error),
         },
-        Err(error) => Err(CallError::new(ErrorKind::Host, format!("the limits could not be set: {error}"))),
+        Err(error) => Err(CallError::new(ErrorKind::Host, format!("cannot set the limits: {error}"))),
     };
     if outcome.as_ref().is_err_and(|error| error.kind == ErrorKind::Denied) {
         report.refusals().promote_missing();
@@ -243,7 +243,7 @@ async fn wait_for_removals(
         Err(_late) => {
             let message = "the scratch spaces of earlier calls of this tool are still being removed";
             Err(CallError::new(ErrorKind::Unavailable, message)
-                .with_hint("call again in a moment; a tool that leaves fewer files behind need not wait"))
+                .with_hint("call again in a moment; tools that leave fewer files need not wait"))
         }
     }
 }
@@ -392,5 +392,5 @@ pub(crate) fn lost_call(lost: Lost) -> CallError {
 }
 
 fn unexpected_output(function: &str) -> CallError {
-    CallError::new(ErrorKind::Host, format!("`{function}` returned something else"))
+    CallError::new(ErrorKind::Host, format!("`{function}` returned an unexpected value"))
 }

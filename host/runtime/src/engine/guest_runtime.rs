@@ -64,7 +64,7 @@ pub(crate) enum Lost {
 
 /// The error of an operation that did not complete within its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the time for this was over before it was done")]
+#[error("the time limit was reached")]
 pub(crate) struct Elapsed;
 
 impl GuestRuntime {

@@ -94,10 +94,10 @@ pub enum SandboxError {
     #[error("the sandbox needs at least one {0}")]
     Zero(&'static str),
     /// wasmtime refuses the settings, for example because the address space is limited.
-    #[error("the WebAssembly engine cannot be set up on this machine")]
+    #[error("cannot set up the WebAssembly engine on this machine")]
     Engine(#[source] wasmtime::Error),
     /// The threads for guests cannot be started.
-    #[error("the threads that run guests cannot be started")]
+    #[error("cannot start the threads that run guests")]
     Threads(#[source] std::io::Error),
 }
 

@@ -35,7 +35,7 @@ pub(super) async fn execute(
     let mut store = Store::new(&parts.shared.engine, state);
     let outcome = match arm(&mut store, &limits) {
         Ok(()) => run(&interpreter, &mut store, program).await,
-        Err(error) => Err(CallError::new(ErrorKind::Host, format!("the limits could not be set: {error}")).into()),
+        Err(error) => Err(CallError::new(ErrorKind::Host, format!("cannot set the limits: {error}")).into()),
     };
     let outcome = match store.data().stop() {
         // A single bulk instruction is not interrupted, so a program may return after its deadline.
@@ -148,8 +148,8 @@ fn to_program_error(
             return CallError::new(ErrorKind::Cancelled, message).into();
         }
         Some(Stop::Account) => {
-            let message = "the program used up the fuel that was left for it, and was stopped";
-            return CallError::new(ErrorKind::Fuel, message).with_hint("look for a loop that does not end").into();
+            let message = "the program used up the remaining fuel and was stopped";
+            return CallError::new(ErrorKind::Fuel, message).with_hint("check for an endless loop").into();
         }
         _ => {}
     }
@@ -158,11 +158,11 @@ fn to_program_error(
     match general.kind {
         ErrorKind::Fuel => specific(
             format!("the program used up its {} units of fuel and was stopped", limits.fuel),
-            "do less at once, or look for a loop that does not end",
+            "do less, or check for an endless loop",
         ),
         ErrorKind::Memory => specific(
-            format!("the program needs more memory than the {} that it may have", display_bytes(limits.memory as u64)),
-            "keep less of the data at once",
+            format!("the program needs more than its {} of memory", display_bytes(limits.memory as u64)),
+            "keep less data in memory",
         ),
         _ => general,
     }
@@ -172,7 +172,7 @@ fn to_program_error(
 fn deadline_error(limits: &Limits) -> CallError {
     let budget = outcome::display_duration(limits.deadline);
     CallError::new(ErrorKind::Deadline, format!("the program did not finish within {budget} and was stopped"))
-        .with_hint("do less at once, or look for a loop that does not end")
+        .with_hint("do less, or check for an endless loop")
 }
 
 impl From<CallError> for ProgramError {

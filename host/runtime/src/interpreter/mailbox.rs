@@ -30,7 +30,7 @@ pub(crate) enum Stop {
     Cancelled,
     #[error("the account of its fuel is empty")]
     Account,
-    #[error("the request of the program got an answer of another kind")]
+    #[error("the request of the program got an unexpected answer")]
     Protocol,
 }
 

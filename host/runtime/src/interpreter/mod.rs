@@ -196,10 +196,8 @@ impl Future for UntilRequest {
 
 fn refusal(error: AdmissionError) -> CallError {
     match error {
-        AdmissionError::Full => {
-            CallError::new(ErrorKind::Unavailable, "too many programs are waiting for a place already")
-                .with_hint("run it again in a moment")
-        }
+        AdmissionError::Full => CallError::new(ErrorKind::Unavailable, "too many programs are waiting")
+            .with_hint("run it again in a moment"),
         AdmissionError::Closed => CallError::new(ErrorKind::Unavailable, "the host is shutting down"),
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct BoundedList<T, const MAX: usize>(Vec<T>);
 
 /// The error of a list with more elements than its type allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a list has {found} elements; at most {max} are accepted")]
+#[error("a list has {found} elements; the maximum is {max}")]
 pub(super) struct ListTooLong {
     pub(super) found: usize,
     pub(super) max: usize,

@@ -25,9 +25,9 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// Errors of a received frame.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FrameError {
-    #[error("a message of {found} bytes is longer than the {limit} that it may have now")]
+    #[error("a message has {found} bytes; the maximum now is {limit}")]
     TooLong { found: usize, limit: usize },
-    #[error("a message does not make sense: {0}")]
+    #[error("a message is malformed: {0}")]
     Malformed(#[from] postcard::Error),
     #[error("a descriptor is missing")]
     MissingDescriptor,

@@ -34,9 +34,9 @@ pub(super) struct WorkerLaunch {
 /// Errors of starting a worker.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StartError {
-    #[error("the worker program {} cannot be started: {source}", program.display())]
+    #[error("cannot start the worker program {}: {source}", program.display())]
     NotStarted { program: std::path::PathBuf, source: io::Error },
-    #[error("the worker did not load the component within its time")]
+    #[error("the worker did not load the component in time")]
     Elapsed,
     #[error("the worker process failed: {0}")]
     Broken(String),
@@ -129,7 +129,7 @@ static LAUNCHER: OnceLock<Option<Sender<SpawnJob>>> = OnceLock::new();
 /// # Errors
 /// If it cannot be started.
 fn spawn(command: Command) -> io::Result<Child> {
-    let gone = || io::Error::other("there is no thread to start workers with");
+    let gone = || io::Error::other("the thread that starts workers has ended");
     let launcher = LAUNCHER.get_or_init(start_launcher).as_ref().ok_or_else(gone)?;
     let (started, answer) = sync_channel(1);
     launcher.send(SpawnJob { command, started }).map_err(|_| gone())?;

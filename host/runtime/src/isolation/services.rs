@@ -106,7 +106,7 @@ impl Services {
     pub(super) fn store(&self, link: &Link, step: u64, patience: Duration, what: StoreStep) -> Result<(), String> {
         let guard = StepGuard(Arc::clone(&self.steps));
         if self.steps.fetch_add(1, Ordering::Relaxed) >= MAX_STORE_OPERATIONS {
-            return Err("it has more steps at the store under way than its calls can have".to_owned());
+            return Err("it has more store operations in flight than its calls can have".to_owned());
         }
         let (owner, quota) = (self.owner.clone(), self.grant.key_value());
         let (backend, link) = (Arc::clone(&self.shared.key_value), link.weak());

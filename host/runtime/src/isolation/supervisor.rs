@@ -171,7 +171,7 @@ impl Supervisor {
             if Instant::now() + delay > deadline {
                 let message = "the worker process of this tool died several times in a row";
                 return Err(CallError::new(ErrorKind::Unavailable, message)
-                    .with_hint("call again later, and report it if it goes on: no tool should be able to do that")
+                    .with_hint("call again later, and report it if it continues: no tool should be able to cause this")
                     .with_retry_after(delay));
             }
             self.services.runtime().sleep(delay).await.map_err(lost_call)?;
@@ -321,11 +321,11 @@ impl Supervisor {
                 if let Ok(ended) = runtime.within(CALL_GRACE, waiting).await {
                     return Ok(ended);
                 }
-                link.end("it was ended because a call in it did not stop when it was cancelled");
+                link.end("it was killed because a call in it did not stop when it was cancelled");
                 NoAnswer::Cancelled
             }
             Err(Elapsed) => {
-                link.end("it was ended because a call in it did not stop at its deadline");
+                link.end("it was killed because a call in it did not stop at its deadline");
                 NoAnswer::Elapsed
             }
         };
@@ -335,7 +335,7 @@ impl Supervisor {
 
 fn worker_died_error(how: &str) -> CallError {
     CallError::new(ErrorKind::Trap, format!("the worker process of the tool died: {how}"))
-        .with_hint("the next call starts a new one; a tool that does this again should be looked at before it is used")
+        .with_hint("the next call starts a new process; if this happens again, review the tool before you use it")
 }
 
 /// Errors of a worker that did not answer in time.
@@ -362,7 +362,7 @@ impl Drop for CancelOnDrop<'_> {
         self.link.runtime().spawn(async move {
             tokio::time::sleep(CALL_GRACE).await;
             if link.is_pending(call) {
-                link.end("it was ended because a call in it did not stop when its caller left");
+                link.end("it was killed because a call in it did not stop when its caller left");
             }
         });
     }

@@ -9,8 +9,8 @@
 mod system;
 #[cfg(not(target_os = "linux"))]
 compile_error!(
-    "the jail: what takes the place of Landlock, seccomp and resource limits for compiler and worker processes is not written \
-     for this system yet"
+    "the jail: alternatives to Landlock, seccomp and resource limits for compiler and worker processes are not \
+     implemented for this system"
 );
 
 use std::fs::File;

@@ -28,27 +28,25 @@ pub enum LoadError {
     #[error("the component is empty (0 bytes)")]
     Empty,
     /// A component that was loaded is to be loaded again in another sandbox.
-    #[error("the component was loaded in another host; load its file or its bytes here")]
+    #[error("the component was loaded in another host; load its file or bytes in this host")]
     OtherSandbox,
     /// A component that was loaded is to be loaded again, and one of the two runs in a worker process.
-    #[error(
-        "a component that runs in a worker process shares its code with no other; load its file or its bytes again"
-    )]
+    #[error("a component in a worker process cannot share its code; load its file or bytes again")]
     InWorker,
     /// The component has this many bytes, more than [`MAX_COMPONENT_BYTES`].
-    #[error("the component has {}; at most {} are accepted", display_bytes(*.0), display_bytes(MAX_COMPONENT_BYTES as u64))]
+    #[error("the component has {}; the maximum is {}", display_bytes(*.0), display_bytes(MAX_COMPONENT_BYTES as u64))]
     TooLarge(u64),
     /// The component has this many bytes, more than [`SLOW_COMPILE_BYTES`], and
     /// [`LoadOptions::allow_slow_compile`](crate::LoadOptions::allow_slow_compile) is not set.
     #[error(
-        "the component has {}; compiling more than {} takes many seconds and is done only when it is allowed \
-         (`allow_slow_compile`; on the command line, `--allow-slow-compile`)", display_bytes(*.0 as u64), display_bytes(SLOW_COMPILE_BYTES as u64)
+        "the component has {}; compiling more than {} takes many seconds and must be allowed (`allow_slow_compile`; \
+         on the command line, `--allow-slow-compile`)", display_bytes(*.0 as u64), display_bytes(SLOW_COMPILE_BYTES as u64)
     )]
     SlowCompile(usize),
     /// The component has too much of something that is expensive to compile.
     #[error(
-        "the component would cost too much to compile: {found} {what}, where at most {limit} are accepted. If it is to be \
-         trusted, allow it more (`allow_slow_compile`; on the command line, `--allow-slow-compile`)"
+        "the component is too expensive to compile: {found} {what}; the maximum is {limit}. If you trust it, raise \
+         the limits (`allow_slow_compile`; on the command line, `--allow-slow-compile`)"
     )]
     TooComplex {
         /// The kind of item.
@@ -60,8 +58,8 @@ pub enum LoadError {
     },
     /// Compiling was stopped because it reached a limit.
     #[error(
-        "compiling the component was stopped: {limit} is limited to {allowed} for one of its size. If it is to be trusted, \
-         allow it more (`allow_slow_compile`; on the command line, `--allow-slow-compile`)"
+        "compiling the component was stopped: {limit} is limited to {allowed} for its size. If you trust it, raise \
+         the limits (`allow_slow_compile`; on the command line, `--allow-slow-compile`)"
     )]
     CompileStopped {
         /// The limit that was used up.
@@ -70,7 +68,7 @@ pub enum LoadError {
         allowed: String,
     },
     /// The compiler program cannot be started.
-    #[error("the compiler {} cannot be started; name the program that compiles, or compile in this process", .program.display())]
+    #[error("cannot start the compiler {}; set another program, or compile in this process", .program.display())]
     NoCompiler {
         /// The path of the program.
         program: PathBuf,
@@ -81,10 +79,12 @@ pub enum LoadError {
     #[error("the compiler process failed: {0}")]
     Compiler(String),
     /// WebAssembly in the text format.
-    #[error("this is WebAssembly text, not a component; build a binary first, for example with `wasm-tools parse`")]
+    #[error(
+        "this is WebAssembly text, not a component; convert it to a binary first, for example with `wasm-tools parse`"
+    )]
     Text,
     /// Bytes that are not WebAssembly.
-    #[error("this is not WebAssembly: a component begins with `\\0asm`")]
+    #[error("this is not WebAssembly: a component starts with `\\0asm`")]
     NotWasm,
     /// A core module.
     #[error(
@@ -106,20 +106,19 @@ pub enum LoadError {
     Native,
     /// Precompiled machine code.
     #[error(
-        "this is precompiled machine code, which is never accepted because it would run unchecked; give the component \
-         that it was made from"
+        "this is precompiled machine code, which is refused because it would run unchecked; use the original component"
     )]
     Precompiled,
     /// An unknown version or layer of the binary format.
-    #[error("this WebAssembly has an unknown version or layer ({0:02x?}); a component has [0d, 00, 01, 00]")]
+    #[error("this WebAssembly has an unknown version or layer ({0:02x?}); expected [0d, 00, 01, 00], a component")]
     Version([u8; 4]),
     /// The engine refuses the component.
-    #[error("the component is malformed or uses what this host does not support: {0}")]
+    #[error("the component is malformed or uses unsupported features: {0}")]
     Malformed(String),
     /// The component uses a WebAssembly proposal that is off.
     #[error(
-        "the component uses the WebAssembly proposal \"{proposal}\" (at byte {offset}), which this host turns off; build it for \
-         `wasm32-wasip2` without that proposal"
+        "the component uses the WebAssembly proposal \"{proposal}\" (at byte {offset}), which this host disables; \
+         build it for `wasm32-wasip2` without that proposal"
     )]
     Proposal {
         /// The proposal's name.
@@ -137,7 +136,7 @@ pub enum LoadError {
         found: String,
     },
     /// The component imports what this host does not provide.
-    #[error("the component imports what this host does not provide: {}", .0.join(", "))]
+    #[error("the component has imports that this host does not provide: {}", .0.join(", "))]
     UnknownImport(Vec<String>),
     /// The component imports powers that are not granted, and
     /// [`LoadOptions::strict_imports`](crate::LoadOptions::strict_imports) is set.
@@ -147,7 +146,7 @@ pub enum LoadError {
     )]
     Ungranted(Vec<Ungranted>),
     /// The component's imports do not fit the interfaces that the host links.
-    #[error("the component does not fit this host's interfaces: {0}")]
+    #[error("the component does not match this host's interfaces: {0}")]
     Link(String),
     /// The component failed to describe its tools.
     #[error("the component could not describe its tools: {0}")]
@@ -166,7 +165,7 @@ pub enum LoadError {
     Typed(String),
     /// [`LoadOptions::docs`](crate::LoadOptions::docs) is set for a component that describes its tools itself.
     #[error(
-        "the component describes its tools itself, so that documentation from WIT has no effect; leave that out (`wit` in the \
+        "the component describes its tools itself, so WIT documentation has no effect; leave it out (`wit` in the \
          configuration)"
     )]
     DescribesItself,
@@ -175,13 +174,14 @@ pub enum LoadError {
     Folder(#[from] FolderError),
     /// The grant allows requests to `https` addresses, and this build has no TLS.
     #[error(
-        "the grant allows requests to `https` addresses, and this build of the host has no TLS; build it with the feature `tls`, or \
-         grant `http` addresses only"
+        "the grant allows requests to `https` URLs, but this build of the host has no TLS; build it with the feature \
+         `tls`, or grant only `http` URLs"
     )]
     NoTls,
     /// [`Isolation::Process`](crate::Isolation::Process) was requested, and no program for workers is set.
     #[error(
-        "the component is to run in a worker process, and no program for workers is set; set one (`Workers`), or run it in this process"
+        "the component needs a worker process, but no worker program is set; set one (`Workers`), or run it in this \
+         process"
     )]
     NoWorkers,
     /// The jail of the worker is incomplete, and [`Workers::require_jail`](crate::Workers::require_jail) is set, or it

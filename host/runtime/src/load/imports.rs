@@ -20,7 +20,7 @@ pub struct Import {
 }
 
 const UNKNOWN: &str = "unknown to this host";
-const TYPES: &str = "name types of its own";
+const TYPES: &str = "define types";
 
 impl Import {
     /// Returns whether this host provides nothing of that name.
@@ -34,8 +34,8 @@ const KNOWN: &[(&str, &str, Option<Power>)] = &[
     ("fumehood:tool/log", "write log lines for the operator", None),
     ("fumehood:tool/progress", "report progress while it runs", None),
     ("fumehood:tool/context", "know its call's id, remaining time and actor; read agent state if granted", None),
-    ("fumehood:tool/key-value", "keep keys and values between its calls, in a store of its own", Some(Power::KeyValue)),
-    ("fumehood:tool/secrets", "ask whether it was granted a secret of some name, without seeing it", None),
+    ("fumehood:tool/key-value", "keep keys and values between its calls, in a private store", Some(Power::KeyValue)),
+    ("fumehood:tool/secrets", "ask whether it has a secret by name, without seeing it", None),
     ("fumehood:tool/", "share types with the host", None),
     ("wasi:cli/environment", "read environment variables and arguments", Some(Power::Env)),
     ("wasi:cli/exit", "end itself early", None),
@@ -44,13 +44,13 @@ const KNOWN: &[(&str, &str, Option<Power>)] = &[
     ("wasi:cli/stderr", "write to its standard error, which is captured", None),
     ("wasi:cli/terminal", "ask whether it runs in a terminal, which it does not", None),
     ("wasi:io/error", "read why a stream failed", None),
-    ("wasi:io/", "wait for, read and write the streams that it holds", None),
+    ("wasi:io/", "wait for, read and write its streams", None),
     ("wasi:clocks/wall-clock", "tell the time, to the millisecond", None),
     ("wasi:clocks/", "measure time, to the millisecond, and sleep", None),
     ("wasi:random/", "get random bytes", None),
-    ("wasi:filesystem/preopens", "list the folders that it was given", Some(Power::Files)),
-    ("wasi:filesystem/", "read and write files in the folders that it was given", Some(Power::Files)),
-    ("wasi:sockets/ip-name-lookup", "look up names of machines", Some(Power::Sockets)),
+    ("wasi:filesystem/preopens", "list its granted folders", Some(Power::Files)),
+    ("wasi:filesystem/", "read and write files in its granted folders", Some(Power::Files)),
+    ("wasi:sockets/ip-name-lookup", "look up host names", Some(Power::Sockets)),
     ("wasi:sockets/", "open network sockets", Some(Power::Sockets)),
     ("wasi:http/outgoing-handler", "make HTTP requests", Some(Power::Http)),
     ("wasi:http/", "build HTTP requests", Some(Power::Http)),
@@ -71,7 +71,7 @@ impl fmt::Display for Ungranted {
         write!(f, "`{}` needs {}; ", self.name, self.power)?;
         match self.power.example() {
             Some(line) => write!(f, "to allow it: {line}"),
-            None => f.write_str("nobody can be granted that"),
+            None => f.write_str("this can never be granted"),
         }
     }
 }
@@ -122,7 +122,7 @@ mod tests {
         check("wasi:http/outgoing-handler@0.2.12", "HTTP requests", Some(Power::Http));
         check("wasi:cli/stdout@0.2.0", "captured", None);
         check("fumehood:tool/log@0.1.0", "log lines", None);
-        check("fumehood:tool/key-value@0.1.0", "store of its own", Some(Power::KeyValue));
+        check("fumehood:tool/key-value@0.1.0", "private store", Some(Power::KeyValue));
         check("fumehood:tool/secrets@0.1.0", "without seeing it", None);
         check("acme:db/sql@1.0.0", "unknown", None);
         assert!(describe("acme:db/sql@1.0.0", false).is_unknown());

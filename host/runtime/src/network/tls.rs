@@ -17,10 +17,10 @@ use url::Host;
 #[non_exhaustive]
 pub enum TrustError {
     /// The list is empty.
-    #[error("there is no root certificate to trust; give at least one, or none at all for those of the system")]
+    #[error("the list of root certificates is empty; add one, or set no list to use the system's")]
     None,
     /// An entry is not a certificate.
-    #[error("root certificate {index} is none; give it in DER form")]
+    #[error("root certificate {index} is invalid; expected DER")]
     NoCertificate {
         /// Its index, from 0.
         index: usize,
@@ -28,7 +28,7 @@ pub enum TrustError {
         source: rustls::Error,
     },
     /// The TLS library refuses the settings.
-    #[error("encryption cannot be set up")]
+    #[error("cannot set up TLS")]
     Settings(#[source] rustls::Error),
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum TlsError {
     NoTrust(String),
     #[error("the certificate is not trusted, or not for this host")]
     Certificate,
-    #[error("the connection could not be encrypted")]
+    #[error("the TLS handshake failed")]
     Handshake,
 }
 

@@ -293,7 +293,7 @@ impl Component {
             Ok(Ok(checked)) => checked,
             Ok(Err(_lost)) => Err(CallError::new(
                 ErrorKind::Host,
-                "the host stopped in the middle of a check: it is shutting down, or it panicked",
+                "the host stopped during a check: it is shutting down, or it panicked",
             )),
             Err(Elapsed) => Err(outcome::unchecked_at_deadline()),
         };

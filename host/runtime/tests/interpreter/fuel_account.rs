@@ -28,7 +28,7 @@ async fn fuel_is_taken_from_the_account_while_a_program_runs() {
     let (ended, account) = run_charged("while (true);", 100_000_000).await;
     let Err(ProgramError::Failed(error)) = ended.outcome else { panic!("it should be stopped: {ended:?}") };
     assert_eq!(error.kind, ErrorKind::Fuel, "{error:?}");
-    assert!(error.message.contains("left for it"), "{error:?}");
+    assert!(error.message.contains("the remaining fuel"), "{error:?}");
     let taken = account.taken.load(Ordering::SeqCst);
     assert_eq!(taken, ended.metadata.fuel_used);
     // The limit of the program itself is ten times as much.

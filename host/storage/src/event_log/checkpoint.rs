@@ -42,12 +42,12 @@ pub struct Checkpoint {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointError {
     /// An unknown format, possibly of another release.
-    #[error("unknown checkpoint format `{0}`; this release reads `{FORMAT}`")]
+    #[error("unknown checkpoint format `{0}`; expected `{FORMAT}`")]
     Format(String),
     /// A field that is missing or malformed.
     #[error(
-        "expected a checkpoint as `fumehood log head` prints it: \
-         `{FORMAT} LOG ROW HASH TIME`, but its {0} is missing or malformed"
+        "expected a checkpoint from `fumehood log head`, `{FORMAT} LOG ROW HASH TIME`, but its {0} is missing or \
+         malformed"
     )]
     Field(&'static str),
 }

@@ -39,12 +39,12 @@ pub struct JoinedHead {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JoinedHeadError {
     /// An unknown format, possibly of another release.
-    #[error("unknown format `{0}` of a joined head; this release reads `{FORMAT}`")]
+    #[error("unknown format `{0}` of a joined head; expected `{FORMAT}`")]
     Format(String),
     /// A field that is missing or malformed.
     #[error(
-        "expected a joined head as `fumehood log head` prints it: \
-         `{FORMAT} POSITION WRITERS HASH TIME`, but its {0} is missing or malformed"
+        "expected a joined head from `fumehood log head`, `{FORMAT} POSITION WRITERS HASH TIME`, but its {0} is \
+         missing or malformed"
     )]
     Field(&'static str),
 }
@@ -134,27 +134,26 @@ impl fmt::Display for JoinReport {
         let JoinedHead { position, writers, .. } = self.joined;
         match (self.finding, self.continuity) {
             (Some(JoinProblem::Shortened { last }), _) => {
-                write!(f, "the log ended at position {position}, and ends at {last} now: records were removed")
+                write!(f, "the log ended at position {position}, but now ends at {last}: records were removed")
             }
             (Some(JoinProblem::Writers { found }), _) => write!(
                 f,
-                "{writers} writers had records up to position {position}, and {found} have some now: one was removed as a \
-                 whole, or put in"
+                "{writers} writers had records up to position {position}, but now {found} have: one was removed \
+                 completely, or added"
             ),
             (Some(JoinProblem::Heads), _) => write!(
                 f,
-                "the chains of the {writers} writers do not have the heads that they had at position {position}: records of \
-                 one were removed or rewritten"
+                "the chains of the {writers} writers changed before position {position}: records were removed or \
+                 rewritten"
             ),
             (None, Some(Continuity::Removed)) => write!(
                 f,
-                "records up to position {position} were removed because they were old, so nothing could be compared with the \
-                 joined head; compare with one that was taken later"
+                "retention removed records up to position {position}, so the joined head could not be compared; use a \
+                 later one"
             ),
-            (None, _) => write!(
-                f,
-                "all writers lead to the joined head: nothing up to position {position} was changed or has vanished"
-            ),
+            (None, _) => {
+                write!(f, "consistent with the joined head: nothing up to position {position} was changed or removed")
+            }
         }
     }
 }

@@ -83,7 +83,10 @@ impl fmt::Debug for Options {
 
 /// An error of closing a log: some records were not written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the event log was closed with {lost} records that are not on disk; free some space or let go of the file")]
+#[error(
+    "the event log was closed, but {lost} records are not on disk; free some space, or close other programs that use \
+     the file"
+)]
 pub struct CloseError {
     /// Number of records that were not written.
     pub lost: usize,
@@ -321,7 +324,7 @@ impl SessionStore for EventLog {
 }
 
 async fn await_reply<T>(reply: ReplyReceiver<T>) -> Result<T, RecordError> {
-    reply.await.unwrap_or_else(|_| Err(RecordError("it was closed before the record was on disk".to_owned())))
+    reply.await.unwrap_or_else(|_| Err(RecordError("it was closed before the record was written to disk".to_owned())))
 }
 
 #[cfg(test)]
@@ -389,7 +392,7 @@ mod tests {
                 break error.to_string();
             }
         };
-        assert!(error.contains(words) && error.contains("waits in memory"), "{error}");
+        assert!(error.contains(words) && error.contains("is in memory"), "{error}");
         for _ in 0..10 {
             block_on(log.record(record(sent), Durability::Queued)).unwrap_err();
             sent += 1;
@@ -421,7 +424,7 @@ mod tests {
         log.record_timeout = Duration::from_millis(50);
         let hanging = lock(&connection);
         let error = block_on(log.record(record(0), Durability::Durable)).unwrap_err().to_string();
-        assert!(error.contains("has not answered within 50ms") && error.contains("waits in memory"), "{error}");
+        assert!(error.contains("has not answered within 50ms") && error.contains("is in memory"), "{error}");
         for (number, durability) in [(1, Durability::Durable), (2, Durability::Queued)] {
             let mut refused = log.record(record(number), durability);
             let at_once = refused.as_mut().poll(&mut Context::from_waker(Waker::noop()));

@@ -109,7 +109,7 @@ impl Queue {
         if state.unwritten >= self.capacity.saturating_mul(REJECT_FACTOR) {
             let why = state.last_error.as_deref().unwrap_or("the disk is too slow for them");
             return Enqueued::Rejected(RecordError(format!(
-                "{} records wait to be written already: {why}",
+                "{} records are already waiting to be written: {why}",
                 state.unwritten
             )));
         }
@@ -251,5 +251,5 @@ impl Queue {
 
 /// Returns the error of a record that is kept in memory while writing fails.
 pub(crate) fn retry_error(last_error: &str) -> RecordError {
-    RecordError(format!("{last_error} (the record waits in memory, and is tried again)"))
+    RecordError(format!("{last_error} (the record is in memory, and is retried)"))
 }

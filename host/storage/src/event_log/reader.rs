@@ -28,7 +28,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// A row does not contain a record.
-    #[error("row {seq} of the event log cannot be read: {what}; verify the log to see whether somebody changed it")]
+    #[error("cannot read row {seq} of the event log: {what}; verify the log to see whether it was changed")]
     Row {
         /// The number of the row.
         seq: u64,
@@ -36,10 +36,10 @@ pub enum ReadError {
         what: &'static str,
     },
     /// An error of the database.
-    #[error("the event log cannot be read: {0}")]
+    #[error("cannot read the event log: {0}")]
     Storage(#[from] StorageError),
     /// The database of several writers has none yet.
-    #[error("the event log has no writer yet, and so no record; a command that records a call begins it")]
+    #[error("the event log is empty; a command that records a call creates its first record")]
     Empty,
 }
 
@@ -56,7 +56,7 @@ pub enum ExportError {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The output cannot be written.
-    #[error("the exported records cannot be written")]
+    #[error("cannot write the exported records")]
     Write(#[from] io::Error),
 }
 

@@ -81,7 +81,7 @@ impl RawRow {
     pub(crate) fn into_record(self) -> Result<StoredRecord, UnreadableRow> {
         let unreadable = |what| UnreadableRow { seq: self.seq, what };
         let hash = Hash::from_bytes(&self.hash).ok_or_else(|| unreadable("its hash does not have 32 bytes"))?;
-        let kind = RecordKind::parse(&self.kind).ok_or_else(|| unreadable("its kind is not known"))?;
+        let kind = RecordKind::parse(&self.kind).ok_or_else(|| unreadable("its kind is unknown"))?;
         let body = serde_json::from_str(&self.body).map_err(|_| unreadable("its body is not JSON"))?;
         let record = Record {
             id: self.id,

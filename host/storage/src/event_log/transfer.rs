@@ -37,7 +37,7 @@ pub struct TransferReport {
 #[non_exhaustive]
 pub enum TransferError {
     /// The source is not in order, so that it is not copied.
-    #[error("the log {log} is not copied, because it is not in order: {finding}")]
+    #[error("the log {log} was not copied, because it is not in order: {finding}")]
     Source {
         /// The log.
         log: LogId,
@@ -63,11 +63,11 @@ pub enum TransferError {
         expected: u64,
     },
     /// A writer records in this log, in the database that it would be copied to.
-    #[error("the log {0} is written in that database itself; there is nothing to copy")]
+    #[error("the log {0} is already written in that database; there is nothing to copy")]
     Own(LogId),
     /// The source has removed rows that an earlier copy does not have.
     #[error(
-        "the log {log} was copied up to row {copied} before, and rows up to {pruned} were removed since; nothing fits"
+        "cannot continue the copy of the log {log}: it ends at row {copied}, but rows up to {pruned} were removed since"
     )]
     Gap {
         /// The log.
@@ -78,13 +78,13 @@ pub enum TransferError {
         pruned: u64,
     },
     /// A row cannot be stored in the other database.
-    #[error("row {0} has a NUL character, which PostgreSQL does not store; the log stays where it is")]
+    #[error("row {0} has a NUL character, which PostgreSQL cannot store; the log was not copied")]
     Nul(u64),
     /// There is no such log.
-    #[error("there is no log {0} here; `fumehood log verify` lists them")]
+    #[error("unknown log {0}; `fumehood log verify` lists the logs")]
     Missing(LogId),
     /// The file exists already.
-    #[error("{0} exists already, and is not overwritten; name another file")]
+    #[error("{0} already exists; choose another file")]
     Exists(PathBuf),
     /// One of the databases cannot be opened.
     #[error(transparent)]
@@ -93,7 +93,7 @@ pub enum TransferError {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The copy cannot be written.
-    #[error("the copy cannot be written: {0}")]
+    #[error("cannot write the copy: {0}")]
     Write(#[from] StorageError),
 }
 

@@ -113,7 +113,7 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seq = self.seq;
         match &self.problem {
-            Problem::Edited => write!(f, "row {seq} was edited: it does not fit its hash"),
+            Problem::Edited => write!(f, "row {seq} was edited: it does not match its hash"),
             Problem::Missing { through } if *through == seq => write!(f, "row {seq} was removed"),
             Problem::Missing { through } => write!(f, "rows {seq} to {through} were removed"),
             Problem::Moved { from } => write!(f, "row {seq} was moved: it was written as row {from}"),
@@ -122,16 +122,16 @@ impl fmt::Display for Finding {
             }
             Problem::Rewritten { after } => {
                 let first = after.saturating_add(1);
-                write!(f, "rows {first} to {seq} were rewritten: they do not fit the anchor at row {seq}")
+                write!(f, "rows {first} to {seq} were rewritten: they do not match the anchor at row {seq}")
             }
-            Problem::BackAgain => write!(f, "row {seq} was put back: it had been removed because it was old"),
+            Problem::BackAgain => write!(f, "row {seq} was restored after retention had removed it"),
             Problem::AnchorMissing => write!(f, "the anchor of row {seq} was removed"),
-            Problem::AnchorForged => write!(f, "the anchor of row {seq} is forged, or the key is not that of this log"),
-            Problem::NotAsMarked => write!(f, "row {seq} is not the one whose mark was kept"),
+            Problem::AnchorForged => write!(f, "the anchor of row {seq} is forged, or the key belongs to another log"),
+            Problem::NotAsMarked => write!(f, "row {seq} does not match the mark"),
             Problem::OtherLog => {
                 write!(
                     f,
-                    "this is not the log of the checkpoint: another one was put in its place (row {seq} is not in it)"
+                    "this is not the log of the checkpoint: it was replaced by another log (row {seq} is missing)"
                 )
             }
             Problem::Structure(what) => write!(f, "the file is damaged: {what}"),

@@ -37,7 +37,7 @@ impl From<tokio_postgres::Error> for StorageError {
             "57P01" | "57P02" | "57P03" | "53300" => Self::Unreachable(message.to_owned()),
             "3D000" | "42501" => Self::Refused(message.to_owned()),
             _ if code.starts_with("28") => Self::Refused(message.to_owned()),
-            _ => Self::Other(format!("the database server says: {message} (SQLSTATE {code})")),
+            _ => Self::Other(format!("the database server reported: {message} (SQLSTATE {code})")),
         }
     }
 }

@@ -74,18 +74,16 @@ impl ServerSettings {
 #[non_exhaustive]
 pub enum SettingsError {
     /// The URL cannot be read. The text of the URL may hold a password, so it is not repeated.
-    #[error("the URL is none of PostgreSQL: {0}; write \"postgres://USER@HOST/DATABASE\"")]
+    #[error("invalid PostgreSQL URL: {0}; expected \"postgres://USER@HOST/DATABASE\"")]
     Url(String),
     /// The URL names no server.
-    #[error("the URL names no server; write \"postgres://USER@HOST/DATABASE\"")]
+    #[error("the URL has no server; expected \"postgres://USER@HOST/DATABASE\"")]
     NoHost,
     /// The URL turns encryption off for a server elsewhere.
-    #[error(
-        "records would cross the network unencrypted to `{0}`; leave `sslmode` out of the URL, or write `unencrypted = true`"
-    )]
+    #[error("records would be sent unencrypted to `{0}`; remove `sslmode` from the URL, or set `unencrypted = true`")]
     Unencrypted(String),
     /// The certificates cannot be used.
-    #[error("the certificates that vouch for the server cannot be used: {0}; expected PEM with `BEGIN CERTIFICATE`")]
+    #[error("invalid certificates for the server: {0}; expected PEM with `BEGIN CERTIFICATE`")]
     Roots(String),
 }
 
@@ -192,7 +190,7 @@ fn encrypted(roots: Option<&[u8]>) -> Result<ClientConfig, TlsError> {
         trusted.add(certificate.map_err(|_| "a certificate is not PEM")?)?;
     }
     if trusted.is_empty() {
-        return Err("there is no certificate in it".into());
+        return Err("it contains no certificate".into());
     }
     Ok(builder()?.with_root_certificates(trusted).with_no_client_auth())
 }

@@ -40,7 +40,7 @@ fn tables_of_a_newer_release_are_refused_and_left_alone() {
     write(&log, record(1)).unwrap();
     log.close().unwrap();
     database.sql("INSERT INTO migrations (kind, version) VALUES ('event log', 99)");
-    let expected = "it has version 99, and this release knows versions up to 2; use a newer release";
+    let expected = "it has version 99, but this release supports versions up to 2; use a newer release";
     let error = EventLog::open_postgres(&database.address(), &writer(1)).unwrap_err().to_string();
     assert!(error.ends_with(expected), "{error}");
     let error = Reader::open_postgres(&database.address(), &writer(1)).unwrap_err().to_string();

@@ -61,7 +61,7 @@ fn detects_removed_reordered_and_added_rows() {
 fn detects_rows_cut_off_with_their_anchors_by_the_head() {
     let cut = "DELETE FROM records WHERE seq > 6; DELETE FROM anchors WHERE seq > 6";
     check(cut, 7, Problem::Missing { through: 10 });
-    let words = "the table `writers` has another head".to_owned();
+    let words = "the table `writers` has a different head".to_owned();
     check("UPDATE writers SET hash = '\\x00'", 10, Problem::Structure(words));
 }
 

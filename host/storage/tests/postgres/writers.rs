@@ -106,7 +106,7 @@ fn log_without_writers_has_no_checkpoint() {
 fn writer_without_a_key_is_refused() {
     let Some(database) = TestDatabase::new() else { return };
     let error = EventLog::open_postgres(&database.address(), &Options::default()).unwrap_err().to_string();
-    assert!(error.contains("needs a key of this writer's own"), "{error}");
+    assert!(error.contains("needs a separate key for this writer"), "{error}");
 }
 
 #[test]

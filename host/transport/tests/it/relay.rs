@@ -11,7 +11,7 @@ use super::server::{Body, Server, limits, transport};
 const EVENTS: EventLimits =
     EventLimits { framing: Framing::ServerSent, max_event_bytes: 4096, max_events: 100, max_values: 1000 };
 
-/// Status and text of a response, as the library sees it; `None` if the connection broke off.
+/// Status and text of a response, as the library sees it; `None` if the connection was lost off.
 type Seen = Option<(u16, String)>;
 
 /// Sends a request of the library through a relay. Returns what the library sees, and the outcome.

@@ -161,7 +161,7 @@ async fn no_call_holds_more_than_64_open() {
     for path in ["file.txt", "sub"] {
         let result = place.call("open-many", many(path, 65)).await;
         assert_eq!(result.error().unwrap().kind, ErrorKind::Quota);
-        assert!(result.metadata.exhausted[0].contains("64 files and folders open"), "{result:?}");
+        assert!(result.metadata.exhausted[0].contains("64 open files and folders"), "{result:?}");
     }
     let streams = json!({"folder": 0, "path": "sub", "streams": 64, "names": 0});
     assert_eq!(place.code("list", streams).await, "quota");

@@ -36,12 +36,12 @@ async fn a_grant_that_cannot_be_kept_fails_the_load() {
         }
     };
     check(refused(read(&at("missing"))).await, &["missing", "does not exist", "create it"]);
-    check(refused(read("no-such-folder")).await, &["`no-such-folder` does not exist (looked for at /"]);
-    check(refused(read(&at("file"))).await, &["file", "is granted as a folder and is none"]);
-    check(refused(read(&at("file/x"))).await, &["is granted as a folder and is none"]);
+    check(refused(read("no-such-folder")).await, &["`no-such-folder` does not exist (at /"]);
+    check(refused(read(&at("file"))).await, &["file", "is granted as a folder, but is not a folder"]);
+    check(refused(read(&at("file/x"))).await, &["is granted as a folder, but is not a folder"]);
     check(refused(read(&at("loop"))).await, &["cannot be opened", "symbolic links"]);
-    check(refused(read("/")).await, &["root of the whole machine"]);
-    check(refused(read("/usr/..")).await, &["root of the whole machine"]);
+    check(refused(read("/")).await, &["root of the file system"]);
+    check(refused(read("/usr/..")).await, &["root of the file system"]);
     check(refused(read("/proc")).await, &["lies in /proc"]);
     check(refused(read("/proc/self/fd")).await, &["lies in /proc"]);
     check(refused(read("/sys")).await, &["lies in /sys"]);
@@ -50,7 +50,7 @@ async fn a_grant_that_cannot_be_kept_fails_the_load() {
     let overlap = Grant::none()
         .with_folder(Folder::read(&format!("{}:/a", at("docs"))).unwrap())
         .and_then(|grant| grant.with_folder(Folder::write(&format!("{}:/b", at("to-sub"))).unwrap()));
-    check(refused(overlap).await, &["to-sub", "lies in it", "granted for writing"]);
+    check(refused(overlap).await, &["to-sub", "inside it", "granted for writing"]);
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn the_hosts_own_folders_are_never_granted() {
     for path in [state.clone(), state.join("../state"), root.path().to_owned(), root.path().join("cache")] {
         let error = load(path.clone()).await.map(|_| ()).unwrap_err();
         let cause = std::error::Error::source(&error).unwrap().to_string();
-        assert!(cause.contains("where the host keeps its own files"), "{path:?}: {cause}");
+        assert!(cause.contains("which has files of the host"), "{path:?}: {cause}");
     }
     load(docs).await.unwrap();
 }

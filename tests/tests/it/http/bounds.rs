@@ -130,14 +130,14 @@ async fn all_calls_together_have_no_more_requests_running_than_the_host_may() {
     assert_eq!(answer(&slow).0, 200, "whoever has the place keeps it");
     failed(&busy, ErrorKind::Quota, "connection-limit-reached");
     let told = busy.error().unwrap().hint.clone().unwrap();
-    assert!(told.contains("all calls of this host together have 1 requests running"), "{told}");
+    assert!(told.contains("all calls of this host together have 1 running requests"), "{told}");
     let mut reasons = Vec::new();
     while let Some(Observed::Event(event)) = events.try_next() {
         if let Event::Request { request, .. } = event {
             reasons.extend(request.reason);
         }
     }
-    assert_eq!(reasons, ["all calls of this host together have 1 requests running, and may have no more"]);
+    assert_eq!(reasons, ["all calls of this host together have 1 running requests, the maximum"]);
     let kept: Vec<_> = busy.metadata.requests.iter().map(|request| request.reason.clone().unwrap()).collect();
     assert_eq!(kept, reasons, "its result says the same");
     assert_eq!(slow.metadata.requests[0].status, Some(200));

@@ -165,9 +165,9 @@ async fn every_request_leaves_an_event_before_its_call_ends() {
     let expected = [
         format!("call 1 GET {at} Some(200) "),
         "call 1 ended".to_owned(),
-        format!("call 2 GET {at} Some(200) the connection ended in the middle of the response"),
+        format!("call 2 GET {at} Some(200) the connection was lost during the response"),
         "call 2 ended".to_owned(),
-        "call 3 DELETE other.test None no rule of this tool is about that host".to_owned(),
+        "call 3 DELETE other.test None no rule of this tool allows that host".to_owned(),
         "call 3 ended".to_owned(),
     ];
     assert_eq!(told, expected);
@@ -189,9 +189,9 @@ async fn a_request_that_fails_says_why_in_its_event_and_in_the_result() {
     let rules: Vec<&str> = rules.iter().map(String::as_str).chain(["GET http://nowhere.example/**"]).collect();
     let stage = Stage::new(local(&rules)).await;
     for (address, expected) in [
-        (format!("http://{}/", hangs_up.at("a.test")), "the connection ended in the middle of the response"),
+        (format!("http://{}/", hangs_up.at("a.test")), "the connection was lost during the response"),
         (format!("http://{}/", no_http.at("a.test")), "the response is not HTTP"),
-        (format!("http://a.test:{closed}/"), "no connection could be made"),
+        (format!("http://a.test:{closed}/"), "the connection failed"),
         ("http://nowhere.example/".to_owned(), "the name was not found"),
     ] {
         let mut events = stage.host.subscribe();

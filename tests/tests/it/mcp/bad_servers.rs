@@ -35,21 +35,21 @@ async fn a_server_that_dies_hangs_or_floods_fails_one_call() {
     check("exec 1>&-; sleep 1000", whole(), gone, "the call may have run").await;
     check("sleep 1000", quick(), late, "did not answer within 1000 ms").await;
     check("echo junk; echo '{}'; echo '[1]'; sleep 1000", quick(), late, "did not answer").await;
-    check(&format!("echo '{STRAY}'; sleep 1000"), quick(), late, "1 answers to questions that nobody asked").await;
-    check("yes | tr -d '\\n'", long(), much, "was cut off").await;
-    check("yes junk", long(), much, "or much that is none").await;
-    check("yes ''", long(), much, "or much that is none").await;
-    check("text $(printf %3000000s x | tr ' ' x)", long(), much, "far over 1000 bytes").await;
+    check(&format!("echo '{STRAY}'; sleep 1000"), quick(), late, "1 answers to unknown requests").await;
+    check("yes | tr -d '\\n'", long(), much, "was disconnected").await;
+    check("yes junk", long(), much, "or too much other data").await;
+    check("yes ''", long(), much, "or too much other data").await;
+    check("text $(printf %3000000s x | tr ' ' x)", long(), much, "far larger than 1000 bytes").await;
     check(
         "printf '{\"jsonrpc\":\"2.0\",\"id\":%s,\"x\":[0' $id; yes ,0 | head -n 100000 | tr -d '\\n'; echo ']}'",
         whole(),
         much,
-        "was cut off",
+        "was disconnected",
     )
     .await;
     check("text $(printf %1001s x | tr ' ' x)", long(), much, "1001 bytes").await;
     for line in [LOG, STRAY, QUESTION] {
-        check(&for_ever(line), long(), much, "more than 100 messages that nobody asked for").await;
+        check(&for_ever(line), long(), much, "more than 100 unrequested messages").await;
     }
     check("fail -32602 'no\\u001b'", long(), ErrorKind::ToolFailed, "refused the call: no\\u{1b}").await;
     check("while :; do echo noise >&2; done", quick(), late, "did not answer").await;
@@ -131,7 +131,7 @@ async fn a_tool_that_describes_itself_anew_is_quarantined() {
         }
         let error = call(&remote, "t").await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::NeedsApproval, "{error}");
-        assert_eq!(remote.rejected_tools(), [ToolNotice::new("t", "it is not what was approved")]);
+        assert_eq!(remote.rejected_tools(), [ToolNotice::new("t", "it differs from its approval")]);
         remote.close().await;
     }
 }

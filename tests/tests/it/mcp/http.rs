@@ -39,7 +39,7 @@ async fn a_body_has_one_reading() {
     let twice = call.replace(r#""name":"calculator__add""#, r#""name":"calculator__add","name":"calculator__divide""#);
     assert_ne!(twice, call);
     let (status, answer) = served.send(&served.post(&headers, &twice)).await;
-    assert!(status == 400 && answer.contains("two ways"), "{answer}");
+    assert!(status == 400 && answer.contains("ambiguous"), "{answer}");
     // The same within a session.
     let (_, answer) = served.send(&served.post(&[], &initialize())).await;
     let id = answer.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap().trim().to_owned();

@@ -178,7 +178,7 @@ async fn a_client_gets_only_pages_that_it_can_show_and_may_open() {
     for (url, capabilities, expected) in [
         ("https://example.com/login", json!({"elicitation": {"url": {}}}), None),
         ("https://example.com/login", json!({"elicitation": {}}), Some("does not declare `elicitation` with `url`")),
-        ("file:///etc/passwd", json!({"elicitation": {"url": {}}}), Some("not one of a web page")),
+        ("file:///etc/passwd", json!({"elicitation": {"url": {}}}), Some("is not a web page")),
     ] {
         let environment = [("ON_CALL", ASK_FOR_A_PAGE), ("URL", url)];
         let gateway = Gateway::new(&environment, RemoteOptions::default(), ServerOptions::default()).await;
@@ -224,20 +224,20 @@ async fn a_state_is_for_one_answer_to_one_request() {
     let right = call_with(Some((&first, answer())));
     let mut forged = right.clone();
     forged["requestState"] = json!("A".repeat(43));
-    assert!(refusal(&mut raw, forged).await.starts_with("no call waits for this answer"));
-    assert!(refusal(&mut other, right.clone()).await.starts_with("no call waits"), "it is that of another client");
+    assert!(refusal(&mut raw, forged).await.starts_with("no call is waiting for this answer"));
+    assert!(refusal(&mut other, right.clone()).await.starts_with("no call is waiting"), "it is that of another client");
     for (member, value) in [("arguments", json!({"a": 1, "b": [3]})), ("name", json!("other__u"))] {
         let mut changed = right.clone();
         changed[member] = value;
         let why = refusal(&mut raw, changed).await;
-        assert!(why.contains("another name or other arguments"), "{member}: {why}");
+        assert!(why.contains("a different name or different arguments"), "{member}: {why}");
     }
     // The order of members means nothing.
     let mut reordered = right.clone();
     reordered["arguments"] = json!({"b": [2.50], "a": 1});
     let second = raw.request("tools/call", reordered).await["result"].clone();
     assert_eq!(questions(&second)[0].1, "other asks: Sure?");
-    assert!(refusal(&mut raw, right).await.contains("was sent before"));
+    assert!(refusal(&mut raw, right).await.contains("was already used"));
     assert_eq!(gateway.ended(), Vec::<String>::new(), "the call still waits");
     // Abandoned, it ends at the server, and leaves the places that it had.
     raw.leave().await;
@@ -298,7 +298,7 @@ async fn a_partial_answer_is_asked_for_the_rest() {
     }
     let refused = raw.request("tools/call", call_with(None)).await["result"].clone();
     let text = refused["content"][0]["text"].as_str().unwrap();
-    assert!(text.contains("16 calls of this client wait for its answers"), "{refused}");
+    assert!(text.contains("16 calls of this client are waiting for its answers"), "{refused}");
     raw.leave().await;
     gateway.has_ended(18).await;
     gateway.tools.close().await;
@@ -321,7 +321,7 @@ async fn a_server_that_never_has_enough_is_cut_off_where_its_error_says() {
     ];
     let gateway = Gateway::new(&environment, RemoteOptions::default(), ServerOptions::default()).await;
     let mut raw = Raw::connect_to(&gateway.server);
-    let expected = "the server asks for something more than 32 times in one call";
+    let expected = "the server sent more than 32 questions in one call";
     let refused = raw.request("tools/call", call_with(None)).await["result"].clone();
     assert!(refused["content"][0]["text"].as_str().unwrap().contains(expected), "{refused}");
     assert_eq!(std::fs::read_to_string(&requests).unwrap().lines().count(), 33, "the first, and one after each time");
@@ -368,7 +368,7 @@ esac
     }
     let complete = json!({"ref": {"type": "ref/prompt", "name": "other__p"}, "argument": {"name": "a", "value": ""}});
     let refused = raw.request("completion/complete", with_meta(complete, &able)).await["error"].clone();
-    assert!(refused["message"].as_str().unwrap().contains("asked only for calls, prompts and resources"), "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("only during calls, prompts and resources"), "{refused}");
     raw.leave().await;
     gateway.tools.close().await;
 }
@@ -396,7 +396,7 @@ async fn a_call_that_becomes_a_task_still_takes_its_answer() {
         assert_eq!(task["resultType"], "task", "{task}");
         gateway.has_ended(1).await;
         let replies = std::fs::read_to_string(&replies).unwrap();
-        assert!(replies.contains("Ann") && replies.contains("its call has become a task"), "{replies}");
+        assert!(replies.contains("Ann") && replies.contains("its call became a task"), "{replies}");
     }
     raw.leave().await;
     gateway.tools.close().await;
@@ -428,7 +428,7 @@ async fn over_http_each_answer_is_a_request_of_the_same_tenant() {
     let first = send(&served, TOKEN, "tools/call", &call_with(None)).await["result"].clone();
     let answer = call_with(Some((&first, answer_to(&first, accepted("Ann")))));
     let stolen = send(&served, OTHER, "tools/call", &answer).await;
-    assert!(stolen["error"]["message"].as_str().unwrap().starts_with("no call waits"), "{stolen}");
+    assert!(stolen["error"]["message"].as_str().unwrap().starts_with("no call is waiting"), "{stolen}");
     let second = send(&served, TOKEN, "tools/call", &answer).await["result"].clone();
     let yes = call_with(Some((&second, answer_to(&second, json!({"action": "cancel"})))));
     let result = send(&served, TOKEN, "tools/call", &yes).await["result"].clone();

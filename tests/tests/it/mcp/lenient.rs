@@ -75,7 +75,7 @@ async fn answers_that_cannot_be_read_fail_at_once_and_say_that_the_call_may_have
             ErrorKind::BadResult,
             "cannot be read: it is no JSON",
         ),
-        (r#"{"jsonrpc":"2.0","id":ID,"answer":1}"#, ErrorKind::BadResult, "look at what it did"),
+        (r#"{"jsonrpc":"2.0","id":ID,"answer":1}"#, ErrorKind::BadResult, "check its effects"),
     ] {
         let (found, message) = answered(line).await.unwrap_err();
         assert!(found == kind && message.contains(words), "{line}: {found}: {message}");
@@ -129,7 +129,7 @@ async fn an_odd_definition_costs_no_other_tool() {
         ),
         (r#"{"name":"b","inputSchema":{"type":"object"},"outputSchema":true}"#, 2, "b: its output schema"),
         (r#"{"inputSchema":{"type":"object"}}"#, 1, "tool 2: it has no name"),
-        ("null", 1, "tool 2: its definition is no object"),
+        ("null", 1, "tool 2: its definition is not an object"),
         (good, 1, "t: the server lists it twice"),
     ] {
         let remote = fake(&[("TOOLS", &format!("[{good},{odd}]"))], RemoteOptions::default());

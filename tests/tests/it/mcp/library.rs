@@ -137,11 +137,11 @@ async fn prompts_are_listed_and_filled() {
     let plain = raw.request("prompts/get", json!({"name": "plain"})).await;
     assert_eq!(plain["result"]["messages"][0]["content"]["text"], "Review{tone}: {text}");
     for (asked, says) in [
-        (json!({"name": "other"}), "there is no prompt other"),
-        (json!({"name": "review"}), "the argument `text` is missing; it takes: text, tone"),
-        (json!({"name": "review", "arguments": {"text": 1}}), "the argument `text` is not a text"),
-        (json!({"name": "review", "arguments": {"text": "", "x": ""}}), "there is no argument `x`"),
-        (json!({"name": "review", "arguments": []}), "do not fit"),
+        (json!({"name": "other"}), "unknown prompt other"),
+        (json!({"name": "review"}), "the argument `text` is missing; the prompt has: text, tone"),
+        (json!({"name": "review", "arguments": {"text": 1}}), "the argument `text` is not a string"),
+        (json!({"name": "review", "arguments": {"text": "", "x": ""}}), "unknown argument `x`"),
+        (json!({"name": "review", "arguments": []}), "invalid parameters"),
     ] {
         let answer = raw.request("prompts/get", asked.clone()).await;
         assert_eq!(answer["error"]["code"], -32602, "{asked}: {answer}");

@@ -89,8 +89,8 @@ async fn names_that_mcp_does_not_allow_are_replaced_and_said() {
     let said = notices(&tools);
     assert_eq!(said.len(), 5, "{said:?}");
     assert!(
-        said.iter().any(|line| line
-            .contains(&format!("ns:tool: its name cannot be used, so that it is called `{}`", here[0]))),
+        said.iter()
+            .any(|line| line.contains(&format!("ns:tool: its name is not valid, so it is called `{}`", here[0]))),
         "{said:?}"
     );
     let full: Vec<String> = here.iter().map(|name| format!("other__{name}")).collect();

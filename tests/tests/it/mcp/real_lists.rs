@@ -97,7 +97,7 @@ async fn what_cannot_be_read_loses_no_tool() {
     assert_eq!((servers.tools().len(), servers.refused()), (3, Vec::new()));
     let expected = [
         "a, b: a pattern is too long, malformed, or uses look-around or back-references",
-        "c: its output schema cannot be read, so that its results are not checked",
+        "c: its output schema is malformed, so its results are not checked",
     ];
     assert_eq!(ToolNotice::lines(&servers.unchecked()), expected);
     // The schema for the model still has the pattern.

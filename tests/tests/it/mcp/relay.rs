@@ -173,7 +173,7 @@ async fn nothing_is_passed_on_that_is_switched_off_or_not_approved() {
     let approved = [LibraryItem::all_resources()];
     let (server, tools) = gateway(&with_library(), all(), policy(false, false, false), Some(&approved)).await;
     let notices: Vec<_> = tools.refused().iter().map(ToString::to_string).collect();
-    assert!(notices.contains(&"review: the prompt is not approved as it is now".to_owned()), "{notices:?}");
+    assert!(notices.contains(&"review: the current version of the prompt is not approved".to_owned()), "{notices:?}");
     let mut raw = client(&server, json!({})).await;
     assert_eq!(raw.request("prompts/list", json!({})).await["result"]["prompts"], json!([]));
     assert_eq!(raw.request("resources/templates/list", json!({})).await["result"]["resourceTemplates"], json!([]));
@@ -310,7 +310,7 @@ async fn nobody_is_asked_if_calls_of_several_clients_are_under_way() {
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     let refused = second.call("other__t", json!({})).await;
     let error = &refused["structuredContent"]["reply"]["error"];
-    assert!(error["message"].as_str().unwrap().contains("calls of several clients are under way"), "{refused}");
+    assert!(error["message"].as_str().unwrap().contains("calls of several clients are running"), "{refused}");
     assert_eq!(first.answer(waiting).await["result"]["content"][0]["text"], "first");
     first.leave().await;
     second.leave().await;

@@ -114,7 +114,7 @@ async fn failures_of_tools_are_results_and_the_rest_are_errors() {
 
     for (method, params, code, says) in [
         ("tools/call", json!({"name": "calculator__ad"}), -32602, "Unknown tool: calculator__ad"),
-        ("tools/call", json!({"name": "calculator__add", "arguments": [1]}), -32602, "do not fit"),
+        ("tools/call", json!({"name": "calculator__add", "arguments": [1]}), -32602, "invalid parameters"),
         ("tools/call", json!({}), -32602, "missing field `name`"),
         ("tools/fall", json!({}), -32601, "tools/fall"),
         ("resources/read", json!({"uri": "file:///etc/passwd"}), -32601, ""),

@@ -2,29 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use fumehood_tests::prose::Prose;
+
 use super::{fail_on, read, root};
 
 /// Maximum number of words of the README.
 const MAX_README_WORDS: usize = 700;
-/// Turns that send a reader back to find out what is meant; CONTRIBUTING.md says what to write.
-const PRIVATE: [&str; 16] = [
-    "that of",
-    "those of",
-    "that which",
-    "those which",
-    "those that",
-    "what is",
-    "one that",
-    "nobody",
-    "whoever",
-    "of its own",
-    "of their own",
-    "the same holds for",
-    "all the same",
-    "other than that",
-    "for want of",
-    "once more",
-];
 /// Minimum length of a text that may not stand in two pages, in bytes.
 const MIN_REPEATED_BYTES: usize = 60;
 
@@ -40,19 +23,6 @@ fn pages() -> Vec<(String, String)> {
 /// Returns the text without blocks of code.
 fn without_blocks(text: &str) -> String {
     text.split("```").step_by(2).collect()
-}
-
-/// Returns the words of a text in lower case, with `x` in place of code.
-fn words(text: &str) -> Vec<String> {
-    let prose: String = text.split('`').enumerate().map(|(at, part)| if at % 2 == 0 { part } else { "x" }).collect();
-    let is_word = |c: char| c.is_alphabetic() || c == '\'';
-    prose.split(|c| !is_word(c)).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
-}
-
-/// Returns the number of private turns in a text.
-fn count_private(words: &[String]) -> usize {
-    let text = format!(" {} ", words.join(" "));
-    PRIVATE.iter().map(|turn| text.matches(&format!(" {turn} ")).count()).sum()
 }
 
 /// Returns whether a paragraph is long enough to be a repetition. Pages on two languages may share a row of a table.
@@ -87,13 +57,14 @@ fn pages_are_written_in_the_words_of_the_field() {
     let mut all = 0;
     let mut all_private = 0;
     for (name, text) in pages() {
-        let words = words(&without_blocks(&text));
-        let private = count_private(&words);
-        all += words.len();
-        all_private += private;
-        let limit = if name == "README.md" { 0 } else { words.len().div_ceil(500) };
-        if private > limit {
-            broken.push(format!("{name}: {private} private turns in {} words; at most {limit}", words.len()));
+        let prose = Prose::new(&without_blocks(&text));
+        let words = prose.word_count();
+        let turns = prose.private_turns();
+        all += words;
+        all_private += turns.len();
+        let limit = if name == "README.md" { 0 } else { words.div_ceil(500) };
+        if turns.len() > limit {
+            broken.push(format!("{name}: {} private turns in {words} words, at most {limit}: {turns:?}", turns.len()));
         }
     }
     assert!(all_private * 1000 <= all, "{all_private} private turns in {all} words of all pages");

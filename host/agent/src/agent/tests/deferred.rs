@@ -260,7 +260,7 @@ async fn a_call_that_changed_is_asked_about_again() {
     assert_eq!(waiting(&resume(&changed, &saved).await), ["s1:3", "s1:4"]);
     assert_eq!(shop.paid(), 0, "what was approved was another tool");
     let error = answer(&saved, "s1:1", yes()).await.unwrap_err();
-    assert!(error.to_string().contains("answered already, with yes"), "{error}");
+    assert!(error.to_string().contains("already answered with yes"), "{error}");
     for id in ["s1:3", "s1:4"] {
         answer(&saved, id, yes()).await.unwrap();
     }

@@ -136,10 +136,10 @@ impl EffectiveAllowlist {
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
     /// No key to sign with.
-    #[error("there is no key to sign the allowlist of the channel '{0}' with; give the pipeline one")]
+    #[error("no key to sign the allowlist of the channel '{0}'; give the pipeline a key")]
     NoKey(String),
     /// An allowlist that cannot be serialized.
-    #[error("the allowlist of the channel '{channel}' cannot be signed")]
+    #[error("cannot sign the allowlist of the channel '{channel}'")]
     Envelope {
         /// The channel.
         channel: String,

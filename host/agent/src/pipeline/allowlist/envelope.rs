@@ -18,7 +18,7 @@ const MAX_ENVELOPE_BYTES: usize = 64 << 10;
 
 /// An error for a key that is too short, with its length in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the key for envelopes has {0} bytes; expected at least {MIN_KEY_BYTES} random ones")]
+#[error("the key for envelopes has {0} bytes; expected at least {MIN_KEY_BYTES} random bytes")]
 pub struct EnvelopeKeyError(usize);
 
 /// The secret key that envelopes are signed with.
@@ -65,22 +65,22 @@ impl fmt::Debug for EnvelopeKey {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
     /// A text that is not an envelope.
-    #[error("the signed allowlist is damaged; ask the program that made it for another")]
+    #[error("the signed allowlist is damaged; request a new one from the program that created it")]
     Form,
     /// A signature that does not match.
     #[error("the signature of the allowlist does not match; it was changed, or signed with another key")]
     Signature,
     /// An expired envelope.
-    #[error("the signed allowlist has expired; ask the program that made it for another")]
+    #[error("the signed allowlist has expired; request a new one from the program that created it")]
     Expired,
     /// An envelope for another actor than the one on whose behalf the calls are made.
-    #[error("the signed allowlist is for another actor than the one on whose behalf the session runs")]
+    #[error("the signed allowlist is for a different actor than the session's")]
     OtherActor,
     /// An envelope for another skill than the one in use.
-    #[error("the signed allowlist is for another skill than the one in use")]
+    #[error("the signed allowlist is for a different skill than the active one")]
     OtherSkill,
     /// No key to verify the envelope with.
-    #[error("there is a signed allowlist and no key to check it with; give the pipeline the key")]
+    #[error("no key to verify the signed allowlist; give the pipeline the key")]
     NoKey,
 }
 

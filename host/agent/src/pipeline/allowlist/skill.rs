@@ -82,7 +82,9 @@ impl Skill {
 
     /// Adds a built-in tool by name.
     #[must_use]
-    #[deprecated(note = "a handle cannot be misspelt: use `tool`, or `component_tool` for tools that have no handle")]
+    #[deprecated(
+        note = "use the handle `tool`, which the compiler checks, or `component_tool` for tools without a handle"
+    )]
     pub fn tool_named(self, name: &str) -> Self {
         self.component_tool(name)
     }

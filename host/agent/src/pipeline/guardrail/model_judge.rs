@@ -117,9 +117,9 @@ impl ModelJudge {
     /// Returns the verdict for a call that could not be judged, for this reason.
     fn verdict_in_doubt(&self, proposed: &ProposedCall, reason: &str) -> Verdict {
         if self.ask_in_doubt {
-            return Verdict::Ask { question: format!("The judge {reason}. May `{}` run all the same?", proposed.tool) };
+            return Verdict::Ask { question: format!("The judge {reason}. May `{}` run anyway?", proposed.tool) };
         }
-        Verdict::Deny { reason: format!("the judge {reason}, and what is not judged does not run") }
+        Verdict::Deny { reason: format!("the judge {reason}, and calls without a verdict do not run") }
     }
 }
 
@@ -129,7 +129,7 @@ impl Judge for ModelJudge {
             let doubt = |reason| Judgement::from(self.verdict_in_doubt(proposed, reason));
             let arguments = proposed.arguments.to_string();
             if arguments.len() > MAX_ARGUMENT_BYTES {
-                return doubt("is shown at most 16 KiB of arguments, and there are more");
+                return doubt("reads at most 16 KiB of arguments, and these are longer");
             }
             let request = self.request(proposed, &arguments);
             let mut silent = NullDeltaSink;
@@ -228,7 +228,7 @@ mod tests {
     }
 
     fn doubt(why: &str) -> Verdict {
-        deny(&format!("the judge {why}, and what is not judged does not run"))
+        deny(&format!("the judge {why}, and calls without a verdict do not run"))
     }
 
     #[tokio::test]
@@ -283,11 +283,11 @@ mod tests {
         assert_eq!(judge.judge(&proposed(json!({}))).await.verdict, doubt("gave no verdict"));
         let down = |_: &Request| Err(ModelError::new(ModelFailure::Unavailable, "down"));
         let judge = ModelJudge::new(Arc::new(down), "").ask_in_doubt();
-        let question = "The judge could not be asked. May `shell__run` run all the same?".to_owned();
+        let question = "The judge could not be asked. May `shell__run` run anyway?".to_owned();
         assert_eq!(judge.judge(&proposed(json!({}))).await.verdict, Verdict::Ask { question });
         let large = proposed(json!("x".repeat(MAX_ARGUMENT_BYTES)));
         let verdict = judge_answering(r#"{"verdict": "allow"}"#).judge(&large).await.verdict;
-        assert_eq!(verdict, doubt("is shown at most 16 KiB of arguments, and there are more"));
+        assert_eq!(verdict, doubt("reads at most 16 KiB of arguments, and these are longer"));
     }
 
     #[tokio::test]

@@ -115,7 +115,7 @@ impl Field {
 
 /// A change of a field that the hook does not declare. The change was undone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the hook '{hook}' changed `{}`, which it does not declare; the change was undone: declare it", field.as_str())]
+#[error("the hook '{hook}' changed `{}` without declaring it, so the change was undone; declare it", field.as_str())]
 pub struct UndeclaredChange {
     /// The name of the hook.
     pub hook: String,

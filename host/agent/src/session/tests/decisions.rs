@@ -56,7 +56,7 @@ fn the_retry_can_answer_and_later_runs_leave_tools_out_at_once() {
 fn turns_notices_of_the_client_into_warnings() {
     let mut session = session(SessionConfig::default());
     session.step(says("one"), NOW).unwrap();
-    let notices = vec!["the model was asked again without `temperature`".to_owned()];
+    let notices = vec!["the request was repeated without `temperature`".to_owned()];
     session.step(answers(Response { notices: notices.clone(), ..Response::text("done") }), NOW).unwrap();
     assert_eq!(session.transcript().runs[0].warnings, notices);
 }

@@ -52,7 +52,7 @@ fn calculate(call: &ToolIntent) -> Result<Vec<Content>, CallError> {
         "multiply" => a * b,
         "divide" if b == 0.0 => return Err(CallError::new(ErrorKind::ToolFailed, "Division by zero")),
         "divide" => a / b,
-        name => return Err(CallError::new(ErrorKind::UnknownTool, format!("there is no tool `{name}`"))),
+        name => return Err(CallError::new(ErrorKind::UnknownTool, format!("unknown tool `{name}`"))),
     };
     Ok(vec![Content::json(value.to_string()).unwrap()])
 }

@@ -234,7 +234,7 @@ async fn notes_carry_nothing_from_one_session_to_the_next() {
     assert_eq!(second.call("post", &post("before")).await.status, Status::Ok);
     assert_eq!(second.call("memory_search", r#"{"query": "secret"}"#).await.status, Status::Ok);
     let refused = second.call("post", &post(SECRET)).await;
-    assert!(refused.error_message().contains("notes may hold what an earlier session read"), "{refused:?}");
+    assert!(refused.error_message().contains("notes may contain private data from earlier sessions"), "{refused:?}");
 }
 
 #[tokio::test]
@@ -247,8 +247,8 @@ async fn a_refusal_names_the_path_of_the_data() {
     assert_eq!(refused.error().unwrap().kind, ErrorKind::NeedsApproval);
     assert_eq!(
         refused.error_message(),
-        "somebody has to approve this call: private data may become public: `read` (private: it reads granted \
-         folders) was called at call 2, and `post` is a public sink (it does not say that it stays in a closed world)"
+        "this call needs approval: private data may become public: `read` (private: it reads granted \
+         folders) was called at call 2, and `post` is a public sink (it does not declare a closed world)"
     );
     let verdicts = stage.recorder.of_kind(RecordKind::Verdict);
     assert_eq!((verdicts.len(), verdicts[0].status.as_deref()), (1, Some("ask")));
@@ -374,5 +374,5 @@ async fn a_tool_that_is_not_there_any_more_counts() {
     history.start("gone__read");
     stage.scope.history = Arc::new(history);
     let refused = stage.call("post", &post("x")).await;
-    assert!(refused.error_message().contains("nothing is known of its data"), "{refused:?}");
+    assert!(refused.error_message().contains("the label of its data is unknown"), "{refused:?}");
 }

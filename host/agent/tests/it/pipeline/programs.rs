@@ -169,7 +169,7 @@ async fn calls_that_are_not_awaited_are_stopped_and_named() {
     let stage = beside(|builder| builder);
     let ended = stage.program("host__add {\"a\": 1, \"b\": 2}\nend").await;
     let text = ended.result.text().unwrap().into_owned();
-    assert!(text.contains("the program ended before: 1; use `await`"), "{text}");
+    assert!(text.contains("the program ended first: 1; use `await`"), "{text}");
     assert_eq!(stage.recorder.of_kind(RecordKind::ToolStarted).len(), 1);
 }
 
@@ -225,7 +225,7 @@ async fn a_flood_of_refused_calls_ends_the_program() {
     let limits = ProgramLimits { calls: 5, ..ProgramLimits::default() };
     let stage = code_stage(CodeMode::only().limits(limits), |builder| builder);
     let flood = stage.program(&"nothing\n".repeat(2000)).await;
-    assert!(flood.error_message().contains("goes on making calls"), "{}", flood.error_message());
+    assert!(flood.error_message().contains("keeps making calls"), "{}", flood.error_message());
     let long = stage.program(&"x".repeat(70_000)).await;
     assert!(long.error_message().contains("64.0 KiB"), "{}", long.error_message());
 }

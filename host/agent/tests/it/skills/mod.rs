@@ -207,8 +207,8 @@ fn implementations_that_cannot_work_are_refused_at_once() {
     let refused = |skill: Skill| build(skill).0.build().err().unwrap().to_string();
     assert!(refused(tool_skill("ad")).contains("names the tool 'ad', which is not registered"));
     assert!(refused(program_skill("", &["ad"])).contains("names the tool 'ad'"));
-    assert!(refused(tool_skill("add").component_tool("echo")).contains("leave one of the two out"));
-    assert!(refused(program_skill("end", &["add"])).contains("there is no interpreter"));
+    assert!(refused(tool_skill("add").component_tool("echo")).contains("leave one of them out"));
+    assert!(refused(program_skill("end", &["add"])).contains("the pipeline has no interpreter"));
     let (builder, limits) = build(program_skill("four", &[]));
     let large = builder.skill_interpreter(Arc::new(Lines::default()), limits).build();
     assert!(matches!(large, Err(PipelineError::LargeProgram { bytes: 4, limit: 3, .. })));

@@ -1,4 +1,4 @@
-// Tools for language models, as plain functions of `wit/world.wit`: its comments are what a model reads.
+// Tools for language models, as functions of `wit/world.wit`. Models read the comments there.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,12 +7,12 @@
 #include "tools.h"
 
 #define MAX_GREETINGS 10
-// Longest message about a number, with the number.
+// Maximum size of the error message.
 #define MESSAGE_BYTES 128
 
 static bool fail(tools_string_t *error, uint32_t times) {
     char message[MESSAGE_BYTES];
-    snprintf(message, sizeof message, "%u is not a number of greetings; give one from 1 to %d", (unsigned)times, MAX_GREETINGS);
+    snprintf(message, sizeof message, "times is %u; expected a number from 1 to %d", (unsigned)times, MAX_GREETINGS);
     tools_string_dup(error, message);
     return false;
 }

@@ -20,7 +20,7 @@ const definition = {
 
 function greet({ name, times = 1 }) {
   if (times < 1 || times > MAX_GREETINGS) {
-    const message = `${times} is not a number of greetings; give one from 1 to ${MAX_GREETINGS}`;
+    const message = `times is ${times}; expected a number from 1 to ${MAX_GREETINGS}`;
     throw { kind: "invalid-arguments", message, retryAfterMs: undefined };
   }
   return [{ tag: "text", val: Array(times).fill(`Hello, ${name}.`).join(" ") }];

@@ -35,7 +35,7 @@ GREET = ToolDefinition(
 def greet(arguments):
     times = arguments.get("times", 1)
     if not 1 <= times <= MAX_GREETINGS:
-        message = f"{times} is not a number of greetings; give one from 1 to {MAX_GREETINGS}"
+        message = f"times is {times}; expected a number from 1 to {MAX_GREETINGS}"
         raise Err(Failure(kind=FailureKind.INVALID_ARGUMENTS, message=message, retry_after_ms=None))
     return [Content_Text(" ".join([f"Hello, {arguments['name']}."] * times))]
 

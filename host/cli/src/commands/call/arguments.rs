@@ -44,10 +44,11 @@ impl TypedArguments {
     fn from_words(words: &[String]) -> Result<Self> {
         let mut pairs: Vec<(String, String)> = Vec::new();
         for word in words {
-            let wrong = || UsageError(format!("`{word}` is no argument; write NAME=VALUE words, or one JSON object"));
+            let wrong =
+                || UsageError(format!("invalid argument `{word}`; expected NAME=VALUE pairs, or one JSON object"));
             let (name, value) = split_pair(word).ok_or_else(wrong)?;
             if pairs.iter().any(|(known, _)| known == name) {
-                return Err(UsageError(format!("`{name}` is given twice; give it once")).into());
+                return Err(UsageError(format!("`{name}` is given twice")).into());
             }
             pairs.push((name.to_owned(), value.to_owned()));
         }
@@ -141,7 +142,7 @@ fn read_limited(source: impl Read, name: &str) -> Result<String> {
         let limit = display_bytes(MAX_ARGUMENTS_BYTES);
         return Err(UsageError(format!("the arguments from {name} are larger than {limit}")).into());
     }
-    let not_text = |_| UsageError(format!("the arguments from {name} are not UTF-8 text; give a JSON object"));
+    let not_text = |_| UsageError(format!("the arguments from {name} are not UTF-8 text; expected a JSON object"));
     Ok(String::from_utf8(text).map_err(not_text)?)
 }
 
@@ -167,7 +168,7 @@ mod tests {
         assert_eq!(parse(&["no json"]), Ok(TypedArguments::Json("no json".to_owned())));
         let pairs = vec![("a".to_owned(), "3".to_owned()), ("b".to_owned(), "x=y".to_owned())];
         assert_eq!(parse(&["a=3", "b=x=y"]), Ok(TypedArguments::Words(pairs)));
-        assert!(parse(&["a=3", "{}"]).unwrap_err().contains("`{}` is no argument"));
+        assert!(parse(&["a=3", "{}"]).unwrap_err().contains("invalid argument `{}`"));
         assert!(parse(&["a=3", "a=4"]).unwrap_err().contains("`a` is given twice"));
     }
 

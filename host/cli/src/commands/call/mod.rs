@@ -130,7 +130,7 @@ fn translate_for_cli(error: &mut CallError, prefix: &str, is_typed: bool) {
         _ => None,
     };
     error.hint = error.hint.take().map(|hint| match option {
-        Some(option) => format!("{hint}; `{option}` allows more").into(),
+        Some(option) => format!("{hint}; raise the limit with `{option}`").into(),
         None if is_typed => flags::translate(&hint).into(),
         None => hint,
     });
@@ -195,10 +195,7 @@ async fn choose_target(arguments: &Arguments, call: &args::Call, config: &Config
 fn default_store(arguments: &Arguments, call: &args::Call) -> Result<PathBuf> {
     let file = user_folders::store_of(&call.component)?;
     if !arguments.json && !file.exists() {
-        render::note(&format!(
-            "keys and values are kept in {}; `--key-value-store FILE` names another file",
-            file.display()
-        ));
+        render::note(&format!("the key-value store is {}; use another with `--key-value-store FILE`", file.display()));
     }
     Ok(file)
 }
@@ -211,19 +208,16 @@ async fn target_from_configuration(
 ) -> Result<Target> {
     let lock = configured::open_lock(config)?;
     if config.hooks.has_component(name) {
-        let message = format!("`{name}` is a hook of {}, and has no tools to call", config.origin.display());
+        let message = format!("`{name}` is a hook in {}, and has no tools to call", config.origin.display());
         return Err(UsageError(message).into());
     }
     let found = configured::find(config, &lock, name, Version::Pinned).await?;
     let Some(ConfiguredComponent { name, label, load, limits, .. }) = found else {
-        return Err(
-            UsageError(format!("there is no file {name}, and {}", approve::unknown_component(config, name))).into()
-        );
+        return Err(UsageError(format!("no such file {name}, and {}", approve::unknown_component(config, name))).into());
     };
     if call.powers.has_any() {
         let place = config.origin.display();
-        let message =
-            format!("`{name}` has its powers from {place}; change them there, or name the `.wasm` file itself");
+        let message = format!("the powers of `{name}` are set in {place}; change them there, or call the `.wasm` file");
         return Err(UsageError(message).into());
     }
     let load = if call.allow_slow_compile { load.allow_slow_compile() } else { load };
@@ -263,7 +257,7 @@ fn missing_component_tool(call: &args::Call, component: &Component) -> UsageErro
 fn missing_tool(target: &str, tools: &[&str], inspect: &str) -> UsageError {
     let first = tools.first().copied().unwrap_or("TOOL");
     UsageError(format!(
-        "which tool? {target} has: {}\nCall one like this: `fumehood call {target} {first} '{{…}}'`; `{inspect}` shows their \
+        "missing TOOL; {target} has: {}\nCall one like this: `fumehood call {target} {first} '{{…}}'`; `{inspect}` shows their \
          arguments",
         tools.join(", ")
     ))

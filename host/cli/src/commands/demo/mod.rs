@@ -81,7 +81,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
     let failed = rows.iter().flat_map(|(_, rows)| rows).filter(|row| !row.as_expected).count();
     let missing = session::expected_calls().saturating_sub(session.calls.len());
     if failed + missing > 0 {
-        render::note(&format!("{} of these did not end as they should have", failed + missing));
+        render::note(&format!("{} of these did not end as expected", failed + missing));
         return Ok(Exit::ToolFailed);
     }
     Ok(Exit::Ok)
@@ -126,13 +126,13 @@ fn rows<'a>(
         session.verified_rows.map_or_else(|| "not in order".to_owned(), |rows| format!("{rows} records in order"));
     let found = session.finding.clone().unwrap_or_else(|| "nothing found".to_owned());
     let log = vec![
-        Row::from_text("check the log of all that", session.verified_rows.is_some(), whole),
-        Row::from_text("make the 16 a 17 in a copy", session.finding.is_some(), found),
+        Row::from_text("verify the log", session.verified_rows.is_some(), whole),
+        Row::from_text("change the 16 to 17 in a copy", session.finding.is_some(), found),
     ];
     vec![
         ("Useful tools".to_owned(), rows_of(Section::Useful)),
         ("Hostile tools".to_owned(), rows_of(Section::Hostile)),
-        ("Blocked attempts of tools that were granted a folder, a server and a secret".to_owned(), attempts),
+        ("Blocked attempts of tools with a folder, a server and a secret".to_owned(), attempts),
         ("A scripted model: (3 + 5) * 2".to_owned(), turns),
         ("The event log".to_owned(), log),
     ]
@@ -149,7 +149,7 @@ impl<'a> Row<'a> {
 }
 
 fn print_table(rows: &[(String, Vec<Row<'_>>)], calls: usize, components: usize, is_isolated: bool) -> Result<()> {
-    let headings = ["what it tried", "how it ended", "time", "deadline", "fuel", "peak memory"];
+    let headings = ["call", "outcome", "time", "deadline", "fuel", "peak memory"];
     let mut table = table::new(&headings, &[2, 3, 4, 5]);
     for (title, rows) in rows {
         table.add_row(vec![table::heading(title)]);
@@ -158,11 +158,11 @@ fn print_table(rows: &[(String, Vec<Row<'_>>)], calls: usize, components: usize,
         }
     }
     table::print(table, 0, &[3, 4, 5])?;
-    let process = if is_isolated { "a process of its own" } else { "this process" };
+    let process = if is_isolated { "a separate process" } else { "this process" };
     let memory =
-        resident_bytes().map_or_else(String::new, |bytes| format!("; this process holds {}", display_bytes(bytes)));
+        resident_bytes().map_or_else(String::new, |bytes| format!("; this process uses {}", display_bytes(bytes)));
     render::footer(&format!(
-        "{calls} calls of {components} components, each call in a fresh instance, each component in {process}{memory}."
+        "{calls} calls of {components} components; each call in a fresh instance, each component in {process}{memory}."
     ))?;
     render::line("Next:")?;
     next_commands().iter().try_for_each(|command| render::line(&format!("  {command}")))

@@ -99,7 +99,7 @@ pub(crate) const STEPS: &[Step] = &[
         r#"{"name": "world", "formality": "polite"}"#,
         Expected::Answer("world"),
     ),
-    useful("call what is not there", "calculator__launch", "{}", Expected::Error(ErrorKind::UnknownTool)),
+    useful("call an unknown tool", "calculator__launch", "{}", Expected::Error(ErrorKind::UnknownTool)),
     hostile("loop for ever", "spin__run", ErrorKind::Deadline),
     hostile("loop before being called", "spin-start__run", ErrorKind::Deadline),
     hostile("sleep in a host call", "sleep__run", ErrorKind::Deadline),

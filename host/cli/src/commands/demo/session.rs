@@ -56,7 +56,7 @@ const TURNS: &[Turn] = &[
         after: "8",
     },
     Turn {
-        what: "reach for a tool of another skill",
+        what: "call a tool of another skill",
         tool: "memory-bomb__run",
         arguments: "{}",
         expected: Expected::Error(ErrorKind::NotAllowed),
@@ -100,7 +100,7 @@ const RELEASE_PAUSE: Duration = Duration::from_millis(10);
 pub(super) async fn run_session(host: &Host, hanging: Vec<u8>, deadline: Duration) -> Result<SessionReport> {
     let limits = Limits { deadline, ..Limits::default() };
     host::load(host, "stranger", Load::bytes("stranger", hanging).limits(limits)).await?;
-    let folder = tempfile::tempdir().context("there is no room for the demo's event log")?;
+    let folder = tempfile::tempdir().context("cannot create a folder for the demo's event log")?;
     let path = folder.path().join("events.db");
     let log = Arc::new(EventLog::open(&path, &Options::default())?);
     let outcome = converse(host, Arc::clone(&log) as _).await?;

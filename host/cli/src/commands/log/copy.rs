@@ -32,8 +32,8 @@ impl From<&TransferReport> for Copied {
 /// Copies a log in a file to the server of the configuration.
 pub(super) fn import(place: &LogPlace, import: &Import, json: bool) -> Result<Exit> {
     let LogPlace::Server(server) = place else {
-        let message =
-            "the log is in a file here, and a file takes no copies; name the server in [storage] `url`, and no `--log`";
+        let message = "the log is a file, but logs can be copied only to PostgreSQL; set `url` in [storage], and \
+                       leave `--log` out";
         return Err(UsageError(message.to_owned()).into());
     };
     let options = Options { key_file: import.from_key.clone(), ..Options::default() };
@@ -55,7 +55,7 @@ fn print(reports: &[TransferReport], json: bool) -> Result<Exit> {
     }
     for TransferReport { log, copied, last, seals_checked } in reports {
         let seals =
-            if *seals_checked { "its seals, too" } else { "its seals were not checked, because its key is not known" };
+            if *seals_checked { "its seals, too" } else { "its seals were not checked, because its key is unknown" };
         render::line(&format!(
             "copied {copied} rows of the log {log}, up to row {}; both were verified, {seals}",
             last.seq

@@ -62,7 +62,7 @@ pub(super) fn run(reader: &Reader, list: &List, json: bool) -> Result<Exit> {
     let limit = usize::try_from(list.limit).unwrap_or(usize::MAX);
     let listed = list.of.unwrap_or(if filter.kind.is_some() { ListKind::Records } else { ListKind::Calls });
     if listed != ListKind::Records && filter.kind.is_some() {
-        return Err(UsageError("`--kind` is about single records; list them with `--of records`".to_owned()).into());
+        return Err(UsageError("`--kind` selects records; add `--of records`".to_owned()).into());
     }
     match listed {
         ListKind::Records => list_records(reader, filter, limit, json)?,
@@ -71,7 +71,10 @@ pub(super) fn run(reader: &Reader, list: &List, json: bool) -> Result<Exit> {
             if json { render::json(&rows)? } else { print_calls(reader, &rows)? }
         }
         ListKind::Sessions if filter.tool.is_some() => {
-            return Err(UsageError("a session has no tool; leave out `--tool`, or list calls".to_owned()).into());
+            return Err(UsageError(
+                "sessions cannot be selected by tool; leave `--tool` out, or list calls".to_owned(),
+            )
+            .into());
         }
         ListKind::Sessions => {
             let rows = query_sessions(reader, &filter, limit)?;
@@ -105,7 +108,7 @@ fn list_records(reader: &Reader, filter: Filter, limit: usize, json: bool) -> Re
 }
 
 fn report_no_records() -> Result<()> {
-    render::note("nothing was recorded that fits");
+    render::note("no matching records");
     Ok(())
 }
 
@@ -225,7 +228,7 @@ fn print_calls(reader: &Reader, rows: &[CallRow]) -> Result<()> {
         ]);
     }
     table::print(table, 7, &[1, 6, 7, 5])?;
-    render::hint("`fumehood log show CALL` tells the whole story of one call");
+    render::hint("`fumehood log show CALL` shows one call with its history");
     Ok(())
 }
 

@@ -25,7 +25,7 @@ use crate::{log_place, moment, render};
 /// Runs one action on the log, `list` if none is named.
 pub(crate) async fn run(arguments: &Arguments, log: &Log) -> Result<Exit> {
     if log.action.is_some() && !log.list.is_untouched() {
-        let message = "filters are written after the action, as in `fumehood log export --tool NAME`";
+        let message = "write filters after the action, as in `fumehood log export --tool NAME`";
         return Err(UsageError(message.to_owned()).into());
     }
     let uses = |config: &Config| log_place::is_configured(log.file.as_deref(), config);

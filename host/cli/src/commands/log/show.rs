@@ -18,7 +18,7 @@ pub(super) fn run(reader: &Reader, show: &Show, json: bool) -> Result<Exit> {
     let calls = find(reader, &show.call, show.session.as_deref())?;
     if calls.is_empty() {
         let suffix = show.session.as_ref().map_or(String::new(), |session| format!(" in the session `{session}`"));
-        let message = format!("the log has no call `{}`{suffix}; `fumehood log` lists calls with their ids", show.call);
+        let message = format!("unknown call `{}`{suffix}; `fumehood log` lists calls with their ids", show.call);
         return Err(UsageError(message).into());
     }
     if json {
@@ -36,7 +36,7 @@ pub(super) fn run(reader: &Reader, show: &Show, json: bool) -> Result<Exit> {
             line("")?;
         }
         match call_id(call) {
-            "" => print_section(reader, "What was answered", &call.call)?,
+            "" => print_section(reader, "Answer", &call.call)?,
             _ => print_history(reader, call)?,
         }
     }
@@ -62,13 +62,15 @@ fn find(reader: &Reader, typed: &str, session: Option<&str>) -> Result<Vec<CallH
         return Ok(found);
     }
     let more = if ids.len() > MAX_LISTED_CALLS { ", and more" } else { "" };
-    let message = format!("the ids of {calls_found} calls{more} begin with `{}`; type more of it:\n", one_line(typed));
+    let message =
+        format!("{calls_found} calls{more} have ids that start with `{}`; type more characters:\n", one_line(typed));
     Err(UsageError(message + &list_calls(reader, &found)?).into())
 }
 
 /// Returns the error for an id that a model gave to several calls.
 fn ambiguous_id(reader: &Reader, id: &str, calls: &[CallHistory]) -> Result<UsageError> {
-    let message = format!("a model gave the id `{}` to {} calls; show one of them:\n", one_line(id), calls.len());
+    let message =
+        format!("the id `{}` from a model belongs to {} calls; show one of them:\n", one_line(id), calls.len());
     Ok(UsageError(message + &list_calls(reader, calls)?))
 }
 
@@ -94,9 +96,9 @@ fn print_history(reader: &Reader, history: &CallHistory) -> Result<()> {
     let tool = history.call.iter().find_map(|row| row.record.tool.as_deref()).unwrap_or("?");
     line(&styled(STRONG, &format!("{}  {}", one_line(reader.abbreviate_call(id)?), one_line(tool))))?;
     print_facts(history)?;
-    print_section(reader, "What led to it", &history.before)?;
-    print_section(reader, "What happened to it", &history.call)?;
-    print_section(reader, "What came of it", &history.after)
+    print_section(reader, "Before the call", &history.before)?;
+    print_section(reader, "The call", &history.call)?;
+    print_section(reader, "After the call", &history.after)
 }
 
 fn print_facts(history: &CallHistory) -> Result<()> {

@@ -74,7 +74,7 @@ fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
 
 fn print(tools: &[ToolStats]) -> Result<()> {
     if tools.is_empty() {
-        render::note("nothing was recorded that fits");
+        render::note("no matching records");
         return Ok(());
     }
     let mut table = table::new(&["tool", "calls", "outcomes", "p50", "p99", "longest"], &[1, 3, 4, 5]);

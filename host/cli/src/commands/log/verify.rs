@@ -40,8 +40,7 @@ pub(super) fn run(
         return verify_writers(reader, verify, config, json);
     }
     if !verify.writer_key.is_empty() {
-        let message =
-            "`--writer-key` is for the writers of a log in PostgreSQL; a log in a file has one key, `--log-key`";
+        let message = "`--writer-key` works only for logs in PostgreSQL; the key of a log file is `--log-key`";
         return Err(UsageError(message.to_owned()).into());
     }
     let report = match &verify.since {
@@ -74,8 +73,8 @@ pub(super) fn run(
 }
 
 fn joined_head_of_others() -> anyhow::Error {
-    let message = "the joined head is of a log of several writers in PostgreSQL, and this log has one; compare with its \
-                   checkpoint, which `fumehood log head` prints";
+    let message = "expected a checkpoint, got the joined head of a log in PostgreSQL; use the line that `fumehood log \
+                   head` prints for this log";
     UsageError(message.to_owned()).into()
 }
 
@@ -89,8 +88,8 @@ fn unchecked_parts(reader: &Reader, verify: &Verify, report: &Report) -> Vec<Str
             (false, why) => (why.unwrap_or_default(), "--log-key FILE"),
         };
         unchecked.push(format!(
-            "the seals were not checked: {why}; `{flag}` names the key, `--without-key` accepts a log whose seals are not \
-             checked"
+            "the seals were not checked: {why}; name the key with `{flag}`, or accept unchecked seals with \
+             `--without-key`"
         ));
     }
     let others =
@@ -98,15 +97,15 @@ fn unchecked_parts(reader: &Reader, verify: &Verify, report: &Report) -> Vec<Str
     // Of several writers, those of all are there, and one that is missing is found.
     if others > 0 && report.finding.is_none() && !reader.has_writers() {
         unchecked.push(format!(
-            "{others} checkpoints of another log could not be compared with anything; that is so, too, if this log was replaced. Keep \
-             the checkpoints of each log in a file of its own"
+            "{others} checkpoints of another log could not be compared. This also happens if the log was replaced. \
+             Keep the checkpoints of each log in a separate file"
         ));
     }
     if report.continuity == Some(Continuity::Removed) {
         let (row, cut) = (marked_row(verify, report).unwrap_or(0), report.pruned_up_to);
         unchecked.push(format!(
-            "row {row} of the checkpoint was removed because it was old, with all up to row {cut}, so nothing could be \
-             compared with it; compare with a checkpoint that was taken after row {cut}"
+            "retention removed row {row} of the checkpoint, with all rows up to {cut}, so it could not be compared; \
+             use a checkpoint after row {cut}"
         ));
     }
     unchecked
@@ -138,7 +137,7 @@ struct JoinVerification<'a> {
 /// Verifies the chain of every writer, with the checkpoint of each that was kept.
 fn verify_writers(reader: &Reader, verify: &Verify, config: &Config, json: bool) -> Result<Exit> {
     if verify.mark.is_some() {
-        let message = "`--mark` does not say which of several writers it is of; compare with a checkpoint, `--since`";
+        let message = "`--mark` does not name one of the writers; use a checkpoint with `--since`";
         return Err(UsageError(message.to_owned()).into());
     }
     let reader = reader.clone().with_key_files(verify.writer_key.iter().map(PathBuf::as_path))?;
@@ -176,7 +175,7 @@ fn verify_writers(reader: &Reader, verify: &Verify, config: &Config, json: bool)
         return Ok(exit);
     }
     if writers.is_empty() {
-        render::note("nobody has written to this log yet");
+        render::note("this log is empty");
     }
     for writer in &writers {
         render::line(&format!("writer {}", styled(render::STRONG, &writer.report.log.to_string())))?;
@@ -235,15 +234,15 @@ fn print_report(verified: &Verification<'_>, verify: &Verify, config: &Config) -
         }
         None if unchecked.is_empty() => render::line(&format!("{} {rows} rows", styled(GOOD, "in order:")))?,
         None => {
-            let what = format!("{rows} rows follow each other, and that is all that was found out");
+            let what = format!("{rows} rows are in order; nothing else could be verified");
             render::line(&format!("{} {what}", styled(BAD, "not verified:")))?;
         }
     }
     unchecked.iter().try_for_each(|what| render::line(&render::quotation::one_line(what)))?;
     if report.pruned_up_to > 0 {
-        render::line(&format!("rows up to {} were removed because they were old", report.pruned_up_to))?;
+        render::line(&format!("retention removed rows up to {}", report.pruned_up_to))?;
         if log_place::retention(config, moment::now()).is_empty() {
-            render::warning("the configuration keeps all records; somebody removed old ones with other settings");
+            render::warning("the configuration keeps all records, but old records were removed with other settings");
         }
     }
     if report.seals_checked {
@@ -252,17 +251,18 @@ fn print_report(verified: &Verification<'_>, verify: &Verify, config: &Config) -
             let first = report.sealed_up_to.saturating_add(1);
             let last = report.last;
             render::line(&format!(
-                "rows {first} to {last} have no seal yet: whoever can write the log can change them"
+                "rows {first} to {last} have no seal yet: anyone who can write to the log can change them"
             ))?;
         }
     } else if verify.without_key && message.is_none() {
         render::warning(
-            "the seals were not checked, as asked: somebody may have rewritten rows and their hashes, or removed old ones",
+            "the seals were not checked (`--without-key`): rows and their hashes may have been rewritten, or old rows \
+             removed",
         );
     }
     match (report.continuity, marked_row(verify, report)) {
         (Some(Continuity::Proven), Some(row)) if message.is_none() && verify.since.is_some() => {
-            render::line(&format!("it leads to the checkpoint: nothing up to row {row} was changed or has vanished"))?;
+            render::line(&format!("consistent with the checkpoint: nothing up to row {row} was changed or removed"))?;
         }
         _ => {}
     }
@@ -273,11 +273,11 @@ fn print_report(verified: &Verification<'_>, verify: &Verify, config: &Config) -
 fn warn_about_key(place: &LogPlace, verify: &Verify) {
     let key = format!("{place}.key");
     let advice = match verify.since {
-        Some(_) => "a checkpoint, as given, is what shows that",
-        None => "keep checkpoints elsewhere (`fumehood log head`), and compare with them (`--since`)",
+        Some(_) => "only a checkpoint, such as the given one, reveals that",
+        None => "keep checkpoints elsewhere (`fumehood log head`), and verify against them (`--since`)",
     };
     render::warning(&render::quotation::one_line(&format!(
-        "the key {key} lies beside the log: whoever can write both can rewrite the log and seal it anew. Keep it where \
-         tools and other users cannot write ([log] `key`, or `--log-key FILE`); {advice}"
+        "the key {key} is next to the log: anyone who can write to both can rewrite and reseal the log. Keep the key \
+         where tools and other users cannot write ([log] `key`, or `--log-key FILE`); {advice}"
     )));
 }

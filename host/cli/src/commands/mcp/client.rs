@@ -32,10 +32,10 @@ pub(crate) async fn list(arguments: &Arguments, list: &List) -> Result<Exit> {
     remote.close().await;
     let tools = listed.map_err(|error| list_error(error, "--timeout"))?;
     for line in ToolNotice::lines(&remote.rejected_tools()) {
-        render::warning(&format!("left out {line}"));
+        render::warning(&format!("ignored {line}"));
     }
     for line in ToolNotice::lines(&remote.unchecked_schemas()) {
-        render::warning(&format!("not all is checked of {line}"));
+        render::warning(&format!("only partly checked: {line}"));
     }
     if arguments.json {
         let tools: Vec<Value> = tools.iter().map(to_json).collect();
@@ -62,7 +62,7 @@ fn start_timeout(server: &[String], typed: Option<Duration>) -> Duration {
 fn list_error(error: ConnectError, flag: &str) -> anyhow::Error {
     match error {
         ConnectError::Late(time) => {
-            anyhow!("the server did not start and list its tools within {time:?}; give it longer with `{flag}`")
+            anyhow!("the server did not start and list its tools within {time:?}; raise the limit with `{flag}`")
         }
         // The messages of these errors are complete without a context.
         error @ (ConnectError::NoProgram { .. } | ConnectError::Unreachable { .. }) => error.into(),
@@ -144,19 +144,19 @@ async fn call_checked(remote: &Remote, call: &CallRemote, entry: Option<&mut Cal
     let tools = remote.tools().await.map_err(|error| list_error(error, "--start-timeout"))?;
     let Some(RemoteTool { tool, .. }) = find(&tools, &call.tool) else {
         let known: Vec<_> = tools.iter().map(|tool| printable(&tool.foreign).into_owned()).collect();
-        let message = format!("there is no tool `{}`", printable(&call.tool));
+        let message = format!("unknown tool `{}`", printable(&call.tool));
         let error = CallError::new(ErrorKind::UnknownTool, message);
         return Ok(failed_call(call, error.with_hint(format!("the tools are: {}", known.join(", ")))));
     };
     let validated = match tool.validate(call.arguments.as_str().into()) {
         Ok(validated) => validated,
         Err(error) => {
-            let hint = "correct the arguments and call again; the server was not asked";
+            let hint = "correct the arguments and call again; the server was not called";
             return Ok(failed_call(call, CallError::from(error).with_hint(hint)));
         }
     };
     if let Some(entry) = entry {
-        entry.started(validated.arguments(), None).await.context("the server was not asked")?;
+        entry.started(validated.arguments(), None).await.context("the server was not called")?;
     }
     let context = CallContext { id: render::CALL_ID.to_owned(), ..CallContext::default() };
     Ok(CallResult { tool: call.tool.clone(), ..remote.call(validated, context).await })
@@ -173,7 +173,7 @@ fn failed_call(call: &CallRemote, error: CallError) -> CallResult {
 fn new_remote(server: &[String], options: &ServerOptions, limits: RemoteOptions) -> Result<Remote> {
     let (first, rest) = server
         .split_first()
-        .ok_or_else(|| UsageError("no server is named; give a URL, or a command that starts one".to_owned()))?;
+        .ok_or_else(|| UsageError("missing server; give a URL, or a command that starts one".to_owned()))?;
     let endpoint = match first.starts_with("http://") || first.starts_with("https://") {
         true => {
             let token = options.token_file.as_deref().map(Token::read).transpose()?;

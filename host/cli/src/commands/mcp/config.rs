@@ -14,7 +14,7 @@ use crate::render;
 use crate::trust::ConfigSource;
 
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit> {
-    let program = std::env::current_exe().context("cannot tell where this program is")?;
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
     let mut served = Vec::new();
     let mut components = config.components.clone();
     let mut has_configured = false;
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit> {
         served.push(path_text(&canonicalize("component", component)?));
     }
     let snippet = snippet(config.client, &program, served)?;
-    render::note(&format!("Put this into {}:", config_location(config.client)));
+    render::note(&format!("Add this to {}:", config_location(config.client)));
     render::bytes(format!("{snippet}\n").as_bytes())?;
     Ok(Exit::Ok)
 }

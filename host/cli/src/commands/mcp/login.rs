@@ -22,20 +22,20 @@ pub(crate) async fn login(arguments: &Arguments, typed: &TypedLogin) -> Result<E
     // Nothing is asked of a server before somebody has seen where it is.
     if server.reason_not_to_start(&configured::open_lock(&config)?).is_some() {
         let message = format!(
-            "the address of the MCP server `{0}` was never approved, or has changed; look at it with `fumehood approve {0}`",
+            "the address of the MCP server `{0}` is not approved, or changed; review it with `fumehood approve {0}`",
             server.name
         );
         return Err(UsageError(message).into());
     }
     let (url, options) = server.login(&config)?;
     let login = Login::begin(&url, &options).await.with_context(|| format!("cannot log in at `{}`", server.name))?;
-    render::note("open this address in a browser on this machine, and log in:");
+    render::note("open this URL in a browser on this machine, and log in:");
     render::note(login.url());
     if typed.open {
         open(login.url());
     }
     login.finish(typed.timeout).await.with_context(|| format!("cannot log in at `{}`", server.name))?;
-    render::note(&format!("logged in at `{}`; forget it again with `fumehood mcp logout {0}`", server.name));
+    render::note(&format!("logged in at `{}`; log out with `fumehood mcp logout {0}`", server.name));
     Ok(Exit::Ok)
 }
 
@@ -44,15 +44,17 @@ pub(crate) fn logout(arguments: &Arguments, typed: &TypedLogout) -> Result<Exit>
     let server = find(&config, &typed.name)?;
     let options = server.logout(&config)?;
     let note = match forget_tokens(&options).context("the tokens cannot be removed")? {
-        true => format!("the tokens of `{}` are forgotten here; they are valid until they expire", server.name),
-        false => format!("nobody was logged in at `{}`", server.name),
+        true => {
+            format!("the tokens of `{}` were removed here; the server may accept them until they expire", server.name)
+        }
+        false => format!("you were not logged in at `{}`", server.name),
     };
     render::note(&note);
     Ok(Exit::Ok)
 }
 
 fn find(config: &Config, name: &str) -> Result<Server> {
-    let missing = || UsageError(format!("there is no [mcp.servers.{}] in the configuration", printable(name)));
+    let missing = || UsageError(format!("the configuration has no [mcp.servers.{}]", printable(name)));
     Ok(servers::find(config, name)?.ok_or_else(missing)?)
 }
 

@@ -81,8 +81,9 @@ fn prepare(options: &args::Publish) -> Result<Prepared> {
     };
     let component = match std::fs::read(&file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let remedy = if options.file.is_some() { "name a `.wasm` file" } else { "make it with `fumehood build`" };
-            return Err(UsageError(format!("there is no {}; {remedy}", file.display())).into());
+            let remedy =
+                if options.file.is_some() { "expected a `.wasm` file" } else { "build it with `fumehood build`" };
+            return Err(UsageError(format!("no such file {}; {remedy}", file.display())).into());
         }
         read => read.with_context(|| format!("cannot read {}", file.display()))?,
     };
@@ -145,7 +146,10 @@ fn version_warning(options: &args::Publish, annotations: &BTreeMap<String, Strin
     let tag = options.reference.tag()?.trim_start_matches('v');
     let is_version = tag.split('.').count() == 3 && tag.starts_with(|c: char| c.is_ascii_digit());
     (is_version && tag != version).then(|| {
-        format!("the component says that it is version {version}, and the tag is {tag}; whoever looks for one finds the other")
+        format!(
+            "the version in the component is {version}, but the tag is {tag}; people who look for one version get \
+                 the other"
+        )
     })
 }
 

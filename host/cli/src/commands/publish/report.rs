@@ -68,7 +68,7 @@ pub(super) fn dry_run(arguments: &Arguments, reference: &OciReference, prepared:
         (Some(statement), Some(signer)) => {
             document(&format!("statement, signed with {} ({})", signer.id(), signer.algorithm()), statement)?;
         }
-        _ => heading("not signed: `--sign KEY` does that, and `fumehood key new` makes a key")?,
+        _ => heading("not signed; sign it with `--sign KEY`, and create a key with `fumehood key new`")?,
     }
     if let Some(package) = &prepared.mcp {
         heading(&format!("{} ({})", package.bundle_name, display_bytes(package.bundle.len() as u64)))?;
@@ -104,24 +104,24 @@ pub(super) fn published(arguments: &Arguments, prepared: &Prepared, published: &
     let provenance = &prepared.provenance;
     let origin = match (&provenance.source, &provenance.revision) {
         (Some(source), Some(revision)) => format!("{} at {}", &**source, &**revision),
-        (Some(source), None) => format!("{}, at no revision", &**source),
+        (Some(source), None) => format!("{}, without a revision", &**source),
         (None, Some(revision)) => format!("revision {}", &**revision),
         (None, None) => "not stated".to_owned(),
     };
     line(&format!("  source     {origin}"))?;
     match &prepared.signer {
         Some(signer) => {
-            let before = if published.was_signed { ", as it was before" } else { "" };
+            let before = if published.was_signed { ", unchanged" } else { "" };
             line(&format!("  signed by  {} ({}){before}", signer.id(), signer.algorithm()))?;
         }
         None => render::warning(
-            "it is not signed, and nobody can add it without allowing that; `fumehood key new` makes a key, and \
-             `--sign KEY` signs with it",
+            "it is not signed, so others must allow unsigned components to use it; create a key with `fumehood key \
+             new`, and sign with `--sign KEY`",
         ),
     }
     match &published.sbom {
         Some(digest) => line(&format!("  inventory  {digest}"))?,
-        None => line("  inventory  none; `fumehood build` puts one into components in Rust")?,
+        None => line("  inventory  none; `fumehood build` adds one to components in Rust")?,
     }
     if let Some(package) = &prepared.mcp {
         let folder = prepared.mcp_folder();

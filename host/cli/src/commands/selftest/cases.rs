@@ -193,7 +193,7 @@ const BOUNDS: &[Case] = &[
         &[r#"{"n":250000}"#],
         Error(OutputTooLarge),
     ),
-    once(26, "return bytes that are no text", "bad-text__run", Error(BadResult)),
+    once(26, "return invalid UTF-8", "bad-text__run", Error(BadResult)),
     case(27, "end the process", "exit__run", &[r#"{"fail":false}"#, r#"{"fail":true}"#], Error(Trap)),
     case(28, "count its calls", "counter__run", &["{}"; 20], Answer("101")),
     Case { at_once: true, ..case(64, "loop, six of them at once", "spin__run", &["{}"; 6], Error(Deadline)) },
@@ -204,10 +204,10 @@ const BOUNDS: &[Case] = &[
 const POWERS: &[Case] = &[
     once(30, "read the environment", "env-dump__variables", Answer("[]")),
     once(30, "read the command line", "env-dump__arguments", Answer("[]")),
-    case(31, "read a folder that was not granted", "ungranted__read", &[read!("file.txt")], Failed),
+    case(31, "read a folder without a grant", "ungranted__read", &[read!("file.txt")], Failed),
     case(
         31,
-        "read beside the granted folder",
+        "read next to the granted folder",
         "files__read",
         &[
             read!("../canary"),
@@ -238,7 +238,7 @@ const POWERS: &[Case] = &[
     ),
     case(
         34,
-        "write where it may only read",
+        "write in a read-only folder",
         "files__write",
         &[
             r#"{"folder":0,"path":"file.txt","how":0,"offset":0,"size":9,"times":1}"#,
@@ -246,7 +246,7 @@ const POWERS: &[Case] = &[
         ],
         Error(Denied),
     ),
-    case(34, "remove where it may only read", "files__unlink", &[r#"{"folder":0,"path":"file.txt"}"#], Error(Denied)),
+    case(34, "remove in a read-only folder", "files__unlink", &[r#"{"folder":0,"path":"file.txt"}"#], Error(Denied)),
     case(
         35,
         "move a file between folders",
@@ -281,7 +281,7 @@ const POWERS: &[Case] = &[
     case(39, "make a million files", "files__flood", &[r#"{"folder":1,"folders":0,"count":1000000}"#], Error(Quota)),
     case(
         41,
-        "open a pipe that nobody writes to",
+        "open a pipe without a writer",
         "files__open",
         &[r#"{"folder":0,"path":"pipe","follow":1,"how":0,"for":1}"#; 20],
         Error(Denied),
@@ -315,7 +315,7 @@ const REQUESTS: &[Case] = &[
     ),
     case(
         42,
-        "reach the metadata of a cloud",
+        "reach a cloud's metadata service",
         "stranger__fetch",
         &[
             reach!("169.254.169.254"),
@@ -328,7 +328,7 @@ const REQUESTS: &[Case] = &[
     case(43, "reach this machine by a granted name", "stranger__fetch", &[reach!("rebind.example.com")], Error(Denied)),
     case(
         44,
-        "be redirected to the metadata of a cloud",
+        "be redirected to a cloud's metadata service",
         "fetch__fetch",
         &[request!("GET", "/redirect", "[]", "0")],
         Answer("302"),
@@ -380,7 +380,7 @@ const REQUESTS: &[Case] = &[
     ),
     case(
         62,
-        "tell a secret that a server told it",
+        "return a secret that a server echoed",
         "fetch__fetch",
         &[request!("GET", "/secret/echo", "[]", "0")],
         Answer("[secret api]"),

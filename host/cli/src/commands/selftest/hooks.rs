@@ -42,7 +42,7 @@ macro_rules! case {
 const CASES: &[HookCase] = &[
     case!("never decide on a call, as a hook", "spin", true),
     case!("take all the memory, as a hook", "grow", false),
-    case!("decide with arguments that are no JSON, as a hook", "invalid-json", false),
+    case!("decide with arguments that are not JSON, as a hook", "invalid-json", false),
     case!("decide with arguments that the tool does not take, as a hook", "widen", false),
     case!("crash, as a hook", "trap", false),
 ];
@@ -100,7 +100,7 @@ fn find_violation(result: &CallResult, function: HookFunction, overshoot: Durati
     if has_run != (function == HookFunction::After) {
         return Some(format!("the tool {}", if has_run { "ran" } else { "did not run" }));
     }
-    (overshoot > DEADLINE_TOLERANCE).then(|| format!("it went on for {overshoot:?}"))
+    (overshoot > DEADLINE_TOLERANCE).then(|| format!("it ran {overshoot:?} too long"))
 }
 
 /// Encodes a core module as a component of the world of hooks.

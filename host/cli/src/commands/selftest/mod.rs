@@ -200,8 +200,8 @@ fn summarize(
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let overshoots: Vec<Duration> = cases.iter().flat_map(|finding| finding.overshoots.iter().copied()).collect();
     let complaints = [
-        (attacked.wrong + alone.wrong > 0, "the honest tool was wrong"),
-        (attacked.durations.is_empty(), "the honest tool was never called"),
+        (attacked.wrong + alone.wrong > 0, "the harmless tool returned a wrong result"),
+        (attacked.durations.is_empty(), "the harmless tool was never called"),
         (!answers, "the host did not answer afterwards"),
         (ended > MAX_SHUTDOWN_TIME, "the host did not end in time"),
         (descriptors_left > MAX_LEFTOVERS, "files or sockets were left open"),
@@ -228,12 +228,11 @@ fn summarize(
 fn print_report(report: &ModeReport) -> Result<()> {
     let jail = match (report.isolation, report.jail_lacks) {
         ("in-process", _) => "in this process".to_owned(),
-        (_, "") => "each component in a process of its own, with Landlock and seccomp".to_owned(),
-        (_, lacks) => format!("each component in a process of its own; this kernel has no {lacks}"),
+        (_, "") => "each component in a separate process, with Landlock and seccomp".to_owned(),
+        (_, lacks) => format!("each component in a separate process; this kernel does not support {lacks}"),
     };
     render::footer(&format!("Isolation: {} ({jail})", report.isolation))?;
-    let headings =
-        ["row", "what it tries", "tries", "", "how it ended", "late by", "guest memory", "process grew", "left"];
+    let headings = ["row", "attack", "tries", "", "outcome", "late by", "guest memory", "process grew", "left"];
     let mut table = table::new(&headings, &[0, 2, 5, 6, 7, 8]);
     for finding in &report.cases {
         table.add_row(cells(finding));
@@ -242,17 +241,17 @@ fn print_report(report: &ModeReport) -> Result<()> {
     let it = &report.summary;
     render::footer(&format!("{} of {} contained, in {} attempts.", it.contained, it.cases, it.attempts))?;
     render::footer(&format!(
-        "Deadlines were passed by {:.1} ms at the most, p99 {:.1} ms. One case added {} to the process at the most.",
+        "Calls ended at most {:.1} ms after their deadlines, p99 {:.1} ms. The process grew by at most {} per case.",
         it.overshoot_max_ms,
         it.overshoot_p99_ms,
         display_bytes(it.growth_max)
     ))?;
     render::footer(&format!(
-        "An honest tool was called {} times meanwhile: {} wrong, p99 {:.2} ms (alone {:.2} ms).",
+        "A harmless tool was called {} times meanwhile: {} wrong, p99 {:.2} ms (alone {:.2} ms).",
         it.honest_calls, it.honest_wrong, it.honest_p99_ms, it.honest_alone_p99_ms
     ))?;
     render::footer(&format!(
-        "The host ended {:.0} ms after it was told, {ENDLESS_CALLS} endless calls running; {} files and {} threads were left.",
+        "With {ENDLESS_CALLS} endless calls running, the host shut down in {:.0} ms and left {} files and {} threads.",
         it.ended_in_ms, it.descriptors_left, it.threads_left
     ))?;
     it.wrong.iter().for_each(|wrong| render::note(wrong));

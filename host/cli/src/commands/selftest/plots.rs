@@ -32,11 +32,11 @@ fn panels_of(mode: &ModeReport) -> Vec<Panel> {
     vec![
         panel("Outcomes", "cases", 0, outcomes),
         panel(
-            "Deadline passed by, longest of each case",
+            "Time after the deadline, longest per case",
             "milliseconds",
             1,
             mode.cases.iter().filter_map(late).collect(),
         ),
-        panel("A call of an honest tool", "milliseconds", 2, honest),
+        panel("A call of a harmless tool", "milliseconds", 2, honest),
     ]
 }

@@ -40,7 +40,7 @@ pub(super) const PROGRAMS: &[Case] = &[
     ),
     program(
         78,
-        "send what a folder holds from a program",
+        "send the contents of a folder from a program",
         &[
             r#"{"code":"await tools.files.read({folder: 0, path: 'file.txt', follow: 1}).catch(e => e); try { await tools.fetch.fetch({}) } catch (e) { return e.kind }"}"#,
         ],

@@ -175,7 +175,7 @@ async fn run_attempts(host: &Arc<Host>, env: &HostileEnv, case: &Case) -> Result
             (result, started.elapsed())
         });
         if !case.at_once {
-            attempts.push(running.join_next().await.ok_or_else(|| anyhow!("an attempt is gone"))??);
+            attempts.push(running.join_next().await.ok_or_else(|| anyhow!("an attempt returned no result"))??);
         }
     }
     while let Some(attempt) = running.join_next().await {
@@ -211,18 +211,18 @@ pub(super) async fn load_interpreter(host: &Arc<Host>) {
 /// Describes how the outcome of an attempt violates the expectation; `None` if it does not.
 fn find_violation(case: &Case, (result, took): &Attempt) -> Option<String> {
     if HostileEnv::has_leak(result) {
-        return Some("it told what nobody may know".to_owned());
+        return Some("it returned a secret".to_owned());
     }
     if !case.expected.is_met_by(result) {
-        return Some(format!("it ended otherwise than it should: {}", describe_outcome(result)));
+        return Some(format!("it did not end as expected: {}", describe_outcome(result)));
     }
-    (*took > result.metadata.deadline + DEADLINE_TOLERANCE).then(|| format!("it went on for {took:?}"))
+    (*took > result.metadata.deadline + DEADLINE_TOLERANCE).then(|| format!("it ran for {took:?}"))
 }
 
 fn describe_outcome(result: &CallResult) -> String {
     match result.error() {
         Some(error) => error.kind.to_string(),
-        None => "it got nothing by it".to_owned(),
+        None => "it gained nothing".to_owned(),
     }
 }
 
@@ -243,7 +243,7 @@ pub(super) async fn try_load(host: &Host, rejected: &RejectedComponent) -> Resul
             match text.contains(rejected.message) {
                 true if took < MAX_REJECTION_TIME => Ok("not loaded".to_owned()),
                 true => Err(format!("it was refused after {took:?}")),
-                false => Err(format!("it was not loaded for another reason: {text}")),
+                false => Err(format!("it was refused for an unexpected reason: {text}")),
             }
         }
     };

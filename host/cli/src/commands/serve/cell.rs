@@ -52,7 +52,7 @@ pub(super) async fn join(
         None => None,
         Some(options) => {
             let store = CellJobs::open(&tools, options).await;
-            let store = Arc::new(store.context("the jobs of the cell; look at [cell] and at the NATS server")?);
+            let store = Arc::new(store.context("the jobs of the cell; check [cell] and the NATS server")?);
             let remote = Arc::clone(&tools);
             Some(QueuedJobs { store, is_remote: Arc::new(move |tool| remote.is_remote(tool)) })
         }

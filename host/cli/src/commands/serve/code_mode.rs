@@ -60,7 +60,7 @@ impl RecordedPrograms {
                 self.code.dispatch(call).await
             }
             Err(error) => {
-                let message = format!("the program was not run, because that could not be recorded: {error}");
+                let message = format!("the program was not run, because it could not be recorded: {error}");
                 let outcome = Err(CallError::new(ErrorKind::Host, message));
                 CallResult { id, tool, outcome, metadata: Metadata::default() }
             }

@@ -37,7 +37,7 @@ impl ServedJobs {
             return Some(in_memory());
         }
         let Some(path) = user_folders::jobs_of(config) else {
-            render::warning("there is no home folder to keep jobs in, so that they end with the server");
+            render::warning("jobs end with the server, because there is no home folder to save them in");
             return Some(in_memory());
         };
         match JobFile::open(&path) {

@@ -105,11 +105,11 @@ impl ServedComponents {
     /// Like [`Self::refresh`], and reads the configuration whether it has changed or not: what it names may have.
     pub(crate) async fn reload_all(&mut self) {
         if self.config == Config::none() {
-            render::note("there is no configuration to read again; components are looked at");
+            render::note("no configuration to reload; checking components");
         } else {
             match self.reread().await {
-                Ok(()) => render::note(&format!("{} was read again", self.config.origin.display())),
-                Err(error) => render::warning(&format!("{error:#}; what is served stays as it was")),
+                Ok(()) => render::note(&format!("reloaded {}", self.config.origin.display())),
+                Err(error) => render::warning(&format!("{error:#}; the current tools stay served")),
             }
         }
         self.refresh().await;
@@ -124,7 +124,7 @@ impl ServedComponents {
         for name in gone {
             self.components.remove(&name);
             if self.host.unload(name.as_str()) {
-                render::note(&format!("`{name}` is not served any more"));
+                render::note(&format!("`{name}` is no longer served"));
             }
         }
         let changed: Vec<ConfiguredComponent> = self.wanted.iter().filter(|it| self.has_changed(it)).cloned().collect();
@@ -168,7 +168,7 @@ impl ServedComponents {
         }
         self.source_stamps = sources;
         if let Err(error) = self.reread().await {
-            render::warning(&format!("{error:#}; what is served stays as it was"));
+            render::warning(&format!("{error:#}; the current tools stay served"));
         }
     }
 
@@ -187,10 +187,7 @@ impl ServedComponents {
         }
         let for_next_start = changes_for_next_start(&self.config, &config);
         if !for_next_start.is_empty() {
-            render::warning(&format!(
-                "what changed in {} holds from the next start: it is read at the start only",
-                for_next_start.join(" and ")
-            ));
+            render::warning(&format!("some changes in {} need a restart", for_next_start.join(" and ")));
         }
         self.persist.update(&config);
         telemetry::update(&config);
@@ -209,9 +206,8 @@ impl ServedComponents {
         let Some(larger) = wanted.iter().find(|component| component.limits.memory > ceiling) else { return Ok(()) };
         let (name, memory) = (&larger.name, display_bytes(larger.limits.memory as u64));
         let ceiling = display_bytes(ceiling as u64);
-        let message = format!(
-            "`{name}` may take {memory}, and this server reserved {ceiling} for a call at its start; serve again"
-        );
+        let message =
+            format!("`{name}` may use {memory}, but this server reserved {ceiling} per call at its start; restart it");
         Err(UsageError(message).into())
     }
 
@@ -243,13 +239,13 @@ impl ServedComponents {
         let before = self.components.remove(&name).and_then(|served| served.active_settings);
         let active_settings = match loaded {
             Ok(()) => {
-                let verb = if before.is_some() { "changed and was loaded again" } else { "was loaded" };
+                let verb = if before.is_some() { "changed and was reloaded" } else { "was loaded" };
                 render::note(&format!("{file} {verb}"));
                 self.warn_if_unapproved(&name);
                 Some(terms.clone())
             }
             Err(error) if before.as_ref() == Some(&terms) => {
-                render::warning(&format!("{error:#}; `{name}` is served as it was before"));
+                render::warning(&format!("{error:#}; the previous version of `{name}` stays served"));
                 before
             }
             Err(error) => {
@@ -264,8 +260,10 @@ impl ServedComponents {
     async fn reload(&self, component: &ConfiguredComponent, file: &str) -> Result<()> {
         let needs_store = component.terms.section.as_ref().is_some_and(|section| section.key_value.is_some());
         if needs_store && !self.has_store {
-            let message =
-                format!("`{}` has a `key_value` store, which is opened at the start; serve again", component.name);
+            let message = format!(
+                "`{}` has a `key_value` store, which is opened at the start; restart the server",
+                component.name
+            );
             return Err(UsageError(message).into());
         }
         host::reload(&self.host, file, self.load_request(component)).await?;
@@ -282,7 +280,7 @@ impl ServedComponents {
         let Some(check) = approve::approval_check(&self.host, name) else { return };
         if !check.standing().is_approved() {
             let standing = check.standing();
-            render::warning(&format!("`{name}` {standing}; its tools are offered after `fumehood approve {name}`"));
+            render::warning(&format!("`{name}` {standing}; its tools are served after `fumehood approve {name}`"));
         }
     }
 }

@@ -53,8 +53,7 @@ impl ServedTools {
         let all = Self { components, servers, only: None };
         if let Some(name) = only.unwrap_or_default().iter().find(|name| all.find(name).is_none()) {
             let names: Vec<String> = all.tools().iter().map(|tool| tool.full_name().to_owned()).collect();
-            let message =
-                format!("[serve] `tools` has `{name}`, and there is no such tool; there are: {}", names.join(", "));
+            let message = format!("unknown tool `{name}` in `tools` of [serve]; expected one of: {}", names.join(", "));
             return Err(UsageError(message).into());
         }
         Ok(Self { only: only.map(|names| names.iter().cloned().collect()), ..all })

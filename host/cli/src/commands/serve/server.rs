@@ -266,7 +266,7 @@ fn services(
     }
     if faces.has_api() {
         let api = Api::with_tools(tools, api, listener);
-        services.push(Arc::new(api.context("the system gave no random bytes to name calls with")?));
+        services.push(Arc::new(api.context("the system returned no random bytes for ids of calls")?));
         urls.push(format!("{base}/v1"));
     }
     Ok((services, urls.join(" and ")))
@@ -293,7 +293,7 @@ async fn configured_components(serve: &ServeOptions, config: &Config) -> Result<
     let has_servers = serve.servers && !config.mcp.servers.is_empty();
     if configured.is_empty() && serve.components.is_empty() && !may_appear && !config.has_texts() && !has_servers {
         let servers = if config.mcp.servers.is_empty() { "" } else { ", or serve its MCP servers with `--servers`" };
-        let message = format!("there is nothing to serve; name components, or put [tools] into fumehood.toml{servers}");
+        let message = format!("nothing to serve; name components, or add [tools] to fumehood.toml{servers}");
         return Err(UsageError(message).into());
     }
     Ok(configured)

@@ -129,7 +129,7 @@ pub(crate) fn mcp_address(typed: &ServeMcp, config: &Config) -> Result<Option<So
     let address = listen_address(typed.listen.or(typed.http), config)?;
     match first_http_only_flag(&typed.options.http) {
         Some(flag) if address.is_none() => {
-            let message = format!("`{flag}` has a use over HTTP only; add `--listen ADDRESS`, or leave it out");
+            let message = format!("`{flag}` works only over HTTP; add `--listen ADDRESS`, or leave it out");
             Err(UsageError(message).into())
         }
         _ => Ok(address),
@@ -162,6 +162,7 @@ fn listen_address(typed: Option<SocketAddr>, config: &Config) -> Result<Option<S
         return Ok(typed);
     }
     let Some(address) = &config.serve.http else { return Ok(None) };
-    let invalid = |_| UsageError(format!("[serve] `http`: `{address}` is not an address such as \"127.0.0.1:8080\""));
+    let invalid =
+        |_| UsageError(format!("[serve] `http`: invalid address `{address}`; expected one such as \"127.0.0.1:8080\""));
     Ok(Some(address.parse().map_err(invalid)?))
 }

@@ -36,7 +36,7 @@ pub(crate) fn access(typed: &ServeOptions, config: &Config) -> Result<Access> {
             ("--actor", typed.actor.is_some()),
         ];
         if let Some((flag, _)) = contradicts.into_iter().find(|(_, is_typed)| *is_typed) {
-            let message = format!("`{flag}` and [tenants] both say who may call, and as whom; leave one of them out");
+            let message = format!("`{flag}` conflicts with [tenants]; leave one of them out");
             return Err(UsageError(message).into());
         }
         return Ok(Access::Tenants(tenants(config)));
@@ -62,7 +62,7 @@ fn client_token(typed: &Http, config: &Config) -> Result<Token> {
         return Ok(Token::parse(&token.to_string_lossy())?);
     }
     let token = Token::generate()?;
-    render::note(&format!("clients show this token: {}", token.reveal()));
+    render::note(&format!("bearer token for clients: {}", token.reveal()));
     Ok(token)
 }
 
@@ -72,13 +72,13 @@ fn client_token(typed: &Http, config: &Config) -> Result<Token> {
 /// If one of the configurations has no tenants, so that a token of the start is involved. Nothing is changed then.
 pub(super) fn replace(current: &Tenants, before: &Config, after: &Config) -> Result<()> {
     if before.serve.oauth != after.serve.oauth {
-        render::warning("[serve.oauth] changed, and holds from the next start");
+        render::warning("[serve.oauth] changed, which needs a restart");
     }
     if before.tenants == after.tenants {
         return Ok(());
     }
     if before.tenants.is_empty() != after.tenants.is_empty() {
-        let message = "[tenants] was added or removed, which changes the token of the start; serve again";
+        let message = "[tenants] was added or removed, which needs a restart";
         return Err(UsageError(message.to_owned()).into());
     }
     current.replace(tenants(after)).context("[tenants]")?;
@@ -158,7 +158,7 @@ async fn save_until(ledger: UsageLedger, store: Arc<UsageStore>, stop: Cancellat
             if let Some(error) = &failed {
                 ledger.put_back(unsaved);
                 if was_saved {
-                    render::warning(&format!("{error:#}; daily budgets are kept in memory until it can"));
+                    render::warning(&format!("{error:#}; daily budgets are kept only in memory for now"));
                 }
             }
             was_saved = failed.is_none();

@@ -51,7 +51,7 @@ pub(crate) fn start(
         // From here on the signal does not end the process.
         true => {
             let _entered = runtime.enter();
-            Some(signals::listen_for_hangup().context("cannot hear SIGHUP")?)
+            Some(signals::listen_for_hangup().context("cannot handle SIGHUP")?)
         }
         false => None,
     };
@@ -109,7 +109,7 @@ impl FolderWatcher {
         let events = FolderEvents::new();
         if let Err(error) = &events {
             render::warning(&format!(
-                "the system tells of no changes ({error}); files are looked at every 2 s instead"
+                "file change notifications are not available ({error}); checking files every 2 s instead"
             ));
         }
         Self { events: events.ok() }

@@ -38,11 +38,11 @@ pub(crate) async fn run(arguments: &Arguments, top: &Top) -> Result<Exit> {
         return Ok(Exit::Ok);
     }
     if !std::io::stdout().is_terminal() {
-        let message = "standard output is not a terminal; `--once` or `--json` prints the calls as they are now";
+        let message = "standard output is not a terminal; print the calls once with `--once` or `--json`";
         return Err(UsageError(message.to_owned()).into());
     }
     // It restores the terminal when this program panics, too.
-    let mut terminal = ratatui::try_init().context("the terminal cannot be taken over")?;
+    let mut terminal = ratatui::try_init().context("cannot control the terminal")?;
     let watched = watch(&mut terminal, &client, (first, top)).await;
     ratatui::restore();
     watched.map(|()| Exit::Ok)
@@ -63,7 +63,7 @@ async fn watch(terminal: &mut DefaultTerminal, client: &LiveClient, (first, top)
     let mut ticks = tokio::time::interval(top.interval.max(MIN_INTERVAL));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        terminal.draw(|frame| screen.draw(frame)).context("the terminal cannot be written to")?;
+        terminal.draw(|frame| screen.draw(frame)).context("cannot write to the terminal")?;
         tokio::select! {
             key = keys.recv() => match key {
                 Some(Key::Redraw) => {}
@@ -89,7 +89,7 @@ async fn stop(screen: &mut Screen, client: &LiveClient) {
         Ok(true) => {}
         Ok(false) => {
             let why =
-                "the call was not stopped: it has ended, is that of another tenant, or the server has no HTTP API";
+                "the call was not stopped: it has ended, belongs to another tenant, or the server has no HTTP API";
             screen.say(why.to_owned());
         }
         Err(error) => screen.say(error.to_string()),

@@ -121,7 +121,7 @@ impl Screen {
             (Some(Message::Note(text)), _) | (None, Some(text)) => {
                 Line::styled(String::from(PrintableLine::from(text)), red)
             }
-            (None, None) => Line::from(format!("{}   q ends, ↑ ↓ select, x stops the selected call", self.url)),
+            (None, None) => Line::from(format!("{}   q quits, ↑ ↓ select, x stops the selected call", self.url)),
         };
         frame.render_widget(foot_line, foot);
     }
@@ -248,7 +248,7 @@ mod tests {
         let calls = vec![call("spin__run", CallPhase::Running), call("echo__echo", CallPhase::Waiting)];
         let text = drawn(&Screen::new("http://127.0.0.1:1", snapshot(calls)));
         let (totals, outcomes) = ("1 running, 1 waiting", "deadline 1, ok 12");
-        for part in [totals, outcomes, "spin__run", "acme", "5.0 s of 10.0 s", "123", "waiting", "q ends"] {
+        for part in [totals, outcomes, "spin__run", "acme", "5.0 s of 10.0 s", "123", "waiting", "q quits"] {
             assert!(text.contains(part), "{part}:\n{text}");
         }
         assert!(text.contains(&("█".repeat(10) + &"░".repeat(10))), "{text}");
@@ -288,7 +288,7 @@ mod tests {
         screen.update(snapshot(vec![b]));
         assert!(drawn(&screen).contains("stop b__b (h-b__b)? y/n"), "{}", drawn(&screen));
         assert_eq!(screen.take_question().as_deref(), Some("h-b__b"));
-        assert!(drawn(&screen).contains("q ends") && screen.take_question().is_none());
+        assert!(drawn(&screen).contains("q quits") && screen.take_question().is_none());
         screen.ask();
         assert_eq!(screen.take_question().as_deref(), Some("h-b__b"));
     }

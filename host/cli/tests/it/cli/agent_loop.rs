@@ -97,9 +97,10 @@ fn tool_choice_is_set_by_key_and_option() {
     check("", &["--tool-choice", "calculator__add"], &[other.clone(), add, eight], 0, "It is 8.");
     let words = json!({"text": "In words.", "expect": "Tools are switched off"});
     check("", &["--tool-choice", "none"], &[other, words], 0, "In words.");
-    let unknown = "`--tool-choice`: there is no tool `calculator__ad`; there are: calculator__";
+    let unknown = "`--tool-choice`: unknown tool `calculator__ad`; expected one of: calculator__";
     check("", &["--tool-choice", "calculator__ad"], &[text("8")], 2, unknown);
-    let foreign = "is for the driver `native`, and the driver is `batch`; leave it out, or choose `--driver native`";
+    let foreign =
+        "works only with the driver `native`, but the driver is `batch`; leave it out, or use `--driver native`";
     check(required, &["--driver", "batch"], &[text("8")], 2, foreign);
 }
 
@@ -173,7 +174,7 @@ fn final_answer_can_be_of_another_model() {
     assert_eq!(ask("[agent]\nfinal_model = \"huge\"\n", &[]), ["small", "huge"]);
     assert_eq!(ask("[agent]\nfinal_model = \"huge\"\n", &["--final-model", "large"]), ["small", "large"]);
     let ran = run(&bench("", &[json!({"text": "8"})]), &["--final-model", "large"]);
-    assert!(ran.code == 2 && ran.stderr.contains("is for the driver `react`"), "{ran:?}");
+    assert!(ran.code == 2 && ran.stderr.contains("works only with the driver `react`"), "{ran:?}");
 }
 
 #[test]
@@ -186,9 +187,9 @@ fn saved_session_goes_on_with_the_settings_of_its_driver() {
     let ran = run(&["--session", "sums", "--tool-choice", "required", "--retries", "3"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is 8.\n"), "{ran:?}");
     let ran = run(&["--resume", "sums", "--tool-choice", "none"]);
-    assert!(ran.code == 2 && ran.stderr.contains("the session began with `--tool-choice required`"), "{ran:?}");
+    assert!(ran.code == 2 && ran.stderr.contains("the session started with `--tool-choice required`"), "{ran:?}");
     let ran = run(&["--resume", "sums", "--final-model", "large"]);
-    assert!(ran.code == 2 && ran.stderr.contains("the session began without `--final-model`"), "{ran:?}");
+    assert!(ran.code == 2 && ran.stderr.contains("the session started without `--final-model`"), "{ran:?}");
     // Its replies are decided on again as they were, and its next message is under the same choice.
     let ran = run(&["--resume", "sums"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is 8.\n"), "{ran:?}");
@@ -362,7 +363,7 @@ knowledge = ["rules", "picture"]
         json!({"calls": [write]}),
         json!({"calls": [ask("rules")], "expect": "Error in tool call: "}),
         json!({"calls": [ask("picture")], "expect": "Up."}),
-        json!({"text": "Done.", "expect": "it is not UTF-8 text; its operator has to look at it"}),
+        json!({"text": "Done.", "expect": "it is not UTF-8 text; its operator must check it"}),
     ];
     let bench = bench(config, &script);
     bench.example("files");

@@ -109,7 +109,7 @@ fn all_that_is_pinned_is_shown() {
         "read-only: its calls are not judged by a model",
         "    arguments\n      │ object with any properties",
         "    result\n      │ sum: integer, optional",
-        "1 invisible or controlling characters of these texts were written out",
+        "1 invisible or control characters in these texts are shown as escapes",
     ] {
         assert!(shown.contains(expected), "{expected:?} is missing in {shown}");
     }
@@ -143,9 +143,9 @@ fn a_summary_comes_first_and_counts_what_it_leaves_out() {
     assert!(shown.lines().count() <= 40, "{shown}");
     for part in [
         "+ │ scratch = bytes = 1.0 MiB",
-        "- │ line 6\n    … 394 more lines, which `--full` shows",
-        " more changes, which `--full` shows\n    │ description of `tool",
-        "lines are not shown; look at them with `--full` before you approve",
+        "- │ line 6\n    … 394 more lines; `--full` shows them",
+        " more changes; `--full` shows them\n    │ description of `tool",
+        "lines are not shown; review them with `--full` before you approve",
     ] {
         assert!(shown.contains(part), "{part:?} is missing in {shown}");
     }

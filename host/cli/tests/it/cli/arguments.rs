@@ -169,7 +169,7 @@ fn an_unreadable_file_of_arguments_is_refused() {
         &["--args-file", "latin1.json"],
         expect![[r#"
         ── stderr
-        error: the arguments from latin1.json are not UTF-8 text; give a JSON object
+        error: the arguments from latin1.json are not UTF-8 text; expected a JSON object
         ── exit 2
     "#]],
     );

@@ -50,7 +50,7 @@ fn files_of_another_kind_are_refused() {
         expect![[r#"
         ── stderr
         error: cannot load text.wat
-          because: this is WebAssembly text, not a component; build a binary first, for example with `wasm-tools parse`
+          because: this is WebAssembly text, not a component; convert it to a binary first, for example with `wasm-tools parse`
         ── exit 6
     "#]],
     );
@@ -83,7 +83,7 @@ fn files_of_another_kind_are_refused() {
         expect![[r#"
         ── stderr
         error: cannot load future.wasm
-          because: this WebAssembly has an unknown version or layer ([0e, 00, 01, 00]); a component has [0d, 00, 01, 00]
+          because: this WebAssembly has an unknown version or layer ([0e, 00, 01, 00]); expected [0d, 00, 01, 00], a component
         ── exit 6
     "#]],
     );
@@ -103,7 +103,7 @@ fn machine_code_is_never_accepted() {
         expect![[r#"
         ── stderr
         error: cannot load precompiled.wasm
-          because: this is precompiled machine code, which is never accepted because it would run unchecked; give the component that it was made from
+          because: this is precompiled machine code, which is refused because it would run unchecked; use the original component
         ── exit 6
     "#]],
     );
@@ -121,7 +121,7 @@ fn damaged_components_are_refused() {
         expect![[r#"
         ── stderr
         error: cannot load header.wasm
-          because: the component is malformed or uses what this host does not support: it ends in the middle of its header
+          because: the component is malformed or uses unsupported features: its header is incomplete
         ── exit 6
     "#]],
     );
@@ -132,7 +132,7 @@ fn damaged_components_are_refused() {
         expect![[r#"
             ── stderr
             error: cannot load half.wasm
-              because: the component is malformed or uses what this host does not support: unexpected end-of-file (at offset [offset]) (is the file complete, and nothing appended to it?)
+              because: the component is malformed or uses unsupported features: unexpected end-of-file (at offset [offset]) (check that the file is complete)
             ── exit 6
         "#]],
     );
@@ -150,7 +150,7 @@ fn components_for_another_host_are_refused() {
         expect![[r#"
         ── stderr
         error: cannot load unknown-import.wasm
-          because: the component imports what this host does not provide: acme:database/sql@1.0.0
+          because: the component has imports that this host does not provide: acme:database/sql@1.0.0
         ── exit 6
     "#]],
     );
@@ -171,7 +171,7 @@ fn components_for_another_host_are_refused() {
         expect![[r#"
         ── stderr
         error: cannot load nothing.wasm
-          because: the component exports no function that could be a tool; export a function, or implement `fumehood:tool`
+          because: the component exports no function that can be a tool; export a function, or implement `fumehood:tool`
         ── exit 6
     "#]],
     );
@@ -188,7 +188,7 @@ fn files_that_are_too_large_are_not_read() {
         expect![[r#"
         ── stderr
         error: cannot load sparse.wasm
-          because: the component has 1.0 GiB; at most 256.0 MiB are accepted
+          because: the component has 1.0 GiB; the maximum is 256.0 MiB
         ── exit 6
     "#]],
     );
@@ -215,7 +215,7 @@ fn paths_that_are_no_files_are_refused() {
         ".",
         expect![[r#"
         ── stderr
-        error: . is not a regular file; give the path of a component
+        error: . is not a regular file; expected the path of a component
         ── exit 6
     "#]],
     );
@@ -227,7 +227,7 @@ fn paths_that_are_no_files_are_refused() {
         "fifo.wasm",
         expect![[r#"
         ── stderr
-        error: fifo.wasm is not a regular file; give the path of a component
+        error: fifo.wasm is not a regular file; expected the path of a component
         ── exit 6
     "#]],
     );
@@ -247,7 +247,7 @@ fn paths_that_are_no_files_are_refused() {
         "/dev/zero",
         expect![[r#"
         ── stderr
-        error: /dev/zero is not a regular file; give the path of a component
+        error: /dev/zero is not a regular file; expected the path of a component
         ── exit 6
     "#]],
     );
@@ -294,8 +294,8 @@ fn tools_with_invalid_descriptions_are_refused() {
         expect![[r#"
         ── stderr
         error: cannot load name.wasm
-          because: a tool of the component has a bad name
-          because: the name `Bad Name` has the character 'B'; allowed are `a-z`, `0-9`, `_` and `-`
+          because: a tool of the component has an invalid name
+          because: the name `Bad Name` contains 'B'; expected only `a-z`, `0-9`, `_` and `-`
         ── exit 6
     "#]],
     );
@@ -306,7 +306,7 @@ fn tools_with_invalid_descriptions_are_refused() {
         expect![[r#"
         ── stderr
         error: cannot load twice.wasm
-          because: the tools `a-b` and `a_b` have the same name when `-` and `_` are taken for one; rename one of them
+          because: the tools `a-b` and `a_b` have the same name, because `-` and `_` count as equal; rename one of them
         ── exit 6
     "#]],
     );
@@ -333,7 +333,7 @@ fn tools_with_forbidden_texts_are_refused() {
         "schema.wasm",
         expect![[r#"
         ── stderr
-        error: cannot load schema.wasm: the input schema of its tool `a` is refused
+        error: cannot load schema.wasm: invalid input schema of its tool `a`
           because: at #/type stands "thing", which JSON Schema 2020-12 does not allow there
         ── exit 6
     "#]],
@@ -346,7 +346,7 @@ fn tools_with_forbidden_texts_are_refused() {
         expect![[r#"
         ── stderr
         error: cannot load long.wasm
-          because: the description of the tool `a` is 17000 bytes long; at most 16384 are accepted
+          because: the description of the tool `a` has 17000 bytes; the maximum is 16384
         ── exit 6
     "#]],
     );

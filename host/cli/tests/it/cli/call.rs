@@ -55,7 +55,7 @@ fn without_a_tool_the_tools_are_listed() {
         &["calculator.wasm"],
         expect![[r#"
         ── stderr
-        error: which tool? calculator.wasm has: add, subtract, multiply, divide, evaluate
+        error: missing TOOL calculator.wasm has: add, subtract, multiply, divide, evaluate
             Call one like this: `fumehood call calculator.wasm add '{…}'`; `fumehood inspect calculator.wasm` shows their arguments
         ── exit 2
     "#]],
@@ -71,7 +71,7 @@ fn an_unknown_tool_is_refused_with_those_that_there_are() {
         &["calculator.wasm", "launch"],
         expect![[r#"
         ── stderr
-        error[unknown_tool]: there is no tool `launch`
+        error[unknown_tool]: unknown tool `launch`
           hint: the tools are: add, divide, evaluate, multiply, subtract
         ── exit 3
     "#]],
@@ -81,7 +81,7 @@ fn an_unknown_tool_is_refused_with_those_that_there_are() {
         &["calculator.wasm", ""],
         expect![[r#"
         ── stderr
-        error[unknown_tool]: there is no tool ``
+        error[unknown_tool]: unknown tool ``
           hint: the tools are: add, divide, evaluate, multiply, subtract
         ── exit 3
     "#]],
@@ -91,7 +91,7 @@ fn an_unknown_tool_is_refused_with_those_that_there_are() {
         &["calculator.wasm", "calculator__launch"],
         expect![[r#"
         ── stderr
-        error[unknown_tool]: there is no tool `launch`
+        error[unknown_tool]: unknown tool `launch`
           hint: the tools are: add, divide, evaluate, multiply, subtract
         ── exit 3
     "#]],
@@ -167,7 +167,7 @@ fn limits_stop_a_call() {
         expect![[r#"
             ── stderr
             error[deadline]: the tool did not finish within 100 ms and was stopped
-              hint: ask it for less work at once, or allow it a longer deadline; `--timeout` allows more
+              hint: ask for less work, or allow a longer deadline; raise the limit with `--timeout`
             [time] of 100.0 ms, [fuel] fuel, [memory] peak memory
             ── exit 4
         "#]],
@@ -178,7 +178,7 @@ fn limits_stop_a_call() {
         expect![[r#"
             ── stderr
             error[deadline]: the tool did not finish within 100 ms and was stopped
-              hint: ask it for less work at once, or allow it a longer deadline; `--timeout` allows more
+              hint: ask for less work, or allow a longer deadline; raise the limit with `--timeout`
             [time] of 100.0 ms, [fuel] fuel, [memory] peak memory
             ── exit 4
         "#]],
@@ -189,7 +189,7 @@ fn limits_stop_a_call() {
         expect![[r#"
             ── stderr
             error[fuel]: the tool used up its 1000000 units of fuel and was stopped
-              hint: ask it for less work at once, or allow it more fuel; `--fuel` allows more
+              hint: ask for less work, or allow more fuel; raise the limit with `--fuel`
             [time] of 10.00 s, [fuel] fuel, [memory] peak memory
             ── exit 4
         "#]],
@@ -199,8 +199,8 @@ fn limits_stop_a_call() {
         &["memory-bomb.wasm", "run", "--memory", "1MiB"],
         expect![[r#"
             ── stderr
-            error[memory]: the tool needs more memory than the 1.0 MiB that it may have
-              hint: ask it for less at once, or allow it more memory; `--memory` allows more
+            error[memory]: the tool needs more than its 1.0 MiB of memory
+              hint: ask for less, or allow more memory; raise the limit with `--memory`
             [time] of 10.00 s, [fuel] fuel, [memory] peak memory
             ── exit 4
         "#]],
@@ -210,8 +210,8 @@ fn limits_stop_a_call() {
         &["huge-result.wasm", "run", "--max-output", "1KiB"],
         expect![[r#"
             ── stderr
-            error[output_too_large]: the result is larger than the 1.0 KiB that are accepted
-              hint: ask for a smaller part of it; `--max-output` allows more
+            error[output_too_large]: the result is larger than 1.0 KiB, the maximum
+              hint: ask for a smaller part of it; raise the limit with `--max-output`
             [time] of 10.00 s, [fuel] fuel, [memory] peak memory
             ── exit 4
         "#]],
@@ -245,7 +245,7 @@ fn crashes_have_an_exit_code_of_their_own() {
             ── stderr
             error[trap]: the tool crashed: it aborted (`unreachable`, which is how a panic ends)
                 at │ abort
-              hint: an exception that a tool does not catch ends like this, too; its author can return an error instead
+              hint: uncaught exceptions of a tool also end like this; its author should return an error instead
             [time] of 10.00 s, [fuel] fuel, [memory] peak memory
             ── exit 5
         "#]],
@@ -281,7 +281,7 @@ fn output_of_a_guest_is_not_its_result() {
     let ran = bench.run(&["call", "stdout-flood.wasm", "run", "--timeout", "50ms", "--max-log", "100B"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (4, ""), "{ran:?}");
     assert!(ran.stderr.starts_with(r#"stdout│ {"jsonrpc""#), "{ran:?}");
-    assert!(ran.stderr.contains("more bytes, which were dropped"), "{ran:?}");
+    assert!(ran.stderr.contains("more bytes were dropped"), "{ran:?}");
 }
 
 #[test]
@@ -330,13 +330,18 @@ fn every_outcome_has_one_shape_in_json() {
     };
     check(&["notes.txt", "run"], 6, "not_loaded", "cannot load notes.txt");
     check(&["absent.wasm", "run"], 6, "not_loaded", "absent.wasm");
-    check(&["calculator.wasm"], 2, "usage", "which tool?");
+    check(&["calculator.wasm"], 2, "usage", "missing TOOL");
     check(&["calculator.wasm", "add", "--timeout", "0s"], 2, "usage", "the deadline limit is zero");
-    check(&["calculator.wasm", "add", "--timeout", "5"], 2, "usage", "`5` is not an amount of time");
-    check(&["calculator.wasm", "add", "--memory", "64"], 2, "usage", "`64` has no unit; write `64MiB`, or `64B`");
+    check(&["calculator.wasm", "add", "--timeout", "5"], 2, "usage", "invalid time `5`");
+    check(
+        &["calculator.wasm", "add", "--memory", "64"],
+        2,
+        "usage",
+        "`64` has no unit; expected, for example, `64MiB`, or `64B`",
+    );
     check(&["calculator.wasm", "add", "--frobnicate"], 2, "usage", "unexpected argument '--frobnicate'");
-    check(&["nothing", "run"], 2, "usage", "that could have a component `nothing`");
-    check(&["calculator.wasm", "add", "a=1", "{}"], 2, "usage", "`{}` is no argument");
+    check(&["nothing", "run"], 2, "usage", "unknown component `nothing`");
+    check(&["calculator.wasm", "add", "a=1", "{}"], 2, "usage", "invalid argument `{}`");
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn programs_are_off_unless_they_are_switched_on() {
 fn code_mode_and_tool_search_exclude_each_other() {
     let ran = run(&bench(), &["--code", "--tools", "search"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{ran:?}");
-    assert!(ran.stderr.contains("choose either it or tool search"), "{ran:?}");
+    assert!(ran.stderr.contains("use either code mode or tool search"), "{ran:?}");
 }
 
 #[test]

@@ -106,10 +106,10 @@ async fn a_program_that_is_no_compiler_is_an_error() {
     );
     assert!(error.to_string().contains("/no/such/program cannot be started"), "{error}");
     for (script, says) in [
-        ("exit 0", "exit code 0 and said nothing"),
-        ("echo garbage, garbage, garbage", "something else than compiled code"),
-        ("yes", "something else than compiled code"),
-        ("cat", "something else than compiled code"),
+        ("exit 0", "exit code 0 without output"),
+        ("echo garbage, garbage, garbage", "did not return compiled code"),
+        ("yes", "did not return compiled code"),
+        ("cat", "did not return compiled code"),
         ("kill -9 $$", "signal 9"),
     ] {
         let error = refused(&host(shell(script, own())), slow(10)).await;

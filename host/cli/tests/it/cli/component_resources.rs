@@ -39,7 +39,7 @@ fn pages_are_part_of_what_is_approved_and_their_reads_are_recorded() {
     assert_eq!(isolated.leave().2, Some(0));
     bench.put("fumehood.toml", format!("{CONFIG}apps = true\napp_origins = [\"a.example\"]\n"));
     let refused = bench.run(&["config", "check"]);
-    assert!(refused.code == 2 && refused.stderr.contains("`a.example` is no origin"), "{refused:?}");
+    assert!(refused.code == 2 && refused.stderr.contains("invalid origin `a.example`"), "{refused:?}");
 }
 
 #[test]

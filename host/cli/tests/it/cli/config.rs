@@ -65,21 +65,21 @@ http = ["http://127.0.0.1:8080/**"]
         &["config", "check", "bad.toml"],
         expect![[r#"
             ── stderr
-            error: bad.toml:3:12: `limits.deadline`: `soon` is not an amount of time; write a number and a unit, such as `250ms`, `2s` or `1m 30s`
-                bad.toml:4:1: [limits] has the unknown key `dealine`; did you mean `deadline`?; known there: deadline, fuel, log, memory, output, string
-                bad.toml:8:9: `./docs` does not say where the tool sees the folder; write both paths, such as `./docs:/docs`
-                bad.toml:8:36: `~/x` begins with `~`, which is not resolved here; write the path out
-                bad.toml:9:10: a quota of zero bytes lets the tool write nothing; leave it out for the default, or grant the folder for reading only
-                bad.toml:10:9: `GET https://*/**` is no rule for requests: `*` would be every host there is; name one, such as `api.example.com`, or write `*.example.com`
-                bad.toml:10:29: `FETCH https://example.com/v1` names the unknown HTTP method `FETCH`; did you mean `PATCH`?
-                bad.toml:10:61: `https://münchen.example/**` is no rule for requests: the host `münchen.example` is really `xn--mnchen-3ya.example`; write that, so that everybody sees which one it is
-                bad.toml:10:91: `GET https://a.example/*` is no rule for requests: the path may have a star only in `/**` at its end, and no `.`, `..` or backslash
-                bad.toml:11:35: `localhost` is no address; write one such as 127.0.0.1, or a network such as 10.1.0.0/16
-                bad.toml:12:17: `A B` is not the name of a variable; give letters, digits and `_`, not beginning with a digit
-                bad.toml:13:9: a clock whose step is zero has no meaning; give 1us to 1s, or leave it out for 1ms
-                bad.toml:14:13: a store of 1 B holds no key; give at least 1.0 KiB, or leave it out
-                bad.toml:15:11: a quota of zero bytes lets the tool write nothing; leave it out for the default, or grant the folder for reading only
-                bad.toml:17:1: `host` is no header that a secret could go into; such a one is `authorization` or `x-api-key`
+            error: bad.toml:3:12: `limits.deadline`: invalid time `soon`; expected a number with a unit, such as `250ms`, `2s` or `1m 30s`
+                bad.toml:4:1: unknown key `dealine` in [limits]; did you mean `deadline`?; known keys: deadline, fuel, log, memory, output, string
+                bad.toml:8:9: `./docs` has no path for the tool; expected both paths, such as `./docs:/docs`
+                bad.toml:8:36: `~/x` starts with `~`, which is not expanded here; write the whole path
+                bad.toml:9:10: a quota of zero bytes allows no writes; leave it out for the default, or grant the folder for reading
+                bad.toml:10:9: invalid rule `GET https://*/**` for requests: `*` would allow every host; name one, such as `api.example.com`, or use `*.example.com`
+                bad.toml:10:29: unknown HTTP method `FETCH` in `FETCH https://example.com/v1`; did you mean `PATCH`?
+                bad.toml:10:61: invalid rule `https://münchen.example/**` for requests: the host `münchen.example` means `xn--mnchen-3ya.example`; write `xn--mnchen-3ya.example` instead
+                bad.toml:10:91: invalid rule `GET https://a.example/*` for requests: a star is allowed only as `/**` at the end of the path, and `.`, `..` and backslashes are not allowed
+                bad.toml:11:35: invalid address `localhost`; expected one such as 127.0.0.1, or a network such as 10.1.0.0/16
+                bad.toml:12:17: invalid variable name `A B`; expected letters, digits and `_`, not starting with a digit
+                bad.toml:13:9: the clock resolution is zero; expected 1us to 1s, or leave it out for 1ms
+                bad.toml:14:13: a store of 1 B is too small; expected at least 1.0 KiB, or leave it out
+                bad.toml:15:11: a quota of zero bytes allows no writes; leave it out for the default, or grant the folder for reading
+                bad.toml:17:1: a secret cannot be sent in the header `host`; expected one such as `authorization` or `x-api-key`
                 bad.toml:25:21: `private_addresses` is of no use without `http`; add http = ["GET https://HOST/**"]
                 bad.toml:29:8: the rule `GET,HEAD http://127.0.0.1:8080/**` can never match: 127.0.0.1 is a loopback address; allow it by private_addresses = ["127.0.0.1/32"]
             ── exit 2
@@ -108,7 +108,7 @@ fn unusable_configurations_are_refused() {
         &["config", "check", "large.toml"],
         expect![[r#"
         ── stderr
-        error: large.toml is larger than 1 MiB; a configuration is smaller than that
+        error: large.toml is larger than 1 MiB, the maximum size of a configuration
         ── exit 2
     "#]],
     );
@@ -118,7 +118,7 @@ fn unusable_configurations_are_refused() {
         &["config", "check", "latin.toml"],
         expect![[r#"
         ── stderr
-        error: latin.toml is not UTF-8 text; a configuration is TOML
+        error: latin.toml is not UTF-8 text; expected TOML
         ── exit 2
     "#]],
     );
@@ -127,7 +127,7 @@ fn unusable_configurations_are_refused() {
         &["config", "check", "."],
         expect![[r#"
         ── stderr
-        error: . is not a regular file; give the path of a `fumehood.toml`
+        error: . is not a regular file; expected a `fumehood.toml`
         ── exit 2
     "#]],
     );
@@ -179,13 +179,13 @@ ignore_file = "."
         &["config", "check"],
         expect![[r#"
         ── stderr
-        error: fumehood.toml:2:13: the folder absent cannot be used: No such file or directory (os error 2); create it, or correct the path
-            fumehood.toml:5:20: the folder ./gone cannot be used: No such file or directory (os error 2); create it, or correct the path
-            fumehood.toml:6:10: ./file.txt is not a folder; name one
+        error: fumehood.toml:2:13: cannot use the folder absent: No such file or directory (os error 2); create it, or correct the path
+            fumehood.toml:5:20: cannot use the folder ./gone: No such file or directory (os error 2); create it, or correct the path
+            fumehood.toml:6:10: ./file.txt is not a folder
             fumehood.toml:8:13: the component other.wasm cannot be read: No such file or directory (os error 2); correct the path
-            fumehood.toml:10:13: file.txt is no WebAssembly; name a component, a `.wasm` file
+            fumehood.toml:10:13: file.txt is not WebAssembly; expected a component, a `.wasm` file
             fumehood.toml:12:11: the program ./no-server cannot be read: No such file or directory (os error 2); correct the path
-            fumehood.toml:13:10: the folder nowhere cannot be used: No such file or directory (os error 2); create it, or correct the path
+            fumehood.toml:13:10: cannot use the folder nowhere: No such file or directory (os error 2); create it, or correct the path
             fumehood.toml:15:10: the text system.md cannot be read: No such file or directory (os error 2); correct the path
             fumehood.toml:17:15: the ignore list . is not a regular file; correct the path
         ── exit 2
@@ -198,7 +198,7 @@ ignore_file = "."
         &["config", "check"],
         expect![[r#"
         ── stderr
-        error: fumehood.toml:3:9: `GETT https://a.example/**` names the unknown HTTP method `GETT`; did you mean `GET`?
+        error: fumehood.toml:3:9: unknown HTTP method `GETT` in `GETT https://a.example/**`; did you mean `GET`?
         ── exit 2
     "#]],
     );
@@ -250,14 +250,14 @@ fn names_of_tools_are_checked_against_the_components() {
         &["config", "check"],
         expect![[r#"
         ── stderr
-        error: fumehood.toml:7:13: cannot load broken: this WebAssembly has an unknown version or layer ([20, 62, 72, 6f]); a component has [0d, 00, 01, 00]
-            fumehood.toml:11:15: [agent] names the tool `calculator__evalute`, which there is not; did you mean `calculator__evaluate`?
-            fumehood.toml:15:29: the skill `sums` names the tool `calculator__ad`, which there is not; did you mean `calculator__add`?
-            fumehood.toml:18:27: the skill `product` names the tool `calculator__multipy`, which there is not; did you mean `calculator__multiply`?
-            fumehood.toml:20:10: the channel `web` names the tool `search`, which there is not; there are: calculator__add, calculator__divide, calculator__evaluate, calculator__multiply, calculator__subtract
-            fumehood.toml:25:9: [guardrails] names the tool `calculator__dvide`, which there is not; did you mean `calculator__divide`?
+        error: fumehood.toml:7:13: cannot load broken: this WebAssembly has an unknown version or layer ([20, 62, 72, 6f]); expected [0d, 00, 01, 00], a component
+            fumehood.toml:11:15: [agent] names the unknown tool `calculator__evalute`; did you mean `calculator__evaluate`?
+            fumehood.toml:15:29: the skill `sums` names the unknown tool `calculator__ad`; did you mean `calculator__add`?
+            fumehood.toml:18:27: the skill `product` names the unknown tool `calculator__multipy`; did you mean `calculator__multiply`?
+            fumehood.toml:20:10: the channel `web` names the unknown tool `search`; there are: calculator__add, calculator__divide, calculator__evaluate, calculator__multiply, calculator__subtract
+            fumehood.toml:25:9: [guardrails] names the unknown tool `calculator__dvide`; did you mean `calculator__divide`?
             fumehood.toml:28:27: the pattern `calculater__*` in [[hooks.component]] matches no tool; did you mean `calculator`?
-            fumehood.toml:30:8: [[hooks.component]] `calculator`: the component `calculator` is no hook: it does not export `fumehood:hooks/hook`
+            fumehood.toml:30:8: [[hooks.component]] `calculator`: the component `calculator` is not a hook: it does not export `fumehood:hooks/hook`
             fumehood.toml:32:18: the pattern `web__*` in [[hooks.rate_limit]] matches no tool; there are: calculator__add, calculator__divide, calculator__evaluate, calculator__multiply, calculator__subtract
         ── exit 2
     "#]],

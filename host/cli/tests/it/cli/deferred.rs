@@ -43,9 +43,9 @@ fn call_that_waits_is_approved_and_runs_once() {
     let bench = waiting();
     let listed = bench.run(&["sessions", "list", "--json"]).json();
     assert_eq!((&listed[0]["state"], &listed[0]["waiting"][0]["id"]), (&"waiting_for_approval".into(), &"s:1".into()));
-    assert!(bench.run(&["sessions", "list"]).stdout.contains("waits for approval: s:1 calculator__add"));
+    assert!(bench.run(&["sessions", "list"]).stdout.contains("is waiting for approval: s:1 calculator__add"));
     let shown = bench.run(&["sessions", "show", "s"]).stdout;
-    assert!(shown.contains("it waits for approval of s:1 calculator__add"), "{shown}");
+    assert!(shown.contains("waiting for approval of s:1 calculator__add"), "{shown}");
     let calls = bench.run(&["approve-call", "--json"]).json();
     assert_eq!((&calls[0]["tool"], &calls[0]["arguments"]), (&"calculator__add".into(), &json!({"a": 3, "b": 5})));
     assert!(bench.run(&["approve-call"]).stdout.contains(r#"calculator__add {"a":3,"b":5}"#));
@@ -56,26 +56,26 @@ fn call_that_waits_is_approved_and_runs_once() {
     // Nobody has answered: the session goes on waiting, and takes no other task.
     let ran = agent(&bench, &["run", "Another", "--resume", "s"], "answer.jsonl");
     assert_eq!(ran.code, 11, "{ran:?}");
-    assert!(ran.stderr.contains("the task was not begun"), "{ran:?}");
+    assert!(ran.stderr.contains("the task was not started"), "{ran:?}");
 
     let ran = bench.run(&["approve-call", "s:1", "--yes", "--by", "ada"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.stderr.contains("`fumehood run --resume s` goes on"), "{ran:?}");
+    assert!(ran.stderr.contains("resume with `fumehood run --resume s`"), "{ran:?}");
     assert_eq!((started(&bench, "calculator__add"), started(&bench, "calculator__multiply")), (0, 1));
     let ran = bench.run(&["approve-call", "s:1", "--no"]);
     assert_eq!(ran.code, 2, "{ran:?}");
-    assert!(ran.stderr.contains("was answered already, with yes, at 20"), "{ran:?}");
+    assert!(ran.stderr.contains("was already answered, with yes, at 20"), "{ran:?}");
 
     bench.put("eight.jsonl", r#"{"text": "Done.", "expect": "8"}"#);
     let ran = agent(&bench, &["run", "--resume", "s"], "eight.jsonl");
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "Done.\n"), "{ran:?}");
     assert_eq!((started(&bench, "calculator__add"), started(&bench, "calculator__multiply")), (1, 1));
     let ran = bench.run(&["approve-call", "s:1", "--yes"]);
-    assert!(ran.code == 2 && ran.stderr.contains("answered already"), "{ran:?}");
+    assert!(ran.code == 2 && ran.stderr.contains("already answered"), "{ran:?}");
     // The log tells the whole story of the call under the id of the model: it waited, was allowed, and ran.
     let story = bench.run(&["log", "show", "call_1_2"]);
     let at = |part: &str| story.stdout.find(part).unwrap_or_else(|| panic!("{part}: {story:?}"));
-    assert!(at("defer") < at("What was answered") && at("What was answered") < at("outcome  "), "{story:?}");
+    assert!(at("defer") < at("Answer") && at("Answer") < at("outcome  "), "{story:?}");
     let records = bench.run(&["log", "export"]).stdout;
     let verdict = records.lines().find(|line| line.contains(r#""question":"s:1""#)).unwrap();
     assert!(verdict.contains(r#""name":"ada""#), "{verdict}");
@@ -105,7 +105,7 @@ fn one_of_two_answers_at_once_counts() {
     assert_eq!(codes.iter().filter(|code| **code == 0).count(), 1, "{ended:?}");
     for output in ended.iter().filter(|output| output.status.code() != Some(0)) {
         let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && told.contains("was answered already"), "{told}");
+        assert!(output.status.code() == Some(2) && told.contains("was already answered"), "{told}");
     }
 }
 
@@ -127,17 +127,17 @@ fn other_powers_or_code_are_asked_about_again() {
 fn calls_that_do_not_wait_are_said_to() {
     let bench = bench();
     let ran = bench.run(&["approve-call"]);
-    assert!(ran.code == 2 && ran.stderr.contains("there is no event log"), "{ran:?}");
+    assert!(ran.code == 2 && ran.stderr.contains("no event log"), "{ran:?}");
     assert_eq!(agent(&bench, &["run", "Go", "--session", "s"], "calls.jsonl").code, 11);
     for (arguments, says) in [
         (&["approve-call", "t:1", "--yes"][..], "waiting: s:1"),
-        (&["approve-call", "s:7", "--yes"], "no call `s:7` waits"),
-        (&["approve-call", "s", "--yes"], "no call `s` waits"),
+        (&["approve-call", "s:7", "--yes"], "no call `s:7` is waiting"),
+        (&["approve-call", "s", "--yes"], "no call `s` is waiting"),
         (&["approve-call", "s:1", "--yes", "--no"], "cannot be used with"),
         (&["approve-call", "--yes"], "ID"),
-        (&["run", "Go", "--approve", "defer"], "name it with `--session ID`"),
+        (&["run", "Go", "--approve", "defer"], "name one with `--session ID`"),
         (&["run", "Go", "--approve", "json"], "needs `--json`"),
-        (&["chat", "--approve", "json", "--json"], "is for `run`"),
+        (&["chat", "--approve", "json", "--json"], "works only with `run`"),
         (&["run", "-", "--approve", "json", "--json"], "give the task as an argument"),
     ] {
         let script: &[&str] = if arguments[0] == "approve-call" { &[] } else { &["--script", "calls.jsonl"] };
@@ -266,7 +266,7 @@ fn arguments_that_are_not_recorded_are_not_in_the_outcome() {
     // Whoever approves has to see all that runs, and it was in the memory of the run alone.
     let ran = bench.run(&["approve-call", "s:1", "--yes"]);
     assert!(
-        ran.code == 7 && ran.stderr.contains("were not saved, because a tool with `persist = \"nothing\"`"),
+        ran.code == 7 && ran.stderr.contains("were not saved, because it called a tool with `persist = \"nothing\"`"),
         "{ran:?}"
     );
 }

@@ -43,7 +43,7 @@ fn program_waits_for_each_of_its_calls() {
     assert!(ran.stderr.contains("s:1  calculator__add waits for approval"), "{ran:?}");
     assert_eq!(started(&bench), ["run_code", "calculator__multiply"]);
     let state = bench.run(&["sessions", "show", "s"]).stdout;
-    assert!(state.contains("it waits for approval of s:1 calculator__add"), "{state}");
+    assert!(state.contains("waiting for approval of s:1 calculator__add"), "{state}");
 
     put_answer(&bench, "[12,false,");
     assert_eq!(bench.run(&["approve-call", "s:1", "--yes"]).code, 0);

@@ -40,44 +40,44 @@ fn every_call_ends_as_it_should() {
         query JSON | {"result":["a","b"]}
         count down with progress | {"from":5,"waited_ms":50}
         greet, without any SDK | Good day, world.
-        call what is not there | unknown_tool: there is no tool `calculator__launch`
+        call an unknown tool | unknown_tool: unknown tool `calculator__launch`
         Hostile tools
         loop for ever | deadline: the tool did not finish within 100 ms and was stopped
         loop before being called | deadline: the tool did not finish within 100 ms and was stopped
         sleep in a host call | deadline: the tool did not finish within 100 ms and was stopped
-        take all the memory | memory: the tool needs more memory than the 64.0 MiB that it may have
+        take all the memory | memory: the tool needs more than its 64.0 MiB of memory
         return 63 MiB | output_too_large: the result is larger than the 1.0 MiB that are …
         flood stdout for ever | deadline: the tool did not finish within 100 ms and was stopped
         crash | trap: the tool crashed: it aborted (`unreachable`, which is how a panic …
         read out of bounds | trap: the tool crashed: it used memory out of bounds
-        recurse for ever | trap: the tool crashed: its call stack overflowed (too deep a recursion)
-        Blocked attempts of tools that were granted a folder, a server and a secret
+        recurse for ever | trap: the tool crashed: its call stack overflowed (the recursion is too deep)
+        Blocked attempts of tools with a folder, a server and a secret
         read ../canary | denied: it leads out of the folder that was granted
         follow a link to it | denied: it leads out of the folder that was granted
         plant a link to /etc/passwd | denied: a link may only point to what is beside it or below: no `..`, …
         read /proc/self/environ | denied: it leads out of the folder that was granted
-        open a pipe | denied: it is a named pipe, and only files and folders are opened
-        remove what it may read | denied: the folder is granted for reading only
-        fill the disk | quota: files: write to /w/full went beyond an allowance: it may add 1.0 …
-        make a million files | quota: files: create /w/aaaabx went beyond an allowance: it may add 50 …
+        open a pipe | denied: it is a named pipe, but only files and folders can be opened
+        remove a read-only file | denied: the folder is granted for reading only
+        fill the disk | quota: files: write to /w/full exceeded a limit: it may add 1.0 …
+        make a million files | quota: files: create /w/aaaabx exceeded a limit: it may add 50 …
         read the environment | []
-        reach http://0x7f.1 | denied: no rule of this tool is about that host
-        reach http://[::ffff:127.0.0.1] | denied: no rule of this tool is about that host
+        reach http://0x7f.1 | denied: no rule of this tool allows that host
+        reach http://[::ffff:127.0.0.1] | denied: no rule of this tool allows that host
         reach 127.0.0.1 by a granted name | denied: its host is at 127.0.0.1, a loopback address
-        reach the metadata of a cloud | denied: no rule of this tool is about that host
-        reach a host that was not granted | denied: no rule of this tool is about that host
-        tell the secret that a server echoes | {"status":200,"text":"Bearer [secret api]","length":25}
-        have the secret sent elsewhere | {"status":200,"text":"nothing","length":7}
+        reach a cloud's metadata service | denied: no rule of this tool allows that host
+        reach a host without a grant | denied: no rule of this tool allows that host
+        read a secret that a server echoes | {"status":200,"text":"Bearer [secret api]","length":25}
+        redirect the secret elsewhere | {"status":200,"text":"nothing","length":7}
         A scripted model: (3 + 5) * 2
         ask to add "3" and 5 | invalid_arguments: /a: expected a number, given the string "3" (write 3 …
         read that, and add 3 and 5 | {"result":8}
         multiply the 8 by 2 | {"result":16}
-        reach for a tool of another skill | not_allowed: Tool 'memory-bomb__run' is not allowed for skill …
+        call a tool of another skill | not_allowed: Tool 'memory-bomb__run' is not allowed for skill …
         call a tool that hangs | deadline: the tool did not finish within 100 ms and was stopped
         answer | (3 + 5) * 2 is 16.
         The event log
-        check the log of all that | [count] records in order
-        make the 16 a 17 in a copy | row [count] was edited: it does not fit its hash
+        verify the log | [count] records in order
+        change the 16 to 17 in a copy | row [count] was edited: it does not match its hash
     "#]]
     .assert_eq(&endings(&ran.stdout));
     for word in ["time", "deadline", "fuel", "peak memory", "calls of", "Next:", " selftest\n"] {

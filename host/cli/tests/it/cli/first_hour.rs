@@ -21,7 +21,11 @@ fn usage_errors_say_how_it_is_written() {
     check(&bench, &["call", "calculator.wasm", "add", "--verbose"], &["`verbose=VALUE`"]);
     check(&bench, &["serve", "--port", "8080"], &["`--listen 127.0.0.1:8080`"]);
     check(&bench, &["serve", "http", "--http", "127.0.0.1:0"], &["`--listen 127.0.0.1:8080`"]);
-    check(&bench, &["call", "calculator.wasm", "add", "--secret", "TOKEN"], &["do not type it", "from = { env ="]);
+    check(
+        &bench,
+        &["call", "calculator.wasm", "add", "--secret", "TOKEN"],
+        &["give the source of the secret", "from = { env ="],
+    );
     let json = bench.run(&["--json", "serve", "http", "--port", "1"]);
     assert!(json.code == 2 && json.stderr.contains("--listen"), "{json:?}");
     let json = bench.run(&["--json", "call", "calculator.wasm", "add", "--a", "3"]).json();
@@ -61,11 +65,7 @@ fn names_of_the_configuration_are_inspected() {
     let by_name = bench.run(&["inspect", "sums", "--json"]).json();
     let by_file = bench.run(&["inspect", "calculator.wasm", "--json"]).json();
     assert_eq!(by_name, by_file);
-    check(
-        &bench,
-        &["inspect", "sum"],
-        &["there is no file sum, and fumehood.toml has no component `sum`; it has: sums"],
-    );
+    check(&bench, &["inspect", "sum"], &["no such file sum, and fumehood.toml has no component `sum`; it has: sums"]);
     check(&bench, &["inspect", "time"], &["is an MCP server", "`fumehood approve time --check`"]);
 }
 
@@ -86,7 +86,7 @@ fn a_denial_at_loopback_names_both_options() {
 fn top_names_the_variable_of_the_token() {
     let server = Server::playing(vec![Response { status: 401, body: "{}".to_owned() }]);
     let ran = Workbench::new().run(&["top", server.url.trim_end_matches("v1/"), "--once"]);
-    assert!(ran.code != 0 && ran.stderr.contains("set FUMEHOOD_MCP_TOKEN to it"), "{ran:?}");
+    assert!(ran.code != 0 && ran.stderr.contains("set FUMEHOOD_MCP_TOKEN"), "{ran:?}");
 }
 
 #[test]

@@ -157,5 +157,5 @@ fn trust_is_in_the_text_and_the_place_of_the_cases() {
     std::fs::copy(checkout.path("dist/tool.wasm"), other.join("dist/tool.wasm")).unwrap();
     symlink("../work/tests", other.join("tests")).unwrap();
     let ran = checkout.run(&["test", "--project", "../other"]);
-    assert!(ran.code == 3 && ran.stderr.contains("because that is a link"), "{ran:?}");
+    assert!(ran.code == 3 && ran.stderr.contains("because that folder is a link"), "{ran:?}");
 }

@@ -69,7 +69,7 @@ fn calls_server(bench: &Workbench, options: &[&str]) -> bool {
 #[test]
 fn a_lock_of_somebody_else_starts_and_calls_nothing() {
     let bench = checkout(&publisher("one"));
-    assert_refused(&bench, "`notes` has an approval in the lock that is not yours");
+    assert_refused(&bench, "`notes` has an approval in the lock, but not by you");
     let named = run(&bench, &["--config", "fumehood.toml", "call", "notes", "read"]);
     assert_eq!(named.code, 3, "naming a configuration says nothing of its lock: {named:?}");
     bench.put("script.jsonl", "{\"calls\": [{\"name\": \"notes__read\", \"arguments\": {}}]}\n{\"text\": \"done\"}\n");
@@ -94,12 +94,13 @@ fn approve_shows_who_approved_and_keeps_the_lock_as_it_is() {
     let shown = run(&bench, &["approve", "--check"]);
     assert_eq!(shown.code, 3, "{shown:?}");
     for words in [
-        "fumehood.lock was written by somebody else: 0 of 2 unchanged since you approved, and not approved by you: `notes`, `other`",
-        "fumehood.lock has exactly this approval, from whoever wrote it",
+        "fumehood.lock was changed by another person: 0 of 2 are unchanged since you approved them; not approved by \
+         you: `notes`, `other`",
+        "fumehood.lock already has this approval, by another person",
     ] {
         assert!(shown.stderr.contains(words), "{words}: {shown:?}");
     }
-    assert!(shown.stdout.contains("notes was approved by somebody else, and not by you"), "{shown:?}");
+    assert!(shown.stdout.contains("notes was approved by another person, but not by you"), "{shown:?}");
     assert!(
         shown.stdout.contains("env: PLACE = \"home\"") && shown.stdout.contains("│ read() — A tool of a test."),
         "{shown:?}"
@@ -108,7 +109,7 @@ fn approve_shows_who_approved_and_keeps_the_lock_as_it_is() {
     assert_eq!(run(&bench, &["call", "notes", "read"]).stdout.trim(), "one");
     assert!(!calls_server(&bench, &[]) && !bench.path("started").exists());
     let approved = run(&bench, &["approve", "--yes"]);
-    assert!(approved.stderr.contains("1 of 2 unchanged since you approved"), "{approved:?}");
+    assert!(approved.stderr.contains("1 of 2 are unchanged since you approved"), "{approved:?}");
     assert!(calls_server(&bench, &[]));
     assert_eq!(std::fs::read(bench.path("fumehood.lock")).unwrap(), lock, "git has nothing to report");
     assert_eq!(run(&bench, &["approve", "--check"]).code, 0);
@@ -139,7 +140,7 @@ fn a_lock_that_changes_under_a_server_is_not_believed() {
     let mut session = Session::start(&bench, &["--watch"]);
     assert_eq!(session.names(), ["notes__read"]);
     pull(&upstream, &bench);
-    session.says("its tools are offered after `fumehood approve notes`");
+    session.says("its tools are served after `fumehood approve notes`");
     while !session.is_quiet_for(Duration::from_millis(500)) {}
     let answer = session.request(1, "tools/call", json!({"name": "notes__read", "arguments": {}}));
     assert_eq!(answer["result"]["_meta"]["fumehood/error"]["kind"], "needs_approval", "{answer}");
@@ -158,7 +159,7 @@ fn a_revocation_holds_whatever_lock_comes_later() {
     assert_eq!(run(&bench, &["approve", "--yes"]).code, 0);
     assert_eq!(run(&bench, &["approve", "--revoke", "notes"]).code, 0);
     pull(&publisher, &bench);
-    assert_refused(&bench, "`notes` has an approval in the lock that is not yours");
+    assert_refused(&bench, "`notes` has an approval in the lock, but not by you");
     let revoked = run(&bench, &["approve", "--revoke", "notes"]);
     assert_eq!(revoked.code, 0, "proposals can be taken out of the lock, too: {revoked:?}");
     assert_refused(&bench, "`notes` was never approved");
@@ -195,7 +196,7 @@ fn a_place_without_state_says_how_to_accept() {
     assert!(refused.code == 3 && refused.stderr.contains("`--accept-lock`"), "{refused:?}");
     let approved = run_without_state(&bench, state.clone(), &["approve", "notes", "--yes"]);
     assert_eq!(approved.code, 2, "{approved:?}");
-    for words in ["cannot keep your approvals in", "nothing was changed", "`--accept-lock`"] {
+    for words in ["your approvals cannot be saved in", "nothing was changed", "`--accept-lock`"] {
         assert!(approved.stderr.contains(words), "{words}: {approved:?}");
     }
     let accepted = run_without_state(&bench, state.clone(), &["--accept-lock", "call", "notes", "read", "--no-log"]);
@@ -222,7 +223,7 @@ fn signed_approvals_count_for_those_who_trust_the_key() {
     let pem = run_signed(&team, &["key", "export", "team"]).stdout;
     let key: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
     let bench = checkout(&team);
-    assert_refused(&bench, "`notes` has an approval in the lock that is not yours");
+    assert_refused(&bench, "`notes` has an approval in the lock, but not by you");
     bench.put("fumehood.toml", format!("[approval]\nkeys = [\"{key}\"]\n{CONFIGURATION}"));
     assert_eq!(run(&bench, &["call", "notes", "read"]).code, 3, "keys are trusted with the configuration");
     let trusted = run(&bench, &["trust", "--yes"]);
@@ -231,7 +232,7 @@ fn signed_approvals_count_for_those_who_trust_the_key() {
     assert!(calls_server(&bench, &[]));
     let lock = std::fs::read_to_string(bench.path("fumehood.lock")).unwrap();
     bench.put("fumehood.lock", lock.replacen("signature = \"M", "signature = \"N", 9));
-    assert_refused(&bench, "`notes` has an approval in the lock that is not yours");
+    assert_refused(&bench, "`notes` has an approval in the lock, but not by you");
     bench.put("fumehood.lock", lock);
     std::fs::copy(publisher("two").path("notes.wasm"), bench.path("notes.wasm")).unwrap();
     assert_refused(&bench, "`notes` changed since it was approved: component");
@@ -242,5 +243,5 @@ fn malformed_keys_of_approvals_are_faults() {
     let bench = Workbench::new();
     bench.put("fumehood.toml", "[approval]\nkeys = [\"AAAA\"]\n");
     let ran = bench.run(&["config", "check"]);
-    assert!(ran.code == 2 && ran.stderr.contains("this is no public key that can be trusted"), "{ran:?}");
+    assert!(ran.code == 2 && ran.stderr.contains("invalid public key"), "{ran:?}");
 }

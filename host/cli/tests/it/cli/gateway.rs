@@ -70,7 +70,7 @@ fn servers_are_served_only_when_asked_for_and_approved() {
     assert!(plain.names().iter().all(|name| name.starts_with("calculator__")));
     let mut gateway = Session::start(&bench, &["calculator.wasm", "--servers"]);
     assert!(gateway.names().iter().all(|name| name.starts_with("calculator__")));
-    gateway.says("going on without the MCP server `other`: how it is started or reached was never approved");
+    gateway.says("continuing without the MCP server `other`: its command or URL was never approved");
     drop((plain, gateway));
 
     bench.put("fumehood.toml", fake("other", "text done", "approval = \"off\"\n[serve]\ntools = [\"other__t\"]\n"));
@@ -85,7 +85,7 @@ fn a_bad_server_fails_its_own_calls_only() {
     let gone = "[mcp.servers.gone]\ncommand = [\"./nothing-here\"]\napproval = \"off\"\n";
     let bench = bench(&format!("{bad}{gone}"));
     let mut session = Session::start(&bench, &["calculator.wasm", "--servers"]);
-    session.says("going on without the MCP server `gone`");
+    session.says("continuing without the MCP server `gone`");
     for id in [1, 3] {
         let failed = session.request(id, "tools/call", json!({"name": "bad__t", "arguments": {}}));
         assert_eq!(failed["result"]["isError"], true, "{failed}");

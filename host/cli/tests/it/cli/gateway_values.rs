@@ -99,8 +99,8 @@ fn notices_about_limits_of_a_server_name_the_setting() {
     let bench = bench("text done", &tools, "max_tools = 2\ndescriptions = \"100B\"\n");
     let mut session = Session::start(&bench, &["--servers"]);
     assert_eq!(session.names(), ["other__a", "other__b"]);
-    session.says("the server lists more than 2 tools; name those to use in its `tools`, or raise its `max_tools`");
-    session.says("the first 80 are used, because those of all its tools are longer than the server's `descriptions`");
+    session.says("the server lists more than 2 tools; list the tools to use in its `tools`, or raise its `max_tools`");
+    session.says("the first 80 are used, because all descriptions together exceed the server's `descriptions`");
     bench.put("server.sh", fake_server::SCRIPT);
     let config = std::fs::read_to_string(bench.path("fumehood.toml")).unwrap();
     bench.put("fumehood.toml", config.replace("max_tools = 2", "max_tools = 2\ntools = [\"c\"]"));

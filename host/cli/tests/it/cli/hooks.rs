@@ -86,7 +86,7 @@ fn calls_beyond_a_rate_are_refused_with_the_time_to_wait() {
     let is_error = |answer: &Value| answer["result"]["isError"] == true;
     assert_eq!(answers.each_ref().map(is_error), [false, false, true], "{answers:?}");
     let refused = answers[2].to_string();
-    assert!(refused.contains("more than 2 calls in a minute") && refused.contains("rate_limit 1"), "{refused}");
+    assert!(refused.contains("more than 2 calls per minute") && refused.contains("rate_limit 1"), "{refused}");
 }
 
 #[test]
@@ -153,14 +153,14 @@ fn wrong_hooks_are_reported_with_their_place() {
         );
     };
     check("[[hooks.redact]]\npattern = '('", "unclosed group");
-    check("[[hooks.redact]]\npattern = 'x*'", "matches an empty text");
+    check("[[hooks.redact]]\npattern = 'x*'", "matches the empty text");
     check("[[hooks.redact]]\npattern = '(?=x)'", "look-around");
-    check("[[hooks.redact]]\npattern = 'x'\ntools = [\"te xt\"]", "is not a pattern of tools");
+    check("[[hooks.redact]]\npattern = 'x'\ntools = [\"te xt\"]", "invalid pattern");
     check("[[hooks.rate_limit]]\nper_minute = 0", "nonzero");
     check("[[hooks.rate_limit]]\nper_minute = 5000000000", "per_minute");
     check("[[hooks.rate_limit]]\ntools = [\"text__*\"]", "per_minute");
     check("[[hooks.component]]\nname = \"gone\"", "the hook `gone` is not in [tools]");
     check("[[hooks.component]]\nname = \"other\"", "is no hook");
-    check("[[hooks.component]]\nname = \"text\"\non = []", "empty `on`");
+    check("[[hooks.component]]\nname = \"text\"\non = []", "`on` of the hook");
     check("[[hooks.component]]\nname = \"text\"\non = [\"during\"]", "during");
 }

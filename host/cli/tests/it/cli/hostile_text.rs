@@ -84,7 +84,7 @@ fn in_a_description() {
     let hidden = fumehood::sanitize::count_hidden(EVIL);
     // Twice in the description, and in each of the two schemas seven times: twice as a name and in `required`.
     let all = hidden * (2 + 2 * 7);
-    let said = format!("{all} invisible or controlling characters of these texts were written out");
+    let said = format!("{all} invisible or control characters in these texts are shown as escapes");
     assert!(inspected.stdout.contains(&said), "{said}: {}", inspected.stdout);
     assert_eq!(bench.run(&["--json", "inspect", "described.wasm"]).json()["sanitized"], all);
     // The message about invalid arguments names the properties.
@@ -153,7 +153,7 @@ fn in_a_failure_of_a_server() {
         assert_eq!(ran.code, 1, "{ran:?}");
         assert!(ran.stderr.contains("error[tool_failed]: │ "), "{ran:?}");
         assert!(ran.stderr.contains("│ error: forged"), "it stands behind the bar: {ran:?}");
-        assert!(ran.stderr.contains("2 invisible or controlling characters of the tool were written out"), "{ran:?}");
+        assert!(ran.stderr.contains("2 invisible or control characters from the tool are shown as escapes"), "{ran:?}");
         assert_eq!(call(&["--json"]).json()["metadata"]["sanitized"], 2);
     }
 }

@@ -18,13 +18,13 @@ fn a_component_of_the_contract() {
           dialect  fumehood:tool 0.1.0 (this host accepts 0.1.x)
           made by  │ processed-by: wit-component [version], fumehood 0.1.0
 
-        What it imports
+        Imports
             without any grant
               share types with the host
                 │ fumehood:tool/types@0.1.0
               write log lines for the operator
                 │ fumehood:tool/log@0.1.0
-            and no more than that: there is nothing to grant
+            nothing else: there is nothing to grant
 
         Tools (1)
 
@@ -36,10 +36,9 @@ fn a_component_of_the_contract() {
             │ `people[].tags[] | [0]`. Literals stand in backticks, raw strings in
             │ single quotes.
             says of itself
-              read-only: its calls are not judged by a model, and may be made again
-              after a failure
+              read-only: its calls are not judged by a model, and may be repeated after a failure
               not destructive
-              idempotent: its calls may be made again after a failure
+              idempotent: its calls may be repeated after a failure
               closed-world
             arguments
               │ document: anything — The document: any JSON value.
@@ -67,11 +66,11 @@ fn a_component_of_plain_functions() {
           digest
             [digest]
           size     [size]
-          dialect  plain typed functions; names and schemas come from their types
+          dialect  typed functions; names and schemas come from their types
           made by  │ processed-by: wit-component [version], fumehood 0.1.0
 
-        What it imports
-            none: it can compute, and nothing else
+        Imports
+            none: it can only compute
 
         Tools (5)
 
@@ -149,13 +148,13 @@ fn every_import_is_described() {
           digest
             [digest]
           size     [size]
-          dialect  plain typed functions; names and schemas come from their types
+          dialect  typed functions; names and schemas come from their types
 
-        What it imports
+        Imports
             without any grant
               read why a stream failed
                 │ wasi:io/error@0.2.0
-              wait for, read and write the streams that it holds
+              wait for, read and write its streams
                 │ wasi:io/streams@0.2.0
               read its standard input, which is empty
                 │ wasi:cli/stdin@0.2.0
@@ -165,9 +164,9 @@ fn every_import_is_described() {
               read environment variables and arguments
                 │ wasi:cli/environment@0.2.0
             only with a grant of `files`
-              read and write files in the folders that it was given
+              read and write files in its granted folders
                 │ wasi:filesystem/types@0.2.0
-              list the folders that it was given
+              list its granted folders
                 │ wasi:filesystem/preopens@0.2.0
 
         Tools (5)

@@ -92,10 +92,7 @@ fn a_run_is_cancelled_and_that_is_recorded() {
     let (code, stdout, _) = interrupt(child);
     let rest = rest.join().unwrap();
     assert_eq!((code, stdout.as_str()), (Some(130), ""), "{rest}");
-    assert!(
-        rest.contains("✗ sleep__run {} → cancelled") && rest.contains("interrupted, and stopped sleep__run"),
-        "{rest}"
-    );
+    assert!(rest.contains("✗ sleep__run {} → cancelled") && rest.contains("interrupted; stopped sleep__run"), "{rest}");
     let calls = bench.run(&["log", "--log", "e.db", "--json"]).json();
     assert_eq!((calls.as_array().unwrap().len(), &calls[0]["status"]), (1, &"cancelled".into()), "{calls}");
     let sessions = bench.run(&["log", "--log", "e.db", "--of", "sessions", "--json"]).json();

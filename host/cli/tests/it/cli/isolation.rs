@@ -87,7 +87,7 @@ fn a_worker_that_dies_is_one_failed_call() {
         let spin = load(&host, "spin").await;
         let counter = load(&host, "counter").await;
         let first = process(&spin);
-        assert_ne!(first, process(&counter), "each component has a process of its own");
+        assert_ne!(first, process(&counter), "each component has a separate process");
         let running = tokio::spawn({
             let host = host.clone();
             async move { host.call(slow("spin__run")).await }

@@ -13,7 +13,7 @@ fn limits_of_zero_or_above_the_ceiling_are_refused() {
         &["--timeout", "0s"],
         expect![[r#"
             ── stderr
-            error: --timeout: the deadline limit is zero, so that no call could succeed; leave it out for the default
+            error: --timeout: the deadline limit is zero, so no call could succeed; leave it out for the default
             ── exit 2
         "#]],
     );
@@ -22,7 +22,7 @@ fn limits_of_zero_or_above_the_ceiling_are_refused() {
         &["--timeout", "fast"],
         expect![[r#"
         ── stderr
-        error: invalid value 'fast' for '--timeout <TIME>': `fast` is not an amount of time; write a number and a unit, such as `250ms`, `2s` or `1m 30s`
+        error: invalid value 'fast' for '--timeout <TIME>': invalid time `fast`; expected a number with a unit, such as `250ms`, `2s` or `1m 30s`
 
         For more information, try '--help'.
         ── exit 2
@@ -33,7 +33,7 @@ fn limits_of_zero_or_above_the_ceiling_are_refused() {
         &["--timeout", "100000 years"],
         expect![[r#"
             ── stderr
-            error: --timeout: the deadline limit is 100000years; this host gives at most 1day
+            error: --timeout: the deadline limit is 100000years, but the maximum of this host is 1day
             ── exit 2
         "#]],
     );
@@ -42,7 +42,7 @@ fn limits_of_zero_or_above_the_ceiling_are_refused() {
         &["--memory", "0"],
         expect![[r#"
             ── stderr
-            error: --memory: the memory limit is zero, so that no call could succeed; leave it out for the default
+            error: --memory: the memory limit is zero, so no call could succeed; leave it out for the default
             ── exit 2
         "#]],
     );
@@ -51,7 +51,7 @@ fn limits_of_zero_or_above_the_ceiling_are_refused() {
         &["--memory", "1TiB"],
         expect![[r#"
             ── stderr
-            error: --memory: the memory limit is 1.0 TiB; this host gives at most 4.0 GiB
+            error: --memory: the memory limit is 1.0 TiB, but the maximum of this host is 4.0 GiB
             ── exit 2
         "#]],
     );
@@ -65,7 +65,7 @@ fn limits_that_are_no_amount_are_refused() {
         &["--memory", "much"],
         expect![[r#"
         ── stderr
-        error: invalid value 'much' for '--memory <BYTES>': `much` is not an amount of bytes; write a number and a unit, such as `512KiB` or `64MiB`
+        error: invalid value 'much' for '--memory <BYTES>': invalid size `much`; expected a number with a unit, such as `512KiB` or `64MiB`
 
         For more information, try '--help'.
         ── exit 2
@@ -76,7 +76,7 @@ fn limits_that_are_no_amount_are_refused() {
         &["--fuel", "0"],
         expect![[r#"
             ── stderr
-            error: --fuel: the fuel limit is zero, so that no call could succeed; leave it out for the default
+            error: --fuel: the fuel limit is zero, so no call could succeed; leave it out for the default
             ── exit 2
         "#]],
     );
@@ -85,7 +85,7 @@ fn limits_that_are_no_amount_are_refused() {
         &["--fuel", "-1"],
         expect![[r#"
             ── stderr
-            error: invalid value '-1' for '--fuel <COUNT>': `-1` is not a count; write a whole number, with `k`, `M` or `G` for thousands, millions or billions
+            error: invalid value '-1' for '--fuel <COUNT>': invalid count `-1`; expected a whole number, such as `500`, or with `k`, `M` or `G` for thousands, millions or billions
 
             For more information, try '--help'.
             ── exit 2
@@ -96,7 +96,7 @@ fn limits_that_are_no_amount_are_refused() {
         &["--fuel", "99999999999999999999"],
         expect![[r#"
         ── stderr
-        error: invalid value '99999999999999999999' for '--fuel <COUNT>': `99999999999999999999` is not a count; write a whole number, with `k`, `M` or `G` for thousands, millions or billions
+        error: invalid value '99999999999999999999' for '--fuel <COUNT>': invalid count `99999999999999999999`; expected a whole number, such as `500`, or with `k`, `M` or `G` for thousands, millions or billions
 
         For more information, try '--help'.
         ── exit 2
@@ -107,7 +107,7 @@ fn limits_that_are_no_amount_are_refused() {
         &["--max-output", "0"],
         expect![[r#"
             ── stderr
-            error: --max-output: the output limit is zero, so that no call could succeed; leave it out for the default
+            error: --max-output: the output limit is zero, so no call could succeed; leave it out for the default
             ── exit 2
         "#]],
     );

@@ -99,7 +99,7 @@ fn a_tool_that_changed_is_withheld_where_nobody_approves() {
     assert!(session.names().is_empty());
     let refused = call(&mut session, 2, "other__t");
     assert_eq!(refused["result"]["_meta"]["fumehood/error"]["kind"], "needs_approval", "{refused}");
-    assert!(text(&refused).contains("describes itself otherwise"), "{refused}");
+    assert!(text(&refused).contains("changed since it was"), "{refused}");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_new_tool_of_an_approved_server_waits_until_it_is_approved() {
     hears_of_change(&mut session);
     let warned = session.next();
     assert!(warned["params"]["data"].as_str().unwrap().contains("approve them: other__new"), "{warned}");
-    session.says("waiting for approval: other__new; look at what waits with `fumehood approve other`");
+    session.says("waiting for approval: other__new; review the changes with `fumehood approve other`");
     assert_eq!(session.names(), ["other__t"]);
     assert_eq!(text(&call(&mut session, 2, "other__t")), "done", "what was approved goes on");
     let refused = call(&mut session, 3, "other__new");

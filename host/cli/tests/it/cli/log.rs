@@ -86,7 +86,7 @@ fn filters_leave_what_fits() {
     check(&["--of", "sessions", "--status", "cancelled"], 0);
     let none = log(&bench, &["--actor", "bob"]);
     assert_eq!((none.code, none.stdout.as_str()), (0, ""));
-    assert!(none.stderr.contains("nothing was recorded that fits"), "{none:?}");
+    assert!(none.stderr.contains("no matching records"), "{none:?}");
 }
 
 #[test]
@@ -103,10 +103,10 @@ fn a_call_is_shown_with_its_causal_chain() {
         r#"arguments  {"a":3,"b":5}"#,
         r#"result     {"result":8}"#,
         "fuel",
-        "What led to it",
+        "Before the call",
         "session_started",
         "Add 3 and 5",
-        "What happened to it",
+        "The call",
         "tool_started",
         "tool_finished",
         "tool_result",
@@ -164,7 +164,7 @@ fn a_prefix_of_several_ids_is_answered_with_their_list() {
     let alike: Vec<&&String> = alike.iter().filter(|id| id.starts_with(first)).collect();
     let ran = log(&bench, &["show", first]);
     assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));
-    let message = format!("error: the ids of {} calls begin with `{first}`; type more of it:\n", alike.len());
+    let message = format!("error: {} calls have ids that start with `{first}`; type more characters:\n", alike.len());
     assert!(ran.stderr.starts_with(&message), "{ran:?}");
     assert!(alike.iter().all(|id| ran.stderr.contains(&format!("  {}  20", &id[..7]))), "{ran:?}");
     assert_eq!(ran.stderr.matches("calculator__add").count(), alike.len(), "{ran:?}");
@@ -176,7 +176,7 @@ fn a_call_that_is_not_there_is_an_error() {
     let bench = bench();
     expect![[r#"
         ── stderr
-        error: the log has no call `third`; `fumehood log` lists calls with their ids
+        error: unknown call `third`; `fumehood log` lists calls with their ids
         ── exit 2
     "#]]
     .assert_eq(&log(&bench, &["show", "third"]).shown());
@@ -241,12 +241,12 @@ fn an_edited_row_is_named_and_the_exit_code_says_so() {
     assert_eq!(log(&bench, &["verify", "--mark", mark]).code, 0);
     let other = format!("{}:{}", mark.split_once(':').unwrap().0, "00".repeat(32));
     let ran = log(&bench, &["verify", "--mark", &other]);
-    assert!(ran.code == 9 && ran.stdout.contains("is not the one whose mark was kept"), "{ran:?}");
+    assert!(ran.code == 9 && ran.stdout.contains("does not match the mark"), "{ran:?}");
 
     change(&bench.path("e.db"), "It is 8, said", "It is 9, said");
     let ran = log(&bench, &["verify"]);
     assert_eq!(ran.code, 9, "{ran:?}");
-    assert!(ran.stdout.contains("was edited: it does not fit its hash"), "{ran:?}");
+    assert!(ran.stdout.contains("was edited: it does not match its hash"), "{ran:?}");
     let report = log(&bench, &["verify", "--json"]).json();
     assert_eq!((&report["status"], &report["finding"]["problem"]), (&"tampered".into(), &"edited".into()));
 }
@@ -260,8 +260,8 @@ fn a_missing_or_foreign_log_is_an_error_with_a_hint() {
         assert_eq!((ran.code, ran.stdout.as_str()), (code, ""), "{arguments:?}: {ran:?}");
         words.iter().for_each(|words| assert!(ran.stderr.contains(words), "{words}: {ran:?}"));
     };
-    check(&["log", "--log", "none.db"], 2, &["there is no event log at none.db", "`--log FILE`"]);
-    check(&["log"], 2, &["state/fumehood/events.db", "`fumehood run` and `fumehood call` make one there"]);
+    check(&["log", "--log", "none.db"], 2, &["no event log at none.db", "`--log FILE`"]);
+    check(&["log"], 2, &["state/fumehood/events.db", "`fumehood run` and `fumehood call` create it"]);
     check(&["log", "verify", "--log", "notes.txt"], 7, &["notes.txt", "is not a database"]);
     assert!(!bench.path("none.db").exists() && !bench.path("state").exists(), "nothing is made by looking");
 }
@@ -289,10 +289,10 @@ fn invalid_arguments_are_refused() {
         assert!(ran.stderr.contains(words), "{words}: {ran:?}");
     };
     check(&["--kind", "tool"], "expected one of session_started");
-    check(&["--since", "yesterday"], "a time ago (`2h`)");
-    check(&["--of", "calls", "--kind", "verdict"], "list them with `--of records`");
-    check(&["--of", "sessions", "--tool", "x"], "a session has no tool");
-    check(&["--tool", "x", "export"], "filters are written after the action");
+    check(&["--since", "yesterday"], "a duration (`2h` for two hours ago)");
+    check(&["--of", "calls", "--kind", "verdict"], "add `--of records`");
+    check(&["--of", "sessions", "--tool", "x"], "sessions cannot be selected by tool");
+    check(&["--tool", "x", "export"], "write filters after the action");
     check(&["verify", "--mark", "1:2"], "expected ROW:HASH");
     check(&["verify", "--tool", "x"], "unexpected argument '--tool'");
     check(&["show"], "<CALL>");

@@ -34,7 +34,7 @@ fn with_log() -> Workbench {
 /// Checks that nothing was called, and that the message has a hint.
 fn refused(ran: &Ran, words: &[&str]) {
     assert_eq!((ran.code, ran.stdout.as_str()), (7, ""), "{ran:?}");
-    for words in words.iter().chain(&["nothing was run", "e.db", "`--log FILE` names another log"]) {
+    for words in words.iter().chain(&["nothing was run", "e.db", "name another log with `--log FILE`"]) {
         assert!(ran.stderr.contains(words), "{words}: {ran:?}");
     }
     assert!(!ran.stderr.contains("sleep__run"), "{ran:?}");
@@ -54,7 +54,7 @@ fn a_damaged_log_is_refused_and_not_changed() {
     let mut bytes = std::fs::read(bench.path("e.db")).unwrap();
     bytes[4096..].fill(0xa5);
     bench.put("e.db", &bytes);
-    refused(&bench.run(RUN), &["the file is damaged; nothing was changed", "restore a copy"]);
+    refused(&bench.run(RUN), &["the file is damaged; nothing was changed", "restore a backup"]);
     assert_eq!(std::fs::read(bench.path("e.db")).unwrap(), bytes);
     let json = bench.run(&[&["--json"], RUN].concat()).json();
     assert_eq!((&json["status"], &json["error"]["kind"]), (&"error".into(), &"host".into()), "{json}");
@@ -91,7 +91,7 @@ fn a_locked_log_is_refused_before_anything_runs() {
     // An exclusive lock prevents reading too, as when a program moves the log.
     let holder = Connection::open(bench.path("e.db")).unwrap();
     holder.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT").unwrap();
-    refused(&bench.run(RUN), &["another process holds the database", "end that process, or try again"]);
+    refused(&bench.run(RUN), &["another process has locked the database", "stop it, or try again"]);
     drop(holder);
     assert_eq!(bench.run(&["log", "verify", "--log", "e.db"]).code, 0);
 }
@@ -140,7 +140,7 @@ fn a_log_that_stays_locked_is_an_error() {
     let holder = hold(&bench.path("e.db"));
     let (code, _, stderr) = finish(child, stderr);
     assert_eq!(code, Some(7), "{stderr}");
-    assert!(stderr.contains("another process holds the database"), "{stderr}");
+    assert!(stderr.contains("another process has locked the database"), "{stderr}");
     drop(holder);
     assert_eq!(bench.run(&["log", "verify", "--log", "e.db"]).code, 0);
 }

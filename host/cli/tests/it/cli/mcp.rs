@@ -48,7 +48,7 @@ fn an_unservable_component_is_reported_on_stderr_only() {
     assert_eq!((ran.code, ran.stdout.as_str()), (6, ""), "{ran:?}");
     bench.example("calculator");
     let ran = bench.run(&["serve", "mcp", "calculator.wasm", "--listen", "0.0.0.0:0", "--no-auth"]);
-    assert!(ran.code != 0 && ran.stderr.contains("can be reached from other machines"), "{ran:?}");
+    assert!(ran.code != 0 && ran.stderr.contains("is reachable from other machines"), "{ran:?}");
     let ran = bench.run(&["serve", "mcp"]);
     assert_eq!(ran.code, 2, "{ran:?}");
 }
@@ -59,7 +59,7 @@ fn flags_of_http_are_refused_without_http() {
     bench.example("calculator").put("token", "0123456789abcdef");
     for flag in [&["--no-auth"][..], &["--token-file", "token"], &["--allow-host", "a"], &["--allow-origin", "a"]] {
         let ran = bench.run(&[&["serve", "mcp", "calculator.wasm"], flag].concat());
-        let says = format!("`{}` has a use over HTTP only; add `--listen ADDRESS`", flag[0]);
+        let says = format!("`{}` works only over HTTP; add `--listen ADDRESS`", flag[0]);
         assert!(ran.code == 2 && ran.stderr.contains(&says), "{ran:?}");
     }
 }
@@ -174,9 +174,9 @@ fn people_list_and_call_the_tools_of_a_server() {
     assert_eq!(call("calculator__ad", "{}").code, 3);
     let ran = bench.run(&["mcp", "list", "/nowhere/at-all"]);
     assert_eq!(ran.code, 7);
-    assert_eq!(ran.stderr, "error: cannot start `/nowhere/at-all`: there is no such file; correct the path\n");
+    assert_eq!(ran.stderr, "error: cannot start `/nowhere/at-all`: no such file; correct the path\n");
     let ran = bench.run(&["mcp", "list", "--timeout", "200ms", "sleep", "1000"]);
-    assert!(ran.code == 7 && ran.stderr.contains("within 200ms; give it longer with `--timeout`"), "{ran:?}");
+    assert!(ran.code == 7 && ran.stderr.contains("within 200ms; raise the limit with `--timeout`"), "{ran:?}");
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_component_of_the_configuration_is_served_once() {
     std::fs::create_dir(bench.path("other")).unwrap();
     std::fs::copy(bench.path("text.wasm"), bench.path("other/calculator.wasm")).unwrap();
     let ran = bench.run(&["mcp", "config", "cursor", "other/calculator.wasm"]);
-    assert!(ran.code == 2 && ran.stderr.contains("has another component `calculator` than other/"), "{ran:?}");
+    assert!(ran.code == 2 && ran.stderr.contains("have different components named `calculator`"), "{ran:?}");
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn clients_see_the_powers_of_components() {
     let session = Session::start(&bench, &["calculator.wasm"]);
     let about = session.hello()["result"]["instructions"].as_str().unwrap().to_owned();
     let lines: Vec<&str> = about.lines().skip(1).collect();
-    assert!(lines[0].starts_with("- calculator (") && lines[0].ends_with("may compute, and nothing else"), "{about}");
+    assert!(lines[0].starts_with("- calculator (") && lines[0].ends_with("can only compute"), "{about}");
     assert!(lines[1].starts_with("- words (") && lines[1].contains("read files in /docs; read its own"), "{about}");
     assert!(!about.contains("hush") && !about.contains(bench.path("docs").to_str().unwrap()), "{about}");
     session.leave();

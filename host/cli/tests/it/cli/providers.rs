@@ -131,8 +131,8 @@ fn after_the_last_call_the_tools_are_still_described() {
 fn a_missing_model_and_one_without_tools_are_distinguished() {
     let (ran, seen) = sum(Service::Ollama, "ollama:gemma2", &[]);
     assert_eq!((ran.stdout.as_str(), seen.refused.len()), ("I may not go on.\n", 1), "{ran:?}");
-    assert!(ran.stderr.contains("asked again without any tools, because it supports none"), "{ran:?}");
+    assert!(ran.stderr.contains("repeated without tools, because the model does not support tools"), "{ran:?}");
     let (ran, _) = sum(Service::Ollama, "ollama:nothing", &[]);
     assert!(ran.code == 8 && ran.stderr.contains("model 'nothing' not found"), "{ran:?}");
-    assert!(ran.stderr.contains("`--model` names another model"), "{ran:?}");
+    assert!(ran.stderr.contains("choose another model with `--model`"), "{ran:?}");
 }

@@ -56,7 +56,7 @@ fn a_call_that_cannot_be_recorded_does_not_run() {
     bench.put("e.db", "these are my notes, not a database. ".repeat(40));
     let ran = call(&bench, r#"{"a": 3, "b": 5}"#, &[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (7, ""), "{ran:?}");
-    for words in ["nothing was run", "e.db", "`--no-log` keeps none"] {
+    for words in ["nothing was run", "e.db", "turn it off with `--no-log`"] {
         assert!(ran.stderr.contains(words), "{words}: {ran:?}");
     }
     assert_eq!(call(&bench, r#"{"a": 3, "b": 5}"#, &["--no-log"]).code, 0);
@@ -143,7 +143,7 @@ fn a_served_call_that_cannot_be_recorded_does_not_run() {
     let started = Instant::now();
     let named = (3..).map(&mut ask).inspect(|_| std::thread::sleep(Duration::from_millis(50))).find(|answer| {
         assert!(started.elapsed() < Duration::from_secs(60) && answer["isError"] == true, "{answer}");
-        answer.to_string().contains("another process holds")
+        answer.to_string().contains("another process has locked")
     });
     assert!(named.is_some());
     holder.execute_batch("COMMIT").unwrap();

@@ -46,7 +46,7 @@ fn a_revoked_component_is_not_called() {
         expect![[r#"
             ── stderr
             error[needs_approval]: `notes` was never approved
-              hint: an operator has to look at it and approve it: `fumehood approve notes`
+              hint: an operator must review and approve it: `fumehood approve notes`
             ── exit 3
         "#]],
     );
@@ -129,7 +129,7 @@ fn approvals_of_nothing_are_named_and_pruned() {
             ── stdout
             ✓ notes is approved
             ── stderr
-            warning: fumehood.lock has approvals that belong to no component of fumehood.toml: post; take them back with `fumehood approve --prune`
+            warning: fumehood.lock has approvals for components that fumehood.toml does not have: post; revoke them with `fumehood approve --prune`
             ── exit 0
         "#]],
     );
@@ -175,7 +175,7 @@ fn nothing_is_pruned_without_a_configuration() {
         &["approve", "--prune"],
         expect![[r#"
             ── stderr
-            error: there is no fumehood.toml that could say which approvals are still needed
+            error: cannot tell which approvals are still needed, because fumehood.toml does not exist
             ── exit 2
         "#]],
     );

@@ -135,10 +135,10 @@ fn tamper_at_the_registry(road: &Road) {
     let bundle = signature["layers"][0]["digest"].as_str().unwrap().parse().unwrap();
     // The registry itself notices that a manifest was changed.
     for (digest, sentence) in [
-        (road.digest("component"), "sends other bytes for the component"),
+        (road.digest("component"), "sent wrong bytes for the component"),
         (road.digest("manifest"), "with status 500"),
         (road.digest("signature"), "with status 500"),
-        (bundle, "sends other bytes for the blob"),
+        (bundle, "sent wrong bytes for the blob"),
     ] {
         let bench = road.operator();
         tamper(
@@ -163,7 +163,7 @@ fn tamper_at_the_operator(road: &Road, bench: &Workbench) {
     assert_eq!(blobs.len(), 3, "component, manifest and signature: {blobs:?}");
     for file in blobs {
         let name = file.file_name().unwrap().to_str().unwrap();
-        let sentence = if name == component { "was changed: its digest is" } else { "its bytes have another digest" };
+        let sentence = if name == component { "was changed: expected the digest" } else { "its digest does not match" };
         tamper(&file, |bytes| flip(bytes), || refused(6, sentence));
     }
 

@@ -124,13 +124,13 @@ fn the_exit_code_says_how_it_ended() {
     };
     let call = r#"{"calls": [{"name": "calculator__add", "arguments": {"a": 3, "b": 5}}]}"#;
     let thrice = [call; 3].join("\n");
-    check(&thrice, &["--max-turns", "1"], 4, "`--max-turns` allows more");
+    check(&thrice, &["--max-turns", "1"], 4, "raise it with `--max-turns`");
     check(&thrice, &[], 4, "the same call of calculator__add 3 times in a row");
-    check(r#"{"text": "late", "delay_ms": 60000}"#, &["--wall", "200ms"], 4, "`--wall` allows more");
-    check(r#"{"error": {"failure": "unavailable", "message": "gone"}}"#, &[], 8, "the model gave no answer: gone");
+    check(r#"{"text": "late", "delay_ms": 60000}"#, &["--wall", "200ms"], 4, "raise it with `--wall`");
+    check(r#"{"error": {"failure": "unavailable", "message": "gone"}}"#, &[], 8, "the model did not answer: gone");
     check(r#"{"text": "8", "expect": "nothing"}"#, &[], 8, "reply 1 (line 1) of the script expects \"nothing\"");
-    check(call, &[], 8, "the script has come to its end after 1 replies");
-    check(r#"{"text": "no decision"}"#, &["--driver", "react", "--max-turns", "9"], 8, "the model gave no answer");
+    check(call, &[], 8, "the script has only 1 replies");
+    check(r#"{"text": "no decision"}"#, &["--driver", "react", "--max-turns", "9"], 8, "the model did not answer");
     let failing = r#"{"calls": [{"name": "calculator__divide", "arguments": {"a": 1, "b": 0}}]}"#;
     let differently = |a: u8| failing.replace("1", &a.to_string());
     check(&[1, 2, 3].map(differently).join("\n"), &[], 1, "too many calls failed in a row");
@@ -142,8 +142,8 @@ fn incomplete_answer_has_an_exit_code_of_its_own() {
         ("length", "the answer was cut at its length limit; `--max-tokens` (`max_tokens` in [model])"),
         ("filtered", "the provider filtered the answer; ask in other words"),
         ("refused", "the model refused to answer; ask for something else"),
-        ("paused", "the provider paused the answer again and again; ask again"),
-        ("failed", "the provider says that the answer failed; ask again"),
+        ("paused", "the provider paused the answer repeatedly; try again"),
+        ("failed", "the provider reported that the answer failed; try again"),
     ] {
         let bench = bench(&format!(r#"{{"text": "The sum is", "stop": "{stop}"}}"#));
         let ran = run(&bench, &[]);
@@ -166,27 +166,27 @@ fn command_line_errors_are_reported_before_anything_runs() {
             assert!(ran.stderr.contains(words), "{words}: {}", ran.stderr);
         }
     };
-    check(&["run", "x"], 2, &["which model?", "--model PROVIDER:NAME", "--script FILE", "FUMEHOOD_MODEL"]);
-    check(&["run", "x", "--model", "llama"], 2, &["`llama` names no model"]);
+    check(&["run", "x"], 2, &["no model is configured", "--model PROVIDER:NAME", "--script FILE", "FUMEHOOD_MODEL"]);
+    check(&["run", "x", "--model", "llama"], 2, &["invalid model `llama`"]);
     check(&["run", "x", "--model", "grok:x"], 2, &["unknown provider `grok`; expected openai"]);
     check(&["run", "x", "--model", "openai:gpt"], 2, &["`openai:gpt`", "set OPENAI_API_KEY"]);
     check(&["run", "x", "--model", "anthropic:c"], 2, &["set ANTHROPIC_API_KEY"]);
     check(&["run", "x", "--model", "compatible:m"], 2, &["set OPENAI_COMPATIBLE_URL", "`--base-url URL`"]);
     check(&["run", "x", "--model", "ollama:m", "--base-url", "ftp://x"], 2, &["neither http nor https"]);
     check(&["run", "x", "--model", "ollama:m", "--script", "script.jsonl"], 2, &["cannot be used with"]);
-    check(&["run", "x", "--script", "none.jsonl"], 2, &["the script `none.jsonl` cannot be used", "No such file"]);
-    check(&["run", "x", "--script", "calculator.wasm"], 2, &["no UTF-8"]);
+    check(&["run", "x", "--script", "none.jsonl"], 2, &["cannot use the script `none.jsonl`", "No such file"]);
+    check(&["run", "x", "--script", "calculator.wasm"], 2, &["not UTF-8"]);
     check(&["run", " ", "--script", "script.jsonl"], 2, &["the task is empty"]);
     check(&["run", "--script", "script.jsonl"], 2, &["<TASK>"]);
     check(&["run", "x", "--script", "script.jsonl", "--max-turns", "0"], 2, &["--max-turns"]);
-    check(&["run", "x", "--script", "script.jsonl", "--wall", "soon"], 2, &["is not an amount of time"]);
+    check(&["run", "x", "--script", "script.jsonl", "--wall", "soon"], 2, &["invalid time"]);
     check(&["run", "x", "--script", "script.jsonl", "--timeout", "0s"], 2, &["--timeout: the deadline limit is zero"]);
     check(&["run", "x", "--script", "script.jsonl", "--driver", "magic"], 2, &["native, react, batch"]);
     check(&["run", "x", "--script", "script.jsonl", "--skill", "sums"], 2, &["there is no skill `sums`"]);
     check(
         &["run", "x", "--script", "script.jsonl", "--only", "a__b"],
         2,
-        &["no tool `a__b`", "load some with `--tool"],
+        &["no tool `a__b`", "load a component with `--tool"],
     );
     check(&["run", "x", "--script", "script.jsonl", "--tool", "none.wasm"], 6, &["none.wasm"]);
     check(&["run", "x", "--script", "script.jsonl", "--log", "/proc/x/e.db"], 7, &["/proc/x/e.db", "`--no-log`"]);
@@ -233,7 +233,7 @@ fn a_missing_provider_and_one_that_refuses_are_distinguished() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let ran = run(&format!("http://{gone}/v1"));
     assert_eq!((ran.code, ran.stdout.as_str()), (8, ""), "{ran:?}");
-    assert!(ran.stderr.contains("can not be reached") && ran.stderr.contains("`--base-url`"), "{ran:?}");
+    assert!(ran.stderr.contains("cannot be reached") && ran.stderr.contains("`--base-url`"), "{ran:?}");
 }
 
 #[test]

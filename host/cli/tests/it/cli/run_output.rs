@@ -37,7 +37,7 @@ fn answer_is_json_that_matches_the_schema() {
 fn answer_that_never_matches_is_an_error() {
     let ran = run(&bench(&[r#"{"text": "{\"sum\": \"8\"}"}"#; 3].join("\n")), &TASK);
     assert_eq!((ran.code, ran.stdout.as_str()), (8, ""), "{ran:?}");
-    let says = "the model's answer does not match its schema, also after it was asked to correct it: /sum: expected";
+    let says = "the model's answer does not match the schema, even after retries: /sum: expected";
     assert!(ran.stderr.contains(says), "{ran:?}");
 }
 
@@ -85,5 +85,5 @@ fn cost_is_shown_where_the_price_is_known() {
     bench.put("fumehood.toml", "[model]\nprice = { input = -1, output = 50 }\n");
     let ran = run(&bench, &["run", "Go"]);
     assert_eq!(ran.code, 2, "{ran:?}");
-    assert!(ran.stderr.contains("-1 is no price; write a number of at least 0"), "{ran:?}");
+    assert!(ran.stderr.contains("invalid price -1; expected a number of at least 0"), "{ran:?}");
 }

@@ -52,8 +52,8 @@ fn what_cannot_be_granted_is_refused_before_anything_runs() {
     };
     check(&["--allow-read", "./docs"], 2, "--allow-read: ");
     check(&["--allow-http", "https://*/**"], 2, "--allow-http: ");
-    check(&["--allow-write", "./log:/log"], 6, "where the host keeps its own files");
-    check(&["--allow-read", ".:/all"], 6, "where the host keeps its own files");
+    check(&["--allow-write", "./log:/log"], 6, "which has files of the host");
+    check(&["--allow-read", ".:/all"], 6, "which has files of the host");
     let bench = bench("never");
     let ran = bench.run(&["run", "Hi", "--script", "script.jsonl", "--no-log", "--allow-read", "./docs:/docs"]);
     assert!(ran.code == 2 && ran.stderr.contains("named with `--tool FILE`, and none is"), "{ran:?}");

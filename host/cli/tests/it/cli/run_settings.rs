@@ -191,7 +191,7 @@ fn only_settings_that_are_set_reach_the_provider() {
         let ran = run(&bench, more);
         assert!(ran.code == 2 && ran.stderr.contains(words), "{words}: {ran:?}");
     };
-    check("", &["--temperature", "3"], "`3` is no temperature; write a number from 0 to 2");
+    check("", &["--temperature", "3"], "invalid temperature `3`; expected a number from 0 to 2");
     check("", &["--max-tokens", "0"], "--max-tokens");
     check("", &["--reasoning-effort", "huge"], "xhigh");
     check("[model]\nreasoning_effort = \"huge\"\n", &[], "reasoning_effort");

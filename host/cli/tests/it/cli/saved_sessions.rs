@@ -65,7 +65,7 @@ fn saved_session_is_listed_shown_continued_and_removed() {
     assert_eq!((listed.as_array().unwrap().len(), &listed[0]["session"]), (1, &"sums".into()));
     assert!(bench.run(&["sessions", "list"]).stdout.contains("sums"));
     let text = bench.run(&["sessions", "show", "sums"]).stdout;
-    for part in [TASK, "calculator__add  ok", "It is 8.", "it waits for a message"] {
+    for part in [TASK, "calculator__add  ok", "It is 8.", "continue with `fumehood chat"] {
         assert!(text.contains(part), "{part} is not in: {text}");
     }
 
@@ -98,7 +98,7 @@ fn session_that_was_stopped_before_its_message_begins_again() {
     assert_eq!(copied, Ok(1));
     drop(log);
     let ran = scripted(&bench, &["run", "--resume", "cut"]);
-    assert!(ran.code == 0 && ran.stderr.contains("no run under way; give it a task"), "{ran:?}");
+    assert!(ran.code == 0 && ran.stderr.contains("no interrupted run; give it a task"), "{ran:?}");
     let ran = scripted(&bench, &["run", TASK, "--session", "cut"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is 8.\n"), "{ran:?}");
     assert_eq!(scripted(&bench, &["run", TASK, "--session", "cut"]).code, 2, "now there is something in it");
@@ -127,21 +127,21 @@ fn session_that_does_not_fit_is_refused_in_words() {
         assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{arguments:?}: {ran:?}");
         assert!(ran.stderr.contains(says), "{says} is not in: {}", ran.stderr);
     };
-    refused(&["run", TASK, "--session", "sums"], "`--resume sums` goes on with it");
-    refused(&["run", TASK, "--resume", "others"], "`fumehood sessions list` names those that there are");
+    refused(&["run", TASK, "--session", "sums"], "resume it with `--resume sums`");
+    refused(&["run", TASK, "--resume", "others"], "`fumehood sessions list` lists the saved sessions");
     refused(&["run", TASK, "--session", "a b"], "1 to 64 of");
     refused(&["run", TASK, "--session", "new", "--no-log"], "leave `--no-log` out");
     refused(&["run"], "TASK");
-    refused(&["run", "--resume", "sums", "--actor", "ada"], "name the same actor");
-    refused(&["run", "--resume", "sums", "--driver", "react"], "it was begun with the driver `native`");
+    refused(&["run", "--resume", "sums", "--actor", "ada"], "use the same actor");
+    refused(&["run", "--resume", "sums", "--driver", "react"], "it was started with the driver `native`");
     for command in ["show", "rm"] {
         let ran = bench.run(&["sessions", command, "others"]);
         assert_eq!(ran.code, 2, "{ran:?}");
-        assert!(ran.stderr.contains("there is no saved session `others`"), "{ran:?}");
+        assert!(ran.stderr.contains("unknown session `others`"), "{ran:?}");
     }
     let ran = scripted(&bench, &["run", "--resume", "sums"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{ran:?}");
-    assert!(ran.stderr.contains("no run under way"), "{ran:?}");
+    assert!(ran.stderr.contains("no interrupted run"), "{ran:?}");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn call_that_was_under_way_is_told_as_interrupted() {
     running.kill().unwrap();
     running.wait().unwrap();
     let state = bench.run(&["sessions", "show", "s"]).stdout;
-    assert!(state.contains("a run is under way, with calls of sleep__run"), "{state}");
+    assert!(state.contains("a run is active or was interrupted, with calls of sleep__run"), "{state}");
 
     let server = Server::answering(|request| match since_the_message(request).last() {
         Some(told) if told.to_string().contains("interrupted: the program stopped") => server::words(&["I see."]),
@@ -191,7 +191,7 @@ fn saved_run_is_suspended_by_a_signal_and_goes_on() {
 
         let server = Server::answering(|request| {
             let told = since_the_message(request).last().unwrap().to_string();
-            assert!(told.contains("interrupted: the program stopped while the call was under way"), "{told}");
+            assert!(told.contains("interrupted: the program stopped during the call"), "{told}");
             server::words(&["I see."])
         });
         let model = ["--model", "compatible:m", "--base-url", &server.url];
@@ -206,8 +206,8 @@ fn saved_run_is_suspended_by_a_signal_and_goes_on() {
 #[test]
 fn suspended_run_says_how_to_go_on_and_one_that_is_not_saved_is_cancelled() {
     for (session, says) in [
-        (&["--session", "s"][..], "suspended; `fumehood run --resume s` goes on with it"),
-        (&[][..], "interrupted, and stopped sleep__run"),
+        (&["--session", "s"][..], "suspended; resume it with `fumehood run --resume s`"),
+        (&[][..], "interrupted; stopped sleep__run"),
     ] {
         let bench = Workbench::new();
         bench.program("sleep").put("script.jsonl", r#"{"calls": [{"name": "sleep__run", "arguments": {}}]}"#);
@@ -250,7 +250,7 @@ fn resumed_session_has_the_model_and_the_restrictions_that_it_began_with() {
 
     std::fs::rename(bench.path("fumehood.toml"), bench.path("other.toml")).unwrap();
     let refused = bench.run(&[&["run", "--resume", "s"], &tools[..]].concat());
-    assert!(refused.code == 2 && refused.stderr.contains("began with another configuration"), "{refused:?}");
+    assert!(refused.code == 2 && refused.stderr.contains("started with another configuration"), "{refused:?}");
 }
 
 #[test]

@@ -44,12 +44,12 @@ fn the_report_for_people_is_a_table() {
     let bench = Workbench::new();
     let ran = bench.run(&["selftest", "--isolation", "process", "--plot", "plot.html"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
-    for part in ["Isolation: process", "how it ended", "fill the disk", "late by", "An honest tool", "The host ended"] {
+    for part in ["Isolation: process", "outcome", "fill the disk", "late by", "A harmless tool", "the host shut down"] {
         assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
     }
     assert!(!ran.stdout.contains("NOT contained"), "{}", ran.stdout);
     let page = std::fs::read_to_string(bench.path("plot.html")).unwrap();
-    for part in ["<svg", "Outcomes (process)", "Deadline passed by", "during the attacks"] {
+    for part in ["<svg", "Outcomes (process)", "Time after the deadline", "during the attacks"] {
         assert!(page.contains(part), "{part}: {page}");
     }
 }

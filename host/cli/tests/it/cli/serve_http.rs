@@ -201,7 +201,7 @@ fn a_call_ends_before_the_server_does() {
 fn options_without_use_are_refused() {
     let bench = bench();
     let ran = bench.run(&["serve", "http", "calculator.wasm", "--listen", "0.0.0.0:0", "--no-auth"]);
-    assert!(ran.code != 0 && ran.stderr.contains("can be reached from other machines"), "{ran:?}");
+    assert!(ran.code != 0 && ran.stderr.contains("is reachable from other machines"), "{ran:?}");
     let ran = bench.run(&["serve", "http", "calculator.wasm", "--http", "127.0.0.1:0"]);
     assert!(ran.code == 2 && ran.stderr.contains("--http"), "{ran:?}");
     let ran = bench.run(&["serve", "http", "calculator.wasm", "--listen", "nowhere"]);

@@ -82,10 +82,13 @@ fn access_tokens_need_tenants_and_an_issuer() {
     let bench = Workbench::new();
     let oauth = "[serve.oauth]\nissuer = \"https://auth.example.com\"\nresource = \"https://tools.example.com\"\n";
     for (text, part) in [
-        (oauth.to_owned(), "add [tenants.NAME] with their `claims`"),
-        ("[tenants.a]\nclaims = [\"x\"]\n".to_owned(), "there is no [serve.oauth]"),
-        (format!("{oauth}default_tenant = \"b\"\n[tenants.a]\nclaims = [\"x\"]\n"), "there is no [tenants.b]"),
-        (format!("{oauth}jwks = \"http://auth.example.com\"\n[tenants.a]\nclaims = [\"x\"]\n"), "the URL is not https"),
+        (oauth.to_owned(), "add [tenants.NAME] with `claims`"),
+        ("[tenants.a]\nclaims = [\"x\"]\n".to_owned(), "add [serve.oauth]"),
+        (format!("{oauth}default_tenant = \"b\"\n[tenants.a]\nclaims = [\"x\"]\n"), "[tenants.b] is missing"),
+        (
+            format!("{oauth}jwks = \"http://auth.example.com\"\n[tenants.a]\nclaims = [\"x\"]\n"),
+            "the URL must be https",
+        ),
         (format!("{oauth}[tenants.a]\nclaims = [\"x\"]\n[tenants.b]\nclaims = [\"x\"]\n"), "has the same claim"),
         (format!("{oauth}[tenants.a]\n"), "has no token"),
     ] {
@@ -109,9 +112,9 @@ fn logins_are_for_approved_servers_at_a_url() {
          [mcp.servers.open]\nurl = \"http://127.0.0.1:1/mcp\"\napproval = \"off\"\n",
     );
     for (name, part) in [
-        ("nobody", "there is no [mcp.servers.nobody]"),
-        ("program", "is a program that is started"),
-        ("keyed", "has a token already"),
+        ("nobody", "the configuration has no [mcp.servers.nobody]"),
+        ("program", "is a local program"),
+        ("keyed", "already has a token"),
         ("tracker", "fumehood approve tracker"),
         ("open", "cannot log in at `open`"),
     ] {
@@ -119,5 +122,5 @@ fn logins_are_for_approved_servers_at_a_url() {
         assert!(ran.code != 0 && ran.stderr.contains(part), "{name}: {ran:?}");
     }
     let ran = bench.run(&["mcp", "logout", "open"]);
-    assert!(ran.code == 0 && ran.stderr.contains("nobody was logged in"), "{ran:?}");
+    assert!(ran.code == 0 && ran.stderr.contains("you were not logged in"), "{ran:?}");
 }

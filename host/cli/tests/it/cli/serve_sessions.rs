@@ -68,7 +68,7 @@ fn a_session_and_its_approvals_outlive_the_server() {
     let call = reply["approvals"][0].as_str().unwrap().to_owned();
     let reply = say(&server, &session, "Another");
     assert_eq!((&reply["status"], &reply["approvals"][0]), (&json!("waiting_for_approval"), &json!(call)), "{reply}");
-    assert!(reply["detail"].as_str().unwrap().contains("was not begun"), "{reply}");
+    assert!(reply["detail"].as_str().unwrap().contains("was not started"), "{reply}");
     // Killed, and not stopped.
     drop(server);
 
@@ -85,7 +85,7 @@ fn a_session_and_its_approvals_outlive_the_server() {
     let path = format!("/v1/approvals/{call}");
     assert_eq!(server.get(&path)["question"], approval["question"]);
     assert_eq!(post(&server, &path, &json!({ "answer": "allow" })).0, 204);
-    assert_eq!(post(&server, &path, &json!({ "answer": "deny" })).0, 404, "an answer is not changed");
+    assert_eq!(post(&server, &path, &json!({ "answer": "deny" })).0, 404, "answers cannot be changed");
     assert_eq!(server.get("/v1/approvals")["approvals"], json!([]));
     let resume = format!("{session}/resume");
     let (status, reply) = post(&server, &resume, &Value::Null);

@@ -86,7 +86,7 @@ fn nothing_of_a_server_is_called_or_told_before_it_is_approved() {
     let bench = fake(&asked, &[("ON_CALL", "text secret"), ("ON_START", "touch started"), ("LANG", "C")], "");
     let ran = run(&bench, &[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "done\n"), "{ran:?}");
-    let said = "going on without the MCP server `other`: how it is started or reached was never approved";
+    let said = "continuing without the MCP server `other`: its command or URL was never approved";
     assert!(ran.stderr.contains(said), "{ran:?}");
     check(
         &bench,
@@ -116,7 +116,7 @@ fn nothing_of_a_server_is_called_or_told_before_it_is_approved() {
                 + │ env: ON_CALL = "text secret"
                 + │ env: ON_START = "touch started"
             ! other was never approved
-              from       an MCP server: what its tools do is not known here
+              from       an MCP server; the effects of its tools are unknown
               granted
                 │ env: LANG = "C"
                 │ env: ON_CALL = "text secret"
@@ -126,7 +126,7 @@ fn nothing_of_a_server_is_called_or_told_before_it_is_approved() {
                 undeclared   │ t() — d
               texts for models are shortened; `--full` shows all of them
             ── stderr
-            approved `other`, kept in fumehood.lock
+            approved `other` in fumehood.lock
             ── exit 0
         "#]],
     );
@@ -174,7 +174,7 @@ fn changes_of_a_server_are_shown_and_need_a_new_approval() {
     bench.put("server.sh", format!("TOOLS='{}'\n{}", tools("Adds.", added), fake_server::SCRIPT));
     let ran = bench.run(&["approve", "--check"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.stderr.contains("left out gone: the server has no such tool"), "{ran:?}");
+    assert!(ran.stderr.contains("ignored gone: the server has no such tool"), "{ran:?}");
     // Another program counts as another server.
     let other = std::fs::read_to_string(bench.path("fumehood.toml")).unwrap().replace("\"sh\"", "\"/bin/sh\"");
     bench.put("fumehood.toml", other);
@@ -186,13 +186,13 @@ fn an_unusable_server_is_left_out_with_a_warning() {
     let bench = fake("{\"text\": \"alone\"}", &[("ON_START", "echo no such luck >&2; exit 3")], "approval = \"off\"\n");
     let ran = run(&bench, &[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "alone\n"), "{ran:?}");
-    assert!(ran.stderr.contains("going on without the MCP server `other`"), "{ran:?}");
+    assert!(ran.stderr.contains("continuing without the MCP server `other`"), "{ran:?}");
     assert!(ran.stderr.contains("it said: no such luck"), "{ran:?}");
     let looked = bench.run(&["approve", "other"]);
     assert!(looked.code == 2 && looked.stderr.contains("needs no approval"), "{looked:?}");
     configure(&bench, &[("ON_START", "exit 3")], "");
     let looked = bench.run(&["approve", "other", "--yes"]);
-    assert!(looked.code == 7 && looked.stderr.contains("`other` cannot be looked at"), "{looked:?}");
+    assert!(looked.code == 7 && looked.stderr.contains("cannot review the MCP server `other`"), "{looked:?}");
     let lock = std::fs::read_to_string(bench.path("fumehood.lock")).unwrap();
     assert!(!lock.contains("[[approved]]"), "its entry was approved, and nothing that it offers: {lock}");
 }
@@ -206,7 +206,7 @@ fn approve_goes_on_past_what_does_not_start() {
     let ran = bench.run(&["approve", "--yes"]);
     assert_eq!(ran.code, 7, "{ran:?}");
     assert!(
-        ran.stderr.contains("`other` was not looked at:") && ran.stderr.contains("could not look at: other;"),
+        ran.stderr.contains("`other` could not be reviewed:") && ran.stderr.contains("could not review: other;"),
         "{ran:?}"
     );
     assert!(ran.stderr.contains("approved `well`"), "{ran:?}");
@@ -229,8 +229,8 @@ fn only_used_tools_are_approved_and_reasons_are_shown_once() {
     let said = run(&bench, &[]);
     assert_eq!(said.code, 0, "{said:?}");
     for ran in [&ran, &said] {
-        assert_eq!(ran.stderr.matches("left out").count(), 1, "{ran:?}");
-        assert_eq!(ran.stderr.matches("not all is checked of v, w: a pattern").count(), 1, "{ran:?}");
+        assert_eq!(ran.stderr.matches("ignored ").count(), 1, "{ran:?}");
+        assert_eq!(ran.stderr.matches("only partly checked: v, w: a pattern").count(), 1, "{ran:?}");
     }
 }
 
@@ -280,7 +280,7 @@ fn the_limits_of_the_configuration_hold() {
     check("sleep 1000", "approval = \"off\"\ntimeout = \"300ms\"\n", "did not answer within 300 ms");
     check("text $(printf %3000s x | tr \" \" x)", "approval = \"off\"\noutput = \"1KiB\"\n", "3000 bytes");
     let flood = r#"while :; do echo "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":1}}"; done"#;
-    check(flood, "approval = \"off\"\nunasked = 50\n", "more than 50 messages that nobody asked for");
+    check(flood, "approval = \"off\"\nunasked = 50\n", "more than 50 unrequested messages");
 }
 
 #[test]
@@ -374,19 +374,19 @@ comand = ["a"]
             ── stderr
             error: bad.toml:2:1: the MCP server `none` has neither `command` nor `url`; add command = ["PROGRAM", …] or url = "https://…"
                 bad.toml:3:1: the MCP server `both` has both `command` and `url`; leave one of them out
-                bad.toml:6:1: the MCP server `empty` has an empty `command`; write ["PROGRAM", …]
-                bad.toml:8:1: the MCP server `program` is started by `command`, so that `bearer`, `login`, `headers` and `secret_headers` have no use; leave them out
-                bad.toml:11:1: the MCP server `address` is reached by `url`, so that `env`, `secret_env` and `folder` have no use; leave them out
-                bad.toml:16:17: `A B` is not the name of a variable; give letters, digits and `_`, not beginning with a digit
-                bad.toml:17:24: `TWICE` is in `env` too; leave one of them out
-                bad.toml:18:11: no call ends in no time; leave it out for 60s
-                bad.toml:19:9: none of its tools is used; leave `tools` out for all, or the server
-                bad.toml:21:7: a token or a secret header would travel over plain http to another machine; use https
-                bad.toml:23:20: `Host` is set by the protocol itself; leave it out
-                bad.toml:23:41: `bearer` is sent as this header already; leave one of them out
-                bad.toml:24:28: `a b` is not the name of a header; such a one is `x-api-key`
+                bad.toml:6:1: the MCP server `empty` has an empty `command`; expected ["PROGRAM", …]
+                bad.toml:8:1: the MCP server `program` has a `command`, so `bearer`, `login`, `headers` and `secret_headers` have no effect; leave them out
+                bad.toml:11:1: the MCP server `address` has a `url`, so `env`, `secret_env` and `folder` have no effect; leave them out
+                bad.toml:16:17: invalid variable name `A B`; expected letters, digits and `_`, not starting with a digit
+                bad.toml:17:24: `TWICE` is also in `env`; leave one of them out
+                bad.toml:18:11: expected more than 0s, or leave it out for 60s
+                bad.toml:19:9: no tool would be used; leave `tools` out for all tools, or remove the server
+                bad.toml:21:7: a token or a secret header would be sent unencrypted to another machine; use https
+                bad.toml:23:20: `Host` is set by the protocol; leave it out
+                bad.toml:23:41: `bearer` already sets this header; leave one of them out
+                bad.toml:24:28: invalid header name `a b`; expected one such as `x-api-key`
                 bad.toml:25:1: the MCP server `typo` has neither `command` nor `url`; add command = ["PROGRAM", …] or url = "https://…"
-                bad.toml:26:1: [mcp.servers.typo] has the unknown key `comand`; did you mean `command`?; known there: app_origins, approval, apps, bearer, command, descriptions, elicitation, env, folder, headers, login, max_timeout, max_tools, output, prefer, prefix, prompts, resources, sampling, secret_env, secret_headers, sink, source, start_timeout, string, timeout, tools, unasked, url
+                bad.toml:26:1: unknown key `comand` in [mcp.servers.typo]; did you mean `command`?; known keys: app_origins, approval, apps, bearer, command, descriptions, elicitation, env, folder, headers, login, max_timeout, max_tools, output, prefer, prefix, prompts, resources, sampling, secret_env, secret_headers, sink, source, start_timeout, string, timeout, tools, unasked, url
             ── exit 2
         "#]],
     );

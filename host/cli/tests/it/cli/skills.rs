@@ -95,9 +95,9 @@ fn answer_of_a_model_under_a_typed_skill_is_corrected() {
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "{\"sum\":8}\n"), "{ran:?}");
     let ran = run(&bench, "ask", "Go", &["--script", "script.jsonl", "--output-schema", "sum.json"]);
     assert_eq!(ran.code, 2, "{ran:?}");
-    assert!(ran.stderr.contains("the skill `ask` has an `output_schema` of its own"), "{ran:?}");
+    assert!(ran.stderr.contains("the skill `ask` already has an `output_schema`"), "{ran:?}");
     let ran = run(&bench, "ask", "Go", &[]);
-    assert!(ran.code == 2 && ran.stderr.contains("which model?"), "a model is asked: {ran:?}");
+    assert!(ran.code == 2 && ran.stderr.contains("no model is configured"), "a model is asked: {ran:?}");
 }
 
 #[test]
@@ -115,10 +115,10 @@ fn skill_of_a_tool_is_saved_and_goes_on() {
 #[test]
 fn implementations_that_cannot_work_are_errors_of_the_configuration() {
     for (section, says) in [
-        ("tools = [\"sums__add\"]\nimplemented_by = { tool = \"sums__add\" }", "is implemented without a model"),
+        ("tools = [\"sums__add\"]\nimplemented_by = { tool = \"sums__add\" }", "has `implemented_by`"),
         ("implemented_by = { tool = \"sums__add\", program = \"return 1\" }", "both a `tool` and a `program`"),
         ("implemented_by = {}", "neither a `tool` nor a `program`"),
-        ("implemented_by = { tool = \"sums__add\", tools = [\"sums__add\"] }", "its `tools` are for a `program`"),
+        ("implemented_by = { tool = \"sums__add\", tools = [\"sums__add\"] }", "`tools` works only with a `program`"),
         ("implemented_by = { tool = \"sums__ad\" }", "names the tool 'sums__ad', which is not registered"),
         ("implemented_by = { program = { file = \"none.js\" } }", "none.js cannot be read"),
         ("implemented_by = { tool = \"sums__add\" }\noutput_schema = \"none.json\"", "none.json cannot be read"),

@@ -10,7 +10,7 @@ fn lists_verifies_and_prunes() {
     let Some(registry) = Registry::start() else { return };
     let bench = trusting_bench();
     let empty = bench.run(&["store", "list"]);
-    assert!(empty.code == 0 && empty.stderr.contains("the store has no components"), "{empty:?}");
+    assert!(empty.code == 0 && empty.stderr.contains("the store is empty"), "{empty:?}");
     let used = registry.publish("1", &[Described::new("read")], Some(&KEY));
     let unused = registry.publish("2", &[Described::new("send")], Some(&KEY));
     assert_eq!(bench.run(&["add", &registry.reference("1"), "--yes"]).code, 0);
@@ -26,7 +26,7 @@ fn lists_verifies_and_prunes() {
     assert!(counted.stdout.contains("would be removed"), "{counted:?}");
     assert_eq!(store_files(&bench).len(), files);
     let pruned = bench.run(&["store", "prune"]);
-    assert!(pruned.stderr.contains("locks in other folders are not known here"), "{pruned:?}");
+    assert!(pruned.stderr.contains("locks in other folders were not read"), "{pruned:?}");
     assert!(store_files(&bench).len() < files);
     assert_eq!(bench.run(&["--offline", "call", "greeter", "read"]).code, 0, "what the lock names stays");
     let gone = bench.run(&["--offline", "call", &registry.reference("2"), "send"]);

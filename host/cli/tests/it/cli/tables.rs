@@ -26,7 +26,7 @@ fn the_demo_fits_on_a_screen() {
             let is_left_out = columns == 80 && word == "2.1 MiB";
             assert!(is_left_out || text.contains(word), "{word} in {columns} columns:\n{text}");
         }
-        assert_eq!(text.contains("this screen is too narrow for: "), columns == 80, "{text}");
+        assert_eq!(text.contains("the terminal is too narrow for: "), columns == 80, "{text}");
     }
 }
 

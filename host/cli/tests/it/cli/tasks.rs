@@ -327,7 +327,7 @@ fn the_results_of_tools_that_are_not_recorded_are_never_on_disk() {
     let client = Client::anyone(&bench);
     let found = client.get(&task)["result"].clone();
     assert_eq!(found["status"], "failed", "{found}");
-    assert!(found["statusMessage"].as_str().unwrap().contains("keeps no results of this tool"), "{found}");
+    assert!(found["statusMessage"].as_str().unwrap().contains("results of this tool are not saved"), "{found}");
 }
 
 #[test]

@@ -251,8 +251,8 @@ fn an_unreachable_collector_is_one_warning() {
     let output = command.output().unwrap();
     let (said, printed) = (String::from_utf8(output.stderr).unwrap(), String::from_utf8(output.stdout).unwrap());
     assert!(output.status.success() && printed.contains('8'), "{printed}{said}");
-    assert!(said.matches("takes no telemetry").count() <= 2, "{said}");
-    assert!(said.contains(&format!("http://127.0.0.1:{port}/v1/traces takes no telemetry")), "{said}");
+    assert!(said.matches("does not accept telemetry").count() <= 2, "{said}");
+    assert!(said.contains(&format!("http://127.0.0.1:{port}/v1/traces does not accept telemetry")), "{said}");
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn a_key_of_the_live_view_stops_a_call_once_it_is_confirmed() {
     top.type_in("x");
     top.wait_for("? y/n");
     top.type_in("n");
-    top.wait_for("q ends");
+    top.wait_for("q quits");
     top.type_in("yx");
     top.wait_for("? y/n");
     assert_eq!(server.live()["running"], 1);

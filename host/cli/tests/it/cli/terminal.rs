@@ -128,7 +128,7 @@ fn a_person_who_says_yes_lets_the_call_run() {
 fn anything_but_yes_denies_and_the_model_gets_the_reason() {
     for typed in ["n\n", "\n", "\u{4}"] {
         let bench =
-            bench(&format!("{ADD}\n{}", r#"{"text": "Then not.", "expect": "the person at the terminal said no"}"#));
+            bench(&format!("{ADD}\n{}", r#"{"text": "Then not.", "expect": "refused by the person at the terminal"}"#));
         let mut terminal = AtTerminal::start(&bench, &[RUN, &["--ask", "calculator__add"]].concat());
         terminal.wait_for("[y/N]");
         terminal.type_in(typed);
@@ -143,7 +143,7 @@ fn anything_but_yes_denies_and_the_model_gets_the_reason() {
 fn earlier_input_answers_no_question() {
     let slow = ADD.replace("]}", "], \"delay_ms\": 1500}");
     let bench =
-        bench(&format!("{slow}\n{}", r#"{"text": "Then not.", "expect": "the person at the terminal said no"}"#));
+        bench(&format!("{slow}\n{}", r#"{"text": "Then not.", "expect": "refused by the person at the terminal"}"#));
     let mut terminal = AtTerminal::start(&bench, &[RUN, &["--ask", "calculator__add"]].concat());
     terminal.type_in("yes\ny\nyes\ny");
     terminal.wait_for("may calculator__add run?");
@@ -160,7 +160,7 @@ fn a_yes_among_pasted_lines_is_no_answer() {
     let mut terminal = AtTerminal::start(&bench, &[RUN, &["--ask", "calculator__add"]].concat());
     terminal.wait_for("[y/N]");
     terminal.type_in("yes\nand then\nyes\n");
-    terminal.wait_for("type the answer on a line of its own");
+    terminal.wait_for("type the answer on a separate line");
     terminal.wait_for("[y/N]");
     terminal.type_in("yes\n");
     let (code, stdout, screen) = terminal.finish();
@@ -205,7 +205,7 @@ fn all_of_a_call_stands_behind_the_bar_of_its_question() {
 fn a_person_is_asked_for_more_turns_unless_that_is_not_wanted() {
     let bench = bench(&format!("{ADD}\n{}", r#"{"text": "It is 8."}"#));
     let mut terminal = AtTerminal::start(&bench, &[RUN, &["--max-turns", "1"]].concat());
-    terminal.wait_for("The model was asked 1 times and has not finished. Allow 1 more requests?");
+    terminal.wait_for("The model has not finished after 1 requests. Allow 1 more?");
     terminal.wait_for("[y/N]");
     terminal.type_in("yes\n");
     let (code, stdout, screen) = terminal.finish();
@@ -214,14 +214,14 @@ fn a_person_is_asked_for_more_turns_unless_that_is_not_wanted() {
     let terminal = AtTerminal::start(&bench, &[RUN, &["--max-turns", "1"]].concat());
     let (code, _, screen) = terminal.finish();
     assert_eq!(code, Some(4), "{screen}");
-    assert!(!screen.contains("[y/N]") && screen.contains("`--max-turns` allows more"), "{screen}");
+    assert!(!screen.contains("[y/N]") && screen.contains("raise it with `--max-turns`"), "{screen}");
 }
 
 #[test]
 fn a_conversation_is_typed_line_by_line() {
     let bench = bench(r#"{"text": "Hello to you."}"#);
     let mut terminal = AtTerminal::start(&bench, &["chat", "--script", "script.jsonl", "--no-log"]);
-    terminal.wait_for("`/quit`, or Ctrl-D, ends the session");
+    terminal.wait_for("`/quit` or Ctrl-D ends the session");
     terminal.wait_for("> ");
     terminal.type_in("Hello\n");
     terminal.wait_for("answered: 1 request");
@@ -265,7 +265,7 @@ fn a_paste_of_several_lines_is_one_message() {
     terminal.wait_for("Understood.");
     terminal.wait_for("> ");
     terminal.type_in("\u{3}");
-    terminal.wait_for("Ctrl-C again, or Ctrl-D, ends the session");
+    terminal.wait_for("press Ctrl-C again, or Ctrl-D, to end the session");
     terminal.wait_for("> ");
     terminal.type_in("\u{3}");
     assert_eq!(terminal.finish().0, Some(130));

@@ -40,8 +40,9 @@ path = "planted.db"
 key = { env = "OPENAI_API_KEY" }
 "#;
 
-const REFUSED: &str = "fumehood.toml is not trusted, so nothing in it was used: it could start programs and have secrets sent; \
-    look at it and trust it with `fumehood trust`, or use it for this run only with `--trust-config`";
+const REFUSED: &str = "fumehood.toml is not trusted and was ignored, because it could start programs and send \
+                       secrets; review and trust it with `fumehood trust`, or use it for this run with \
+                       `--trust-config`";
 
 struct Hostile {
     bench: Workbench,
@@ -116,7 +117,7 @@ fn commands_without_configuration_ignore_an_untrusted_one() {
     // An untrusted configuration does not name the log that is read.
     hostile.bench.put("fumehood.toml", "[mcp.servers.bad]\ncommand = [\"touch\", \"started\"]\n");
     let ran = hostile.run(&["log"]);
-    assert!(ran.code == 2 && ran.stderr.contains("there is no event log at"), "{ran:?}");
+    assert!(ran.code == 2 && ran.stderr.contains("no event log at"), "{ran:?}");
     assert_eq!(hostile.run(&["approve", "--revoke", "bad"]).code, 2, "a lock is changed without the configuration");
     assert!(hostile.is_untouched());
 }
@@ -148,7 +149,7 @@ fn trust_shows_what_it_is_about_and_holds_for_that_text() {
         ── stdout
         fumehood.toml may:
           | start   MCP server time: run: ["sh", "-c", "touch started"]
-        fumehood.toml is trusted as it is now
+        fumehood.toml is trusted in its current state
         ── exit 0
     "#]]
     .assert_eq(&run(&["trust", "--yes"]).shown());
@@ -156,7 +157,7 @@ fn trust_shows_what_it_is_about_and_holds_for_that_text() {
     assert_eq!(run(&["approve", "--check"]).code, 3, "its server is not approved yet");
     assert!(!bench.path("started").exists(), "an entry that is not approved is not started");
     let listed = run(&["trust", "--list"]);
-    assert!(listed.stdout.contains("fumehood.toml is trusted as it is now"), "{listed:?}");
+    assert!(listed.stdout.contains("fumehood.toml is trusted in its current state"), "{listed:?}");
     let json = run(&["trust", "--check", "--json"]).json();
     assert_eq!((&json["status"], &json["effects"][0]["kind"]), (&"trusted".into(), &"start".into()));
     bench.put("fumehood.toml", "[mcp.servers.time]\ncommand = [\"sh\", \"-c\", \"touch other\"]\n");
@@ -234,7 +235,7 @@ fn a_person_at_a_terminal_is_asked_once_for_each_text() {
         let mut terminal = check();
         terminal.wait_for("fumehood.toml is new here. With it, this command may:");
         terminal.wait_for(r#"| start   MCP server time: run: ["sh", "-c", "touch started"]"#);
-        terminal.wait_for("Trust fumehood.toml as it is now?");
+        terminal.wait_for("Trust fumehood.toml in its current state?");
         terminal.wait_for("[y/N]");
         terminal.type_in(typed);
         terminal.finish()
@@ -255,17 +256,17 @@ fn trust_asks_at_a_terminal_and_approves_together_if_told_to() {
     bench.example("calculator").put("fumehood.toml", "[tools.c]\ncomponent = \"calculator.wasm\"\n");
     let trust = |arguments: &[&str]| AtTerminal::of(bench.command_without_trust(arguments));
     let mut terminal = trust(&["trust"]);
-    terminal.wait_for("Trust fumehood.toml as it is now?");
+    terminal.wait_for("Trust fumehood.toml in its current state?");
     terminal.type_in("n\n");
     let (code, stdout, screen) = terminal.finish();
     assert!(code == Some(3) && stdout.ends_with("fumehood.toml is not trusted\n"), "{stdout} {screen}");
     let mut terminal = trust(&["trust", "--approve"]);
-    terminal.wait_for("Trust fumehood.toml as it is now?");
+    terminal.wait_for("Trust fumehood.toml in its current state?");
     terminal.type_in("y\n");
     terminal.wait_for("Approve `c`?");
     terminal.type_in("y\n");
     let (code, stdout, screen) = terminal.finish();
-    assert!(code == Some(0) && stdout.contains("is trusted as it is now"), "{stdout} {screen}");
+    assert!(code == Some(0) && stdout.contains("is trusted in its current state"), "{stdout} {screen}");
     let run = |arguments: &[&str]| Workbench::run_command(bench.command_without_trust(arguments));
     assert_eq!(run(&["call", "c", "add", "a=3", "b=5"]).code, 0);
     let (code, _, screen) = trust(&["trust"]).finish();
@@ -283,12 +284,12 @@ fn a_server_is_started_after_its_entry_was_approved_and_not_before() {
     bench.put("fumehood.toml", format!("{server}env = {{ ON_START = 'touch started' }}\n"));
     let approve = || AtTerminal::of(bench.command(&["approve", "other"]));
     let mut terminal = approve();
-    terminal.wait_for("Start or reach `other` like this, to look at its tools?");
+    terminal.wait_for("Start or connect to `other` like this, to review its tools?");
     terminal.type_in("n\n");
     assert_eq!(terminal.finish().0, Some(3));
     assert!(!bench.path("started").exists());
     let mut terminal = approve();
-    terminal.wait_for("Start or reach `other`");
+    terminal.wait_for("Start or connect to `other`");
     terminal.type_in("y\n");
     terminal.wait_for("Approve `other`?");
     assert!(bench.path("started").exists());
@@ -303,6 +304,6 @@ fn a_server_is_started_after_its_entry_was_approved_and_not_before() {
     bench.put("fumehood.toml", format!("{server}env = {{ ON_START = 'touch started; true' }}\n"));
     bench.put("script.jsonl", "{\"text\": \"done\"}\n");
     let ran = bench.run(&["run", "x", "--script", "script.jsonl"]);
-    assert!(ran.code == 0 && ran.stderr.contains("how it is started or reached changed"), "{ran:?}");
+    assert!(ran.code == 0 && ran.stderr.contains("its command or URL changed"), "{ran:?}");
     assert!(!bench.path("started").exists(), "an entry that changed is not started");
 }

@@ -63,7 +63,7 @@ fn a_tag_that_nobody_pinned_needs_approval() {
     let toml = std::fs::read_to_string(bench.path("fumehood.toml")).unwrap();
     bench.put("fumehood.toml", format!("{toml}[tools.greeter]\nreference = \"{}\"\n", registry.reference("1")));
     let refused = bench.run(&["call", "greeter", "read"]);
-    assert!(refused.code == 6 && refused.stderr.contains("the lock pins no version of"), "{refused:?}");
+    assert!(refused.code == 6 && refused.stderr.contains("the lock does not pin"), "{refused:?}");
     assert_eq!(bench.run(&["approve", "--check"]).code, 3);
     // It is in the store now, and nobody approved it.
     assert_eq!(bench.run(&["call", "greeter", "read"]).code, 3);

@@ -51,7 +51,7 @@ fn a_component_that_is_written_or_moved_over_is_loaded_again() {
         changed(&mut session);
         assert_eq!(text(&mut session), version);
     }
-    assert!(session.said().contains("notes.wasm changed and was loaded again"), "{}", session.said());
+    assert!(session.said().contains("notes.wasm changed and was reloaded"), "{}", session.said());
     let (rest, took, code) = session.leave();
     assert_eq!((rest.as_str(), code), ("", Some(0)));
     assert!(took < Duration::from_secs(3), "{took:?}");
@@ -69,7 +69,7 @@ fn a_changed_component_is_not_called_before_its_approval() {
     let answer = session.request(2, "tools/call", json!({"name": "notes__read"}));
     assert_eq!(answer["result"]["_meta"]["fumehood/error"]["kind"], "needs_approval", "{answer}");
     assert!(text(&mut session).starts_with("needs_approval: `notes` changed since it was approved"));
-    session.says("its tools are offered after `fumehood approve notes`");
+    session.says("its tools are served after `fumehood approve notes`");
 
     assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
     changed(&mut session);
@@ -86,7 +86,7 @@ fn a_failed_reload_keeps_the_component_before_it() {
     let mut session = Session::start(&bench, &["--watch"]);
     // In one step, so that nothing reads a part of it.
     std::fs::rename(bench.put("broken", "this is no component"), bench.path("notes.wasm")).unwrap();
-    session.says("`notes` is served as it was before");
+    session.says("the previous version of `notes` stays served");
     assert_eq!(text(&mut session), "one");
     std::fs::remove_file(bench.path("notes.wasm")).unwrap();
     session.says("cannot read ");
@@ -110,7 +110,7 @@ fn memory_that_was_not_reserved_at_the_start_changes_nothing() {
     let mut session = Session::start(&bench, &["--watch"]);
     let section = "[tools.notes]\ncomponent = \"notes.wasm\"\napproval = \"off\"\n";
     bench.put("fumehood.toml", format!("{section}[limits]\nmemory = \"2GiB\"\n"));
-    session.says("`notes` may take 2.0 GiB, and this server reserved 64.0 MiB for a call at its start; serve again");
+    session.says("`notes` may use 2.0 GiB, but this server reserved 64.0 MiB per call at its start; restart it");
     assert_eq!(text(&mut session), "one");
 }
 
@@ -169,13 +169,13 @@ fn the_configuration_is_read_again_as_a_whole() {
     assert!(names.contains(&"sums__add".to_owned()) && names.contains(&"notes__read".to_owned()), "{names:?}");
     bench.put("fumehood.toml", format!("{both}komponent = 1\n"));
     session.says("unknown key `komponent`");
-    session.says("what is served stays as it was");
+    session.says("the current tools stay served");
     assert!(session.is_quiet_for(A_WHILE));
     std::fs::remove_file(bench.path("fumehood.toml")).unwrap();
-    session.says("fumehood.toml is gone; what is served stays as it was");
+    session.says("fumehood.toml is gone; the current tools stay served");
     bench.put("fumehood.toml", format!("tools_in = [\"more\"]\n{notes}[serve]\nqueue = 3\n"));
-    session.says("`sums` is not served any more");
-    session.says("what changed in [serve] holds from the next start");
+    session.says("`sums` is no longer served");
+    session.says("some changes in [serve] need a restart");
     changed(&mut session);
     assert_eq!(session.names(), ["notes__read"]);
     // A component in a folder of `tools_in` is found, and needs approval.

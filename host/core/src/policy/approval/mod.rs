@@ -87,7 +87,7 @@ pub struct ApprovalNote {
 
 /// A hash that does not match its contents: one of the two was edited.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the pin is {written}, and its parts give {found}: they were edited; approve the tool again")]
+#[error("the pin is {written}, but its parts give {found}: the entry was edited; approve the tool again")]
 pub struct PinError {
     /// The stored hash.
     pub written: Digest,
@@ -306,9 +306,7 @@ impl fmt::Display for ApprovalStatus {
         match self {
             Self::Approved => f.write_str("is approved"),
             Self::NeverApproved => f.write_str("was never approved"),
-            Self::Proposed(changes) if changes.is_empty() => {
-                f.write_str("has an approval in the lock that is not yours")
-            }
+            Self::Proposed(changes) if changes.is_empty() => f.write_str("has an approval in the lock, but not by you"),
             Self::Changed(changes) | Self::Proposed(changes) => {
                 let mut parts: Vec<&str> = changes.iter().map(|change| change.what.as_str()).collect();
                 parts.dedup();
@@ -480,6 +478,6 @@ mod tests {
         let mut edited = approval.manifest().clone();
         edited.grants.push("http = * https://*/**".to_owned());
         let error = Approval::from_parts(approval.pin(), edited).unwrap_err();
-        assert!(error.to_string().contains("they were edited; approve the tool again"), "{error}");
+        assert!(error.to_string().contains("the entry was edited; approve the tool again"), "{error}");
     }
 }

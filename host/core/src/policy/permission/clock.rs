@@ -16,13 +16,13 @@ pub struct ClockStep(Duration);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClockStepError {
     /// The text is not an amount of time.
-    #[error("`{0}` is not the step of a clock; write a number and a unit, such as `100us` or `1ms`")]
+    #[error("invalid clock resolution `{0}`; expected a number with a unit, such as `100us` or `1ms`")]
     NotATime(String),
     /// The step is zero, so that the clock would not advance.
-    #[error("a clock whose step is zero has no meaning; give 1us to 1s, or leave it out for 1ms")]
+    #[error("the clock resolution is zero; expected 1us to 1s, or leave it out for 1ms")]
     Zero,
     /// The step is not between [`ClockStep::MIN`] and [`ClockStep::MAX`].
-    #[error("the step of a clock is {}; give 1us to 1s", humantime::format_duration(*.0))]
+    #[error("the clock resolution is {}; expected 1us to 1s", humantime::format_duration(*.0))]
     OutOfRange(Duration),
 }
 
@@ -92,11 +92,11 @@ mod tests {
         check("1us", "1µs");
         check("100 us", "100µs");
         check("1s", "1s");
-        check("0s", "a clock whose step is zero has no meaning; give 1us to 1s");
-        check("999ns", "the step of a clock is 999ns; give 1us to 1s");
-        check("1s 1ns", "the step of a clock is 1s 1ns");
-        check("fine", "`fine` is not the step of a clock");
-        check("1", "`1` is not the step of a clock");
+        check("0s", "the clock resolution is zero; expected 1us to 1s");
+        check("999ns", "the clock resolution is 999ns; expected 1us to 1s");
+        check("1s 1ns", "the clock resolution is 1s 1ns");
+        check("fine", "invalid clock resolution `fine`");
+        check("1", "invalid clock resolution `1`");
         assert_eq!(ClockStep::default().duration(), Duration::from_millis(1));
     }
 

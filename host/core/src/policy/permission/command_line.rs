@@ -12,13 +12,13 @@ pub struct CommandLine {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandLineError {
     /// There are too many arguments.
-    #[error("there are {0} arguments; give at most {max}", max = CommandLine::MAX_ARGUMENTS)]
+    #[error("there are {0} arguments; the maximum is {max}", max = CommandLine::MAX_ARGUMENTS)]
     TooMany(usize),
     /// The arguments are too long in total.
-    #[error("the arguments take {0} bytes; all together may have {max}", max = CommandLine::MAX_BYTES)]
+    #[error("the arguments have {0} bytes in total; the maximum is {max}", max = CommandLine::MAX_BYTES)]
     TooLarge(usize),
     /// An argument contains a zero byte.
-    #[error("argument {0} holds a zero byte, which no argument may; leave it out")]
+    #[error("argument {0} contains a zero byte; remove it")]
     ZeroByte(usize),
 }
 
@@ -73,9 +73,9 @@ mod tests {
         };
         check(&[], "[]");
         check(&["tool", "--fast", ""], r#"["tool", "--fast", ""]"#);
-        check(&["tool", "a\0b"], "argument 2 holds a zero byte, which no argument may; leave it out");
-        check(&[""; 257], "there are 257 arguments; give at most 256");
-        check(&[&"x".repeat(32_768), "y"], "the arguments take 32769 bytes; all together may have 32768");
+        check(&["tool", "a\0b"], "argument 2 contains a zero byte; remove it");
+        check(&[""; 257], "there are 257 arguments; the maximum is 256");
+        check(&[&"x".repeat(32_768), "y"], "the arguments have 32769 bytes in total; the maximum is 32768");
         assert!(CommandLine::new(["x".repeat(32_768)]).is_ok());
         assert!(CommandLine::new([""; 256]).is_ok());
     }

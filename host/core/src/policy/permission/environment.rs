@@ -15,22 +15,19 @@ pub struct Environment {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EnvironmentError {
     /// The `=` is missing.
-    #[error("`{0}` has no value; write `NAME=value` (the host's own environment is never handed on by itself)")]
+    #[error("`{0}` has no value; expected `NAME=value` (the host's own environment is never passed on)")]
     NoValue(String),
     /// The name is invalid.
-    #[error("`{0}` is not the name of a variable; give letters, digits and `_`, not beginning with a digit")]
+    #[error("invalid variable name `{0}`; expected letters, digits and `_`, not starting with a digit")]
     Name(String),
     /// The value contains a zero byte.
-    #[error("the value of `{0}` holds a zero byte, which no variable may; leave it out")]
+    #[error("the value of `{0}` contains a zero byte; remove it")]
     Value(String),
     /// The name is taken.
-    #[error("the variable `{0}` is given twice; give it once")]
+    #[error("the variable `{0}` is given twice")]
     Duplicate(String),
     /// The variables are too long in total.
-    #[error(
-        "the variables take {found} bytes with `{name}`; all names and values together may have {}",
-        Environment::MAX_BYTES
-    )]
+    #[error("with `{name}`, the variables have {found} bytes in total; the maximum is {}", Environment::MAX_BYTES)]
     TooLarge {
         /// The name of the variable that exceeds the limit.
         name: String,
@@ -111,13 +108,13 @@ mod tests {
         check(&[], "[]");
         check(&["LANG=en", "_X1="], r#"[("LANG", "en"), ("_X1", "")]"#);
         check(&["OPTIONS=a=b"], r#"("OPTIONS", "a=b")"#);
-        check(&["PATH"], "`PATH` has no value; write `NAME=value`");
-        check(&["=x"], "`` is not the name of a variable");
-        check(&["1X=x"], "`1X` is not the name");
-        check(&["A B=x"], "`A B` is not the name");
-        check(&["Ä=x"], "`Ä` is not the name");
-        check(&["A\u{1b}[2J=x"], "`A\\u{1b}[2J` is not the name");
-        check(&["A=x\0y"], "the value of `A` holds a zero byte");
+        check(&["PATH"], "`PATH` has no value; expected `NAME=value`");
+        check(&["=x"], "invalid variable name ``");
+        check(&["1X=x"], "invalid variable name `1X`");
+        check(&["A B=x"], "invalid variable name `A B`");
+        check(&["Ä=x"], "invalid variable name `Ä`");
+        check(&["A\u{1b}[2J=x"], "invalid variable name `A\\u{1b}[2J`");
+        check(&["A=x\0y"], "the value of `A` contains a zero byte");
         check(&["A=1", "B=2", "A=1"], "`A` is given twice");
     }
 
@@ -126,7 +123,7 @@ mod tests {
         let value = "x".repeat(Environment::MAX_BYTES - 2);
         let full = Environment::none().with("A", "").unwrap().with("B", &value).unwrap();
         let error = full.with("C", "").unwrap_err().to_string();
-        assert_eq!(error, "the variables take 32769 bytes with `C`; all names and values together may have 32768");
+        assert_eq!(error, "with `C`, the variables have 32769 bytes in total; the maximum is 32768");
         check(&[&format!("{}=", "A".repeat(40_000))], "A…`; all names");
     }
 }

@@ -250,7 +250,7 @@ impl Grant {
 
 /// A text that is no origin.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no origin; write a scheme and a host, such as \"https://api.example.com\"")]
+#[error("invalid origin `{0}`; expected a scheme and a host, such as \"https://api.example.com\"")]
 pub struct OriginError(PrintableText);
 
 /// Returns whether a text is the origin of a web server: a scheme, a host, and possibly a port.

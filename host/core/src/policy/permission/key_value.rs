@@ -13,13 +13,13 @@ pub struct KeyValueQuota(u64);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyValueQuotaError {
     /// The text is not an amount of bytes.
-    #[error("`{0}` is not the size of a store; write a number and a unit, such as `512KiB` or `1MiB`")]
+    #[error("invalid store size `{0}`; expected a number with a unit, such as `512KiB` or `1MiB`")]
     NotBytes(String),
     /// The quota is less than [`KeyValueQuota::MIN_BYTES`].
-    #[error("a store of {} holds no key; give at least {}, or leave it out", display_bytes(*.0), display_bytes(KeyValueQuota::MIN_BYTES))]
+    #[error("a store of {} is too small; expected at least {}, or leave it out", display_bytes(*.0), display_bytes(KeyValueQuota::MIN_BYTES))]
     TooSmall(u64),
     /// The quota is more than [`KeyValueQuota::MAX_BYTES`].
-    #[error("a store of {} is more than can be granted; give at most {}", display_bytes(*.0), display_bytes(KeyValueQuota::MAX_BYTES))]
+    #[error("a store of {} is too large; the maximum is {}", display_bytes(*.0), display_bytes(KeyValueQuota::MAX_BYTES))]
     TooLarge(u64),
 }
 
@@ -100,10 +100,10 @@ mod tests {
         check("1KiB", "1024");
         check("1GiB", "1073741824");
         check("1MiB", "1048576");
-        check("1023", "a store of 1023 B holds no key; give at least 1.0 KiB, or leave it out");
-        check("0", "a store of 0 B holds no key");
-        check("2GiB", "a store of 2.0 GiB is more than can be granted; give at most 1.0 GiB");
-        check("much\u{1b}", "`much\\u{1b}` is not the size of a store");
+        check("1023", "a store of 1023 B is too small; expected at least 1.0 KiB, or leave it out");
+        check("0", "a store of 0 B is too small");
+        check("2GiB", "a store of 2.0 GiB is too large; the maximum is 1.0 GiB");
+        check("much\u{1b}", "invalid store size `much\\u{1b}`");
     }
 
     #[test]

@@ -72,21 +72,21 @@ pub struct Template {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// The name is invalid.
-    #[error("`{0}` is no name for a secret; use 1 to {MAX_NAME_BYTES} letters, digits, `_` and `-`")]
+    #[error("invalid name `{0}` of a secret; expected 1 to {MAX_NAME_BYTES} letters, digits, `_` and `-`")]
     Name(String),
     /// The value is too short.
     #[error(
-        "the value of a secret has at least {MIN_VALUE_BYTES} characters, or it could not be told from ordinary text"
+        "the value of a secret needs at least {MIN_VALUE_BYTES} characters, to be distinguishable from ordinary text"
     )]
     Short,
     /// The value is too long.
-    #[error("the value of a secret has at most {MAX_VALUE_BYTES} characters; did a whole file get in?")]
+    #[error("the value of a secret may have at most {MAX_VALUE_BYTES} characters; check its source")]
     Long,
     /// The value has characters that a header cannot contain.
-    #[error("the value of a secret is of visible ASCII characters, without line breaks, and spaces only inside")]
+    #[error("the value of a secret may have only visible ASCII characters and spaces inside, without line breaks")]
     Characters,
     /// The target is invalid.
-    #[error("`{target}` says not where a secret may go: {problem}")]
+    #[error("invalid target `{target}` of a secret: {problem}")]
     Target {
         /// The text of the target.
         target: String,
@@ -94,18 +94,16 @@ pub enum SecretError {
         problem: HttpTargetError,
     },
     /// The target is more than one host.
-    #[error("`{0}` is many hosts, and a secret is for one; name it without the star")]
+    #[error("`{0}` matches many hosts, but a secret is for one; name the host without a star")]
     ManyHosts(HttpTarget),
     /// The header is invalid, or reserved for the host.
-    #[error("`{0}` is no header that a secret could go into; such a one is `authorization` or `x-api-key`")]
+    #[error("a secret cannot be sent in the header `{0}`; expected one such as `authorization` or `x-api-key`")]
     Header(String),
     /// The name of the parameter is invalid.
-    #[error("`{0}` is no name of a parameter; use 1 to {MAX_NAME_BYTES} letters, digits, `_`, `.` and `-`")]
+    #[error("invalid parameter name `{0}`; expected 1 to {MAX_NAME_BYTES} letters, digits, `_`, `.` and `-`")]
     Parameter(String),
-    /// The template does not have exactly one placeholder.
-    #[error(
-        "`{0}` is no template for a header; write {PLACEHOLDER} once where the value goes, such as `Bearer {PLACEHOLDER}`"
-    )]
+    /// The template does not have exactly one placeholder. It may be the secret itself, so the message does not contain it.
+    #[error("invalid header value; expected {PLACEHOLDER} exactly once, such as `Bearer {PLACEHOLDER}`")]
     Template(String),
 }
 
@@ -113,10 +111,10 @@ pub enum SecretError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretGrantError {
     /// Another secret has the same name.
-    #[error("there are two secrets named `{0}`; give one of them another name")]
+    #[error("two secrets are named `{0}`; rename one of them")]
     Duplicate(String),
     /// The tool was granted no requests.
-    #[error("the secret `{0}` could never be used, because the tool was granted no requests; grant them first")]
+    #[error("the secret `{0}` could never be used, because the tool has no grant of requests; add `http`")]
     NoRequests(String),
     /// No rule allows a request to the target.
     #[error(
@@ -131,7 +129,8 @@ pub enum SecretGrantError {
     },
     /// The secret would be sent unencrypted.
     #[error(
-        "the secret `{0}` would cross the network for all to read; give it an `https` address (`http` is only for addresses named in private_addresses)"
+        "the secret `{0}` would be sent unencrypted; use an `https` URL (`http` is allowed only for addresses in \
+         private_addresses)"
     )]
     Unencrypted(String),
 }

@@ -11,7 +11,7 @@ pub struct Seed([u8; 32]);
 
 /// The error of a text that is not a seed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a seed; write a whole number below 2^64, or 64 hexadecimal digits")]
+#[error("invalid seed `{0}`; expected a whole number below 2^64, or 64 hexadecimal digits")]
 pub struct SeedError(String);
 
 impl Seed {

@@ -8,8 +8,8 @@
 pub enum SchemaError {
     /// `$schema` names another dialect than draft 2020-12.
     #[error(
-        "the schema names `{given}` as its `$schema`; only JSON Schema draft 2020-12 is understood: leave `$schema` \
-         out or write \"https://json-schema.org/draft/2020-12/schema\""
+        "unsupported `$schema` `{given}`; only JSON Schema draft 2020-12 is supported: leave `$schema` out, or use \
+         \"https://json-schema.org/draft/2020-12/schema\""
     )]
     Dialect {
         /// The value of `$schema`.
@@ -17,15 +17,15 @@ pub enum SchemaError {
     },
     /// The schema of a tool's arguments does not describe an object.
     #[error(
-        "the schema does not describe an object ({found}); a tool's arguments are an object: say \"type\": \"object\" \
-         at the root"
+        "the schema does not describe an object ({found}), but the arguments of a tool are an object; add \"type\": \
+         \"object\" at the root"
     )]
     RootNotObject {
         /// The root of the schema, in words.
         found: String,
     },
     /// The schema violates the meta-schema of JSON Schema 2020-12.
-    #[error("at #{pointer} stands {given}, which JSON Schema 2020-12 does not allow there")]
+    #[error("at #{pointer}, {given} is not allowed by JSON Schema 2020-12")]
     Malformed {
         /// The location of the violation.
         pointer: String,
@@ -34,7 +34,8 @@ pub enum SchemaError {
     },
     /// A number that is out of range, or has too many digits.
     #[error(
-        "at #{pointer} stands the number {given}; numbers of a schema have at most 1,024 bytes and fit in a 64-bit float"
+        "at #{pointer}, the number {given} is not supported; numbers in a schema must have at most 1,024 bytes and \
+         fit in a 64-bit float"
     )]
     Number {
         /// The schema that holds the number.
@@ -43,7 +44,7 @@ pub enum SchemaError {
         given: String,
     },
     /// An unsupported keyword.
-    #[error("at #{pointer} the keyword `{keyword}` is not accepted; {instead}")]
+    #[error("at #{pointer}, the keyword `{keyword}` is not supported: {instead}")]
     Keyword {
         /// The schema that holds the keyword.
         pointer: String,
@@ -65,9 +66,7 @@ pub enum SchemaError {
         why: &'static str,
     },
     /// A cycle of references that all apply to the same value.
-    #[error(
-        "the schema at #{pointer} refers back to itself for the very same value; put a property or an item between"
-    )]
+    #[error("the schema at #{pointer} refers to itself for the same value, without a property or item in between")]
     Cycle {
         /// One of the schemas in the cycle.
         pointer: String,
@@ -96,9 +95,9 @@ pub enum SchemaError {
     },
     /// An exceeded limit on the cost of checking a document.
     #[error(
-        "checking a value against the schema at #{pointer} can take {found} evaluations for one path through the \
-         document, of at most {limit}; let fewer alternatives look at the same value, tell them apart by a required \
-         property with a \"const\", or say additionalProperties in each"
+        "checking a value against the schema at #{pointer} can take {found} evaluations per path through the \
+         document; the maximum is {limit}. Use fewer alternatives for the same value, distinguish them by a required \
+         property with a \"const\", or set additionalProperties in each"
     )]
     TooExpensive {
         /// The schema that exceeds the limit.

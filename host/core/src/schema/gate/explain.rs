@@ -45,7 +45,7 @@ pub(super) fn explain(graph: &SchemaGraph, patterns: &Patterns, document: &Value
     let more = found.more;
     let mut violations: Vec<_> = found.list.into_iter().map(|finding| finding.violation).collect();
     if let Some(wrapper) = find_wrapper(document) {
-        let hint = format!("; write what is in {0} at the top, without {0} around it", quote(wrapper));
+        let hint = format!("; move the properties of {0} to the top, and remove {0}", quote(wrapper));
         let of_wrapper = |violation: &&mut Violation| violation.pointer.strip_prefix('/') == Some(wrapper);
         violations.iter_mut().filter(of_wrapper).for_each(|violation| violation.add_hint_if_undeclared(&hint));
     }

@@ -66,7 +66,7 @@ impl<'s> Source<'s> {
             };
             match self.anchors.insert(name, pointer.to_owned()) {
                 Some(other) if other != pointer => {
-                    let instead = "another schema has the same name; give each anchor a name of its own";
+                    let instead = "another schema has the same name; give each anchor a different name";
                     let keyword = if keyword == "$anchor" { "$anchor" } else { "$dynamicAnchor" };
                     return Err(SchemaError::Keyword { pointer: pointer.to_owned(), keyword, instead });
                 }
@@ -122,7 +122,7 @@ impl<'s> Source<'s> {
             fragment.split('/').skip(1).fold(String::new(), |path, step| path + "/" + &escape(&unescape(step)))
         } else {
             let anchor = self.anchors.get(fragment.as_str());
-            anchor.ok_or_else(|| refused("names an anchor that no schema has"))?.clone()
+            anchor.ok_or_else(|| refused("names an unknown anchor"))?.clone()
         };
         match self.schemas.get(&target) {
             Some(schema) => Ok((target, schema)),
@@ -153,13 +153,13 @@ fn check_dialect(root: &Value) -> Result<(), SchemaError> {
 fn check_keywords(map: &Map<String, Value>, pointer: &str) -> Result<(), SchemaError> {
     let refused = |keyword, instead| Err(SchemaError::Keyword { pointer: pointer.to_owned(), keyword, instead });
     if map.contains_key("$id") && !pointer.is_empty() {
-        return refused("$id", "a schema is one document, and only its root may have a name: use $defs and $ref");
+        return refused("$id", "only the root of a schema may have an `$id`: use $defs and $ref");
     }
     if map.contains_key("$schema") && !pointer.is_empty() {
-        return refused("$schema", "a schema is written in one dialect, named at the root if at all");
+        return refused("$schema", "only the root of a schema may name its dialect");
     }
     for (keyword, instead) in [
-        ("$vocabulary", "it belongs in a meta-schema, not in a schema: leave it out"),
+        ("$vocabulary", "it is for meta-schemas: leave it out"),
         ("$recursiveRef", "it is from draft 2019-09: use $ref"),
         ("dependencies", "it is from an older draft: use dependentRequired or dependentSchemas"),
         ("additionalItems", "it is from an older draft: use prefixItems and items"),

@@ -157,7 +157,7 @@ impl Trace<'_> {
             !level.names.as_mut().is_none_or(|names| names.insert(name.clone()))
         });
         if is_duplicate {
-            let sentence = format!("the name {} is given twice; give it once", quote(&name));
+            let sentence = format!("the name {} is given twice", quote(&name));
             self.report(|pointer| Violation::plain(pointer, "each name once", sentence));
         }
         if name.len() > self.caps.string {

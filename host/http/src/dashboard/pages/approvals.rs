@@ -12,8 +12,8 @@ use super::super::routes::{Fields, find};
 use super::{Layout, Notice, Visit, encode, format_time, html, session_path};
 use crate::response::Response;
 
-const NO_SOURCE: &str = "This server has no configuration with components that need an approval.";
-const NO_LOG: &str = "No event log is kept, so no session waits here.";
+const NO_SOURCE: &str = "This server has no configuration with components that need approval.";
+const NO_LOG: &str = "The event log is off, so no sessions are saved here.";
 
 /// The calling convention of the tools of MCP servers.
 const SERVER_CONTRACT: &str = "mcp";
@@ -65,9 +65,9 @@ impl ComponentView {
     fn new(component: ComponentApproval) -> Self {
         let (state, tone) = match component.state {
             ApprovalState::Approved => ("approved", "good"),
-            ApprovalState::Stored => ("approved, not loaded again yet", "good"),
+            ApprovalState::Stored => ("approved, not reloaded yet", "good"),
             ApprovalState::Never => ("never approved", "warn"),
-            ApprovalState::Changed => ("differs from what was approved", "bad"),
+            ApprovalState::Changed => ("changed since the approval", "bad"),
         };
         let is_pending = matches!(component.state, ApprovalState::Never | ApprovalState::Changed);
         Self {
@@ -137,7 +137,7 @@ pub(crate) async fn decide(visit: &Visit, name: &str, fields: &Fields) -> Respon
     let decision = match find(fields, "decision") {
         "approve" => Decision::Approve,
         "revoke" => Decision::Revoke,
-        _ => return show(visit, Some(Notice::bad("Say `approve` or `revoke`; nothing was done."))).await,
+        _ => return show(visit, Some(Notice::bad("Expected `approve` or `revoke`. Nothing was done."))).await,
     };
     let Some(approvals) = &visit.shared.options.approvals else {
         return show(visit, Some(Notice::bad(NO_SOURCE))).await;
@@ -151,7 +151,7 @@ pub(crate) async fn answer(visit: &Visit, id: &str, fields: &Fields) -> Response
     let is_allowed = match find(fields, "answer") {
         "allow" => true,
         "deny" => false,
-        _ => return show(visit, Some(Notice::bad("Say `allow` or `deny`; nothing was done."))).await,
+        _ => return show(visit, Some(Notice::bad("Expected `allow` or `deny`. Nothing was done."))).await,
     };
     let Some(approvals) = &visit.shared.options.approvals else {
         return show(visit, Some(Notice::bad(NO_LOG))).await;

@@ -174,8 +174,8 @@ fn newest(visit: &Visit, tool: Option<&str>, outcome: Option<&str>) -> Vec<CallV
 }
 
 fn unreadable(visit: &Visit, CallStoreError(why): &CallStoreError) -> Response {
-    let text = format!("The event log cannot be read: {why}");
-    message(visit, StatusCode::INTERNAL_SERVER_ERROR, "The event log cannot be read", &text)
+    let text = format!("Cannot read the event log: {why}");
+    message(visit, StatusCode::INTERNAL_SERVER_ERROR, "Cannot read the event log", &text)
 }
 
 /// Shows the recorded call with this id, with what led to it; or the calls for which a client or a model chose the id.
@@ -224,10 +224,9 @@ async fn list_or_not_found(visit: &Visit, model_call: &str) -> Response {
         None => Ok(CallList::default()),
     };
     match found {
-        Ok(CallList { calls, .. }) if calls.is_empty() => not_found(
-            visit,
-            "There is no such call in the event log. One that waits for a place is recorded once it begins.",
-        ),
+        Ok(CallList { calls, .. }) if calls.is_empty() => {
+            not_found(visit, "The event log has no such call. Queued calls are recorded when they start.")
+        }
         Ok(_) => list(visit, &vec![("model_call".to_owned(), model_call.to_owned())]).await,
         Err(error) => unreadable(visit, &error),
     }
@@ -246,7 +245,7 @@ async fn spans(visit: &Visit, records: &[TimelineRecord]) -> Vec<Span> {
 /// Shows the records of a session as a waterfall.
 pub(crate) async fn session(visit: &Visit, id: &str) -> Response {
     let Some(timelines) = &visit.shared.options.timelines else {
-        return not_found(visit, "No event log is kept, so there are no sessions to show.");
+        return not_found(visit, "The event log is off, so there are no sessions to show.");
     };
     let records = match timelines.of_session(id.to_owned()).await {
         Ok(records) => records,

@@ -31,7 +31,7 @@ pub(crate) fn show(visit: &Visit) -> Response {
     };
     let ended: u64 = outcomes.iter().map(|(_, count)| count).fold(0, |sum, count| sum.saturating_add(*count));
     let figures: Vec<(&'static str, PrintableText)> = vec![
-        ("Up for", format_ms(visit.shared.statistics.uptime().as_secs_f64() * 1e3).into()),
+        ("Uptime", format_ms(visit.shared.statistics.uptime().as_secs_f64() * 1e3).into()),
         ("Tools", (tools.len() - withheld).to_string().into()),
         ("Withheld", withheld.to_string().into()),
         ("Running calls", running.to_string().into()),

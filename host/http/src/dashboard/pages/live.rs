@@ -160,11 +160,11 @@ fn summary((running, waiting): (usize, usize), shown: usize, capacity: Option<(u
     };
     text += &match waiting {
         0 => ".".to_owned(),
-        1 => ", and 1 waits for a place.".to_owned(),
-        count => format!(", and {count} wait for a place."),
+        1 => ", and 1 is queued.".to_owned(),
+        count => format!(", and {count} are queued."),
     };
     if let Some((places, queue)) = capacity {
-        text += &format!(" At most {places} may run, and {queue} may wait.");
+        text += &format!(" At most {places} may run and {queue} may be queued.");
     }
     if running.saturating_add(waiting) > shown {
         text += &format!(" The {shown} oldest are shown.");
@@ -182,7 +182,7 @@ pub(crate) fn show(visit: &Visit) -> Response {
 pub(crate) fn stop(visit: &Visit, number: &str) -> Response {
     match number.parse().is_ok_and(|number| visit.shared.served.running().stop(number)) {
         true => redirect("/dashboard/live"),
-        false => not_found(visit, "There is no such running call. It has probably ended."),
+        false => not_found(visit, "This call is not running. It has probably ended."),
     }
 }
 
@@ -246,9 +246,10 @@ mod tests {
     #[test]
     fn says_how_many_of_the_calls_are_listed() {
         let check = |counts, shown, expected: &str| assert_eq!(summary(counts, shown, Some((200, 9))), expected);
-        check((0, 0), 0, "No call is running. At most 200 may run, and 9 may wait.");
-        check((90, 10), 100, "90 calls are running, and 10 wait for a place. At most 200 may run, and 9 may wait.");
-        let text = "149 calls are running, and 1 waits for a place. At most 200 may run, and 9 may wait. The 100 oldest are shown.";
+        check((0, 0), 0, "No call is running. At most 200 may run and 9 may be queued.");
+        check((90, 10), 100, "90 calls are running, and 10 are queued. At most 200 may run and 9 may be queued.");
+        let text = "149 calls are running, and 1 is queued. At most 200 may run and 9 may be queued. The 100 \
+                    oldest are shown.";
         check((149, 1), 100, text);
     }
 

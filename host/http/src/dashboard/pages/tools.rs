@@ -83,8 +83,8 @@ impl ToolView {
             refusal: tool.refusal().map(|refusal| refusal.message.clone()),
             approval: match approval.map(|approval| approval.state) {
                 Some(ApprovalState::Approved) => "approved",
-                Some(_) => "approved before",
-                None => "needs none",
+                Some(_) => "approved earlier",
+                None => "not required",
             },
             approved: approval.and_then(|approval| approval.note.as_ref()).map(format_note),
             signer: approval.and_then(|approval| approval.signer.clone()),
@@ -101,14 +101,14 @@ fn format_note(note: &ApprovalNote) -> PrintableText {
 fn effects(annotations: &Annotations) -> Vec<Effect> {
     let Annotations { read_only, destructive, idempotent, open_world } = *annotations;
     let declared = [
-        (read_only, "changes nothing", "changes something"),
-        (destructive, "may destroy", "destroys nothing"),
-        (idempotent, "can be repeated", "not repeatable"),
+        (read_only, "read-only", "may change data"),
+        (destructive, "may be destructive", "not destructive"),
+        (idempotent, "idempotent", "not idempotent"),
         (open_world, "open world", "closed world"),
     ];
     let effect = |(is, yes, no): (Option<bool>, &'static str, &'static str)| {
         let text = if is? { yes } else { no };
-        let is_risky = matches!(text, "may destroy" | "open world" | "changes something");
+        let is_risky = matches!(text, "may be destructive" | "open world" | "may change data");
         Some(Effect { text, is_risky })
     };
     let found: Vec<Effect> = declared.into_iter().filter_map(effect).collect();
@@ -134,14 +134,14 @@ pub(crate) async fn list(visit: &Visit) -> Response {
 pub(crate) async fn show(visit: &Visit, name: &str) -> Response {
     match visit.shared.tools.find(name) {
         Some(tool) => page(visit, &tool, None, &Fields::new(), None).await,
-        None => not_found(visit, "There is no such tool. It may have been removed since the page was opened."),
+        None => not_found(visit, "Unknown tool. It may have been removed since you opened the page."),
     }
 }
 
 /// Calls a tool with the arguments of a form, and shows the result.
 pub(crate) async fn call(visit: &Visit, name: &str, fields: &Fields) -> Response {
     let Some(tool) = visit.shared.tools.find(name) else {
-        return not_found(visit, "There is no such tool. It may have been removed since the page was opened.");
+        return not_found(visit, "Unknown tool. It may have been removed since you opened the page.");
     };
     let arguments = match call_form::arguments(tool.input_schema(), fields) {
         Ok(arguments) => arguments,

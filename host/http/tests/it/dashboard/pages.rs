@@ -38,7 +38,8 @@ async fn a_running_call_is_seen_and_killed() {
     assert!(visitor.get("live").await.body.contains("No call is running."));
     let (one, two) = (opened.start_waiting(1).await, opened.start_waiting(2).await);
     let page = visitor.get("live").await.body;
-    for part in ["2 calls are running. At most 2 may run, and 8 may wait.", "max=\"60000\"", "25 %", "4321", "1.5 MiB"]
+    for part in
+        ["2 calls are running. At most 2 may run and 8 may be queued.", "max=\"60000\"", "25 %", "4321", "1.5 MiB"]
     {
         assert!(page.contains(part), "{part}: {page}");
     }
@@ -46,9 +47,7 @@ async fn a_running_call_is_seen_and_killed() {
     let mut third = client.dispatch(Call::new("test__wait", "{}"));
     assert!(third.as_mut().now_or_never().is_none());
     let page = visitor.get("live").await.body;
-    assert!(
-        page.contains("2 calls are running, and 1 waits for a place.") && page.contains("waits for a place</span>")
-    );
+    assert!(page.contains("2 calls are running, and 1 is queued.") && page.contains("queued</span>"));
     // Its caller leaves.
     drop(third);
     assert!(visitor.get("live").await.body.contains("2 calls are running."));
@@ -113,7 +112,7 @@ async fn recorded_calls_are_filtered_and_paged() {
     let (_, href) = second.split_once("href=\"/dashboard/calls/").unwrap();
     let one = visitor.get(&format!("calls/{}", href.split('"').next().unwrap())).await;
     assert_eq!(one.status, 200);
-    for part in ["Arguments", "Result", "Cost", "verdict", "The whole session"] {
+    for part in ["Arguments", "Result", "Cost", "verdict", "Whole session"] {
         assert!(one.body.contains(part), "{part}: {}", one.body);
     }
     let rare = visitor.get("calls?tool=rare").await.body;
@@ -162,7 +161,7 @@ async fn without_a_log_the_newest_calls_are_listed() {
     visitor.submit("tools/test__fail/try", &[("json", "{}")]).await;
     let page = visitor.get("calls").await.body;
     assert!(
-        page.contains("No event log is kept") && page.contains("tool_failed") && page.contains("test__say"),
+        page.contains("The event log is off") && page.contains("tool_failed") && page.contains("test__say"),
         "{page}"
     );
     assert!(!visitor.get("calls?outcome=ok").await.body.contains("<th scope=\"row\">test__fail"));
@@ -176,10 +175,7 @@ async fn decisions_are_about_what_was_seen() {
     let opened = Opened::new().await;
     let visitor = opened.visitor().await;
     let page = visitor.get("approvals").await.body;
-    assert!(
-        page.contains("Differs from what was approved") && page.contains("name=\"pin\" value=\"sha256:1\""),
-        "{page}"
-    );
+    assert!(page.contains("Changes since the approval") && page.contains("name=\"pin\" value=\"sha256:1\""), "{page}");
     let stale = visitor.submit("approvals/components/changed", &[("decision", "approve"), ("pin", "sha256:0")]).await;
     assert!(stale.body.contains("it has changed"), "{stale:?}");
     let unsaid = visitor.submit("approvals/components/changed", &[("pin", "sha256:1")]).await;
@@ -230,7 +226,7 @@ async fn a_tool_says_who_approved_it_and_what_it_lacks() {
         let page = visitor.get(page).await.body;
         assert!(page.contains("by &#60;/textarea") || page.contains("by &lt;/textarea"), "{page}");
         assert!(page.contains(", 2023-11-14 22:13:20</p>"), "{page}");
-        assert!(page.contains("Imports, and was not granted:") && page.contains("<li>http: "), "{page}");
+        assert!(page.contains("Imported but not granted:") && page.contains("<li>http: "), "{page}");
     }
     opened.end().await;
 }

@@ -94,7 +94,7 @@ fn read_block(part: Value) -> ContentBlock {
     }
     let kind = part.get("type").and_then(Value::as_str);
     let of_kind = kind.map(|kind| format!(" of the type {}", quote(&kind.into()))).unwrap_or_default();
-    ContentBlock::text(format!("[a part{of_kind} that cannot be read: {}]", quote_at_most(&part, MAX_PART_CHARS)))
+    ContentBlock::text(format!("[a malformed part{of_kind}: {}]", quote_at_most(&part, MAX_PART_CHARS)))
 }
 
 /// Adds a member to a part that lacks it, where the rest of the part says what it has to be.

@@ -89,7 +89,7 @@ pub(crate) fn answer_to(request: &ClientJsonRpcMessage, answer: ServerJsonRpcMes
             let why = format!("it answers the request {} instead of {id}", response.id);
             JsonRpcMessage::error(unreadable_error(why), Some(id))
         }
-        _ => JsonRpcMessage::error(unreadable_error("it is no answer".to_owned()), Some(id)),
+        _ => JsonRpcMessage::error(unreadable_error("it is not an answer".to_owned()), Some(id)),
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn normalize(line: &[u8]) -> Option<Value> {
         Ok(_) => None,
         Err(error) => {
             let Head { id: Some(id), has_method: false } = read_head(text) else { return None };
-            Some(unreadable(&id, &format!("it is no JSON: {error}")))
+            Some(unreadable(&id, &format!("it is not JSON: {error}")))
         }
     }
 }

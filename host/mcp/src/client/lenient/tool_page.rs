@@ -7,12 +7,12 @@ use crate::client::tool_notice::{Notices, ToolNotice};
 
 /// Members of a definition that may be left out, and what their absence means.
 const OPTIONAL_MEMBERS: [(&str, &str); 6] = [
-    ("title", "its title is no text, and is left out"),
-    ("description", "its description is no text, and is left out"),
-    ("outputSchema", "its output schema is no object, so that its results are not checked"),
-    ("annotations", "its annotations cannot be read, and are left out"),
-    ("icons", "its icons cannot be read, and are left out"),
-    ("_meta", "its metadata cannot be read, and are left out"),
+    ("title", "its title is not a string, and is ignored"),
+    ("description", "its description is not a string, and is ignored"),
+    ("outputSchema", "its output schema is not an object, so its results are not checked"),
+    ("annotations", "its annotations are malformed, and are ignored"),
+    ("icons", "its icons are malformed, and are ignored"),
+    ("_meta", "its metadata is malformed, and is ignored"),
 ];
 /// Annotations that are true or false.
 const HINTS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
@@ -76,7 +76,7 @@ impl ToolPage {
     fn add(&mut self, index: usize, definition: Value) {
         let nameless = format!("tool {}", index + 1);
         let Value::Object(definition) = definition else {
-            return self.rejected.push(ToolNotice::new(&nameless, "its definition is no object"));
+            return self.rejected.push(ToolNotice::new(&nameless, "its definition is not an object"));
         };
         if let Ok(tool) = serde_json::from_value(Value::Object(definition.clone())) {
             return self.tools.push(tool);
@@ -96,7 +96,7 @@ impl ToolPage {
         }
         match serde_json::from_value(Value::Object(mended)) {
             Ok(tool) => self.tools.push(tool),
-            Err(error) => self.rejected.push(ToolNotice::new(&name, format!("its definition cannot be read: {error}"))),
+            Err(error) => self.rejected.push(ToolNotice::new(&name, format!("its definition is malformed: {error}"))),
         }
     }
 }
@@ -115,7 +115,7 @@ fn mend_input_schema(definition: &mut Map<String, Value>, notice: &mut impl FnMu
     // Both are what other protocols call it.
     let renamed = ["input_schema", "parameters"].iter().find_map(|name| definition.remove(*name));
     let schema = renamed.filter(Value::is_object).unwrap_or_else(|| {
-        notice("it has no schema of its arguments, so that it takes any object");
+        notice("it has no input schema, so it accepts any object");
         json!({"type": "object"})
     });
     definition.insert("inputSchema".to_owned(), schema);
@@ -132,7 +132,7 @@ fn mend_annotations(definition: &mut Map<String, Value>, notice: &mut impl FnMut
             _ if value.is_boolean() || value.is_null() => {}
             _ => {
                 annotations.remove(hint);
-                notice(&format!("its annotation `{hint}` is neither true nor false, and is left out"));
+                notice(&format!("its annotation `{hint}` is neither true nor false, and is ignored"));
             }
         }
     }
@@ -156,9 +156,9 @@ mod tests {
     fn mends_a_definition_and_keeps_the_others() {
         let schema = json!({"type": "object"});
         for (odd, words) in [
-            (json!({"name": "b"}), "it takes any object"),
-            (json!({"name": "b", "inputSchema": null}), "it takes any object"),
-            (json!({"name": "b", "inputSchema": true}), "it takes any object"),
+            (json!({"name": "b"}), "it accepts any object"),
+            (json!({"name": "b", "inputSchema": null}), "it accepts any object"),
+            (json!({"name": "b", "inputSchema": true}), "it accepts any object"),
             (json!({"name": "b", "inputSchema": schema, "description": 5}), "its description"),
             (json!({"name": "b", "inputSchema": schema, "title": 1}), "its title"),
             (json!({"name": "b", "inputSchema": schema, "outputSchema": true}), "its output schema"),
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn leaves_out_what_has_no_name_and_says_so() {
         for (odd, words) in [
-            (Value::Null, "tool 2: its definition is no object"),
+            (Value::Null, "tool 2: its definition is not an object"),
             (json!({"inputSchema": {}}), "tool 2: it has no name"),
             (json!({"name": 5, "inputSchema": {}}), "tool 2: it has no name"),
         ] {

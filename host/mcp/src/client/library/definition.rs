@@ -94,10 +94,10 @@ impl Definition {
             redactor.redact_value(&mut value);
         }
         if value.get(kind.key()) != written.as_ref() {
-            return Err(ToolNotice::new(kind.member(), "a definition has a secret in its name"));
+            return Err(ToolNotice::new(kind.member(), "the name of a definition contains a secret"));
         }
         let Value::Object(mut definition) = value else {
-            return Err(ToolNotice::new(kind.member(), "a definition is no object"));
+            return Err(ToolNotice::new(kind.member(), "a definition is not an object"));
         };
         let Some(key) = definition.get(kind.key()).and_then(Value::as_str).map(str::to_owned) else {
             return Err(ToolNotice::new(kind.member(), format!("a definition has no `{}`", kind.key())));
@@ -114,7 +114,7 @@ impl Definition {
             mend(kind, &mut definition);
         }
         if !kind.is_readable(&definition) {
-            return Err(notice("its definition cannot be read"));
+            return Err(notice("its definition is malformed"));
         }
         let whole = Value::Object(definition.clone());
         if whole.to_string().len() > MAX_DEFINITION_BYTES {

@@ -80,7 +80,7 @@ async fn read_kind(
             // Many servers with resources have no templates.
             Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => break,
             Err(error) => {
-                let mut why = format!("they cannot be listed: {error}");
+                let mut why = format!("cannot list them: {error}");
                 options.redactor.iter().for_each(|redactor| redactor.redact_text(&mut why));
                 notices.push(ToolNotice::new(kind.member(), why));
                 return before.to_vec();
@@ -98,7 +98,7 @@ async fn read_kind(
         };
         listed
             .notices
-            .push_about_list(ToolNotice::new(kind.member(), format!("the server {cut}; those until then are used")));
+            .push_about_list(ToolNotice::new(kind.member(), format!("the server {cut}; the items before are used")));
         break;
     }
     notices.extend(listed.notices.into_vec());
@@ -131,7 +131,7 @@ impl<'a> Listed<'a> {
             match Definition::read(self.kind, value, self.options) {
                 Ok(it) if !self.options.client_requests.apps && apps::is_app_uri(&it.key) => {}
                 Ok(it) if !self.keys.insert(it.key.clone()) => {
-                    let why = "the server lists it twice; the first one is used";
+                    let why = "the server lists it twice; the first is used";
                     self.notices.push(ToolNotice::new(&it.key, why));
                 }
                 Ok(it) => self.definitions.push(it),
@@ -153,7 +153,7 @@ mod tests {
         let options = RemoteOptions::default();
         let prompts = |from: usize, to: usize| (from..to).map(|n| json!({"name": format!("p{n}")})).collect::<Vec<_>>();
         let mut listed = Listed::new(ListKind::Prompts, &options);
-        assert!(listed.add(prompts(0, MAX_LISTED_ITEMS)), "as many as there may be");
+        assert!(listed.add(prompts(0, MAX_LISTED_ITEMS)), "the maximum number of");
         assert!(!listed.add(prompts(MAX_LISTED_ITEMS, MAX_LISTED_ITEMS + 1)));
         assert_eq!(listed.definitions.len(), MAX_LISTED_ITEMS);
         let mut listed = Listed::new(ListKind::Prompts, &options);
@@ -161,7 +161,7 @@ mod tests {
         let notices = listed.notices.into_vec();
         assert_eq!(
             (notices.len(), notices[100].to_string().as_str()),
-            (101, "900 more: there are further notices of this kind")
+            (101, "900 more: more notices of this kind follow")
         );
     }
 }

@@ -251,7 +251,7 @@ impl RemoteLibrary {
     pub fn waiting_notices(&self) -> Vec<ToolNotice> {
         let unapproved = |item: &LibraryItem| {
             let name = item.name.to_sanitized();
-            ToolNotice::new(&name, format!("the {} is not approved as it is now", item.kind.as_str()))
+            ToolNotice::new(&name, format!("the current version of the {} is not approved", item.kind.as_str()))
         };
         let items = self.items();
         items.iter().filter(|item| !self.state().is_approved(&item.digest())).map(unapproved).collect()
@@ -379,7 +379,7 @@ impl RemoteLibrary {
                 }
                 answer => {
                     let result = request.normalize(result::to_value(answer), options).ok_or_else(|| {
-                        call_error::unreadable(self.name(), &format!("it is no result of {}", request.method.name()))
+                        call_error::unreadable(self.name(), &format!("it is not a result of {}", request.method.name()))
                     })?;
                     return call_tool_result::read_json(&result, options.output);
                 }

@@ -32,7 +32,7 @@ impl LibraryRequest {
         let server = library.name();
         let prompt = match self.method {
             LibraryMethod::Read if apps::is_app_uri(self.text("/uri")) && options.app_origins().is_none() => {
-                let why = format!("the operator does not allow pages of the server `{server}`");
+                let why = format!("pages of the server `{server}` are not allowed by the operator");
                 return Err(call_error::from_refused_input(why));
             }
             LibraryMethod::Get => self.text("/name"),
@@ -42,7 +42,7 @@ impl LibraryRequest {
         if library.prompts().iter().any(|(name, _)| name == prompt) {
             return Ok(());
         }
-        let why = format!("the server `{server}` has no prompt of this name, or it is not approved as it is now");
+        let why = format!("the server `{server}` has no such prompt, or its current version is not approved");
         Err(CallError::new(ErrorKind::NeedsApproval, why).with_hint(format!("`fumehood approve {server}` shows it")))
     }
 
@@ -64,7 +64,7 @@ impl LibraryRequest {
             params.insert("_meta".to_owned(), json!(self.meta));
         }
         let request = json!({"method": self.method.name(), "params": params});
-        serde_json::from_value(request).map_err(|error| format!("the request cannot be made: {error}"))
+        serde_json::from_value(request).map_err(|error| format!("cannot send the request: {error}"))
     }
 
     /// Returns the result in the form of the protocol; parts that cannot be read are described.

@@ -34,7 +34,7 @@ pub(super) fn normalize_read(
 
 fn normalize_part(part: Value, uri: &str, app_origins: Option<&[String]>) -> Value {
     let Value::Object(mut part) = part else {
-        return json!({"uri": uri, "text": "[a part of this resource cannot be read]"});
+        return json!({"uri": uri, "text": "[a malformed part of this resource]"});
     };
     if !part.get("uri").is_some_and(Value::is_string) {
         part.insert("uri".to_owned(), uri.into());

@@ -123,11 +123,11 @@ impl Subscriptions {
 impl Subscribers {
     fn join(&mut self, uri: &Arc<str>, owner: &Arc<str>) -> Result<(CancellationToken, Outcome), String> {
         if self.owned.get(owner).is_some_and(|owned| *owned >= MAX_OWNED_SUBSCRIPTIONS) {
-            let why = "your sessions have as many subscriptions to resources of this server as there may be";
+            let why = "your sessions have the maximum number of subscriptions to resources of this server";
             return Err(format!("{why}, {MAX_OWNED_SUBSCRIPTIONS}; unsubscribe from one first"));
         }
         if !self.by_uri.contains_key(uri) && self.by_uri.len() >= MAX_SUBSCRIPTIONS {
-            return Err(format!("there are {MAX_SUBSCRIPTIONS} subscriptions to resources of this server already"));
+            return Err(format!("there are already {MAX_SUBSCRIPTIONS} subscriptions to resources of this server"));
         }
         let new = || Subscribed { sessions: 0, ended: CancellationToken::new(), outcome: Outcome::default() };
         let known = self.by_uri.entry(Arc::clone(uri)).or_insert_with(new);

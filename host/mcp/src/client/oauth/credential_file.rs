@@ -94,12 +94,12 @@ impl CredentialFile {
         };
         let metadata = file.metadata()?;
         if !metadata.is_file() || private::is_open_to_others(&metadata) {
-            return Err(self.failed("others than its owner can read it; remove it and log in again"));
+            return Err(self.failed("other users can read it; remove it and log in again"));
         }
         let mut text = Vec::new();
         file.take(MAX_FILE_BYTES).read_to_end(&mut text)?;
         let content: Content = serde_json::from_slice(&text)
-            .map_err(|_| self.failed("it was written by something else; remove it and log in again"))?;
+            .map_err(|_| self.failed("it has an unknown format; remove it and log in again"))?;
         let client_secret = content.client_secret.map(ClientSecret::new);
         // Logins of before have the issuer among the tokens only.
         let issuer = content.issuer.or_else(|| match content.token_endpoint {

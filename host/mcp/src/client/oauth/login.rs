@@ -30,29 +30,27 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 #[non_exhaustive]
 pub enum LoginError {
     /// The server names no authorization server.
-    #[error("the server does not say where to log in; it may need no login, or a token that `bearer` is for")]
+    #[error("the server does not name an authorization server; it may need no login, or a token in `bearer`")]
     NoAuthorizationServer,
     /// The server names endpoints that the authorization server of the secret does not publish.
-    #[error(
-        "the server would have the secret of this program sent to `{0}`, which `login.authorization_server` does not publish"
-    )]
+    #[error("the client secret would be sent to `{0}`, which `login.authorization_server` does not publish")]
     Issuer(String),
     /// The server names another authorization server for refreshes than the one that issued the tokens.
     #[error(
-        "the server would have the tokens of this login sent to `{0}`, which is not known to have issued them; log in again if you trust it"
+        "the tokens of this login would be sent to `{0}`, which may not have issued them; log in again if you trust it"
     )]
     Moved(String),
     /// Discovery, registration or the exchange of the code failed.
     #[error("the login failed: {0}")]
     Failed(String),
     /// An address that must not be opened.
-    #[error("the authorization server names an address that must not be used: {0}")]
+    #[error("the authorization server names a forbidden address: {0}")]
     Address(String),
     /// The authorization server, or the person, refused.
     #[error("the authorization server refused the login: {0}")]
     Refused(String),
     /// Nobody came back in time.
-    #[error("nobody logged in within {0:?}; try again")]
+    #[error("no login within {0:?}; try again")]
     Late(Duration),
     /// A failure of the system.
     #[error("{0}")]
@@ -204,8 +202,8 @@ async fn answer(mut stream: TcpStream, base: &Url, state: &str) -> Option<Url> {
         url.origin() == base.origin() && url.path() == CALLBACK_PATH && states == [state]
     });
     let (status, text) = match &callback {
-        Some(_) => ("200 OK", "The login is complete as far as this page is concerned. You can close it.\n"),
-        None => ("400 Bad Request", "This is not the end of the login that was begun.\n"),
+        Some(_) => ("200 OK", "You are logged in. You can close this page.\n"),
+        None => ("400 Bad Request", "This page does not belong to the current login.\n"),
     };
     let answer = format!(
         "HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\ncache-control: no-store\r\n\

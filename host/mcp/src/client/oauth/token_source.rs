@@ -59,7 +59,7 @@ impl TokenSource {
         let stored = match self.file.read() {
             Ok(stored) => stored?,
             Err(error) => {
-                tracing::warn!(%error, "tokens of an MCP server cannot be read");
+                tracing::warn!(%error, "cannot read the tokens of an MCP server");
                 return None;
             }
         };
@@ -68,7 +68,7 @@ impl TokenSource {
             None => match self.refresh().await {
                 Ok(found) => found,
                 Err(error) => {
-                    tracing::warn!(server = self.url, %error, "the token of an MCP server cannot be refreshed");
+                    tracing::warn!(server = self.url, %error, "cannot refresh the token of an MCP server");
                     return None;
                 }
             },

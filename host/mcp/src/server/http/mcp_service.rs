@@ -35,11 +35,11 @@ use crate::transport::raw_arguments::{self, DuplicateMember, RawArguments};
 pub(crate) const PATH: &str = "/mcp";
 /// Maximum number of sessions of one tenant.
 const MAX_SESSIONS: usize = 256;
-const TOO_MANY_SESSIONS: &str = "there are too many sessions of this client, and all are in use; end one of them";
+const TOO_MANY_SESSIONS: &str = "this client has too many sessions, and all are in use; end one of them";
 /// Time after which a session may have ended.
 const BUSY_RETRY: Duration = Duration::from_secs(1);
-const DUPLICATE_MEMBER: &str = "the message can be read in two ways; send each member once";
-const RESERVED_NAME: &str = "the name of a member begins with `$serde_json::private::`, which is reserved; rename it";
+const DUPLICATE_MEMBER: &str = "the message is ambiguous; send each member once";
+const RESERVED_NAME: &str = "the name of a member starts with `$serde_json::private::`, which is reserved; rename it";
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
 type SessionService = StreamableHttpService<Session, LocalSessionManager>;
@@ -257,7 +257,7 @@ impl HttpService for McpService {
 
     fn check(&self, head: &Parts) -> Result<(), Rejection> {
         if head.method == Method::POST && !is_json(&head.headers) {
-            let why = "a message has the Content-Type application/json";
+            let why = "expected the Content-Type application/json";
             return Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
         }
         Ok(())
@@ -304,7 +304,7 @@ fn inspect(body: Bytes) -> Result<Message, Rejection> {
 fn out_of_bounds(error: &BoundsError) -> Rejection {
     let (status, why) = match error {
         BoundsError::Values => {
-            (StatusCode::PAYLOAD_TOO_LARGE, "the message has more than 100000 values and names; send less at once")
+            (StatusCode::PAYLOAD_TOO_LARGE, "the message has more than 100000 values and names; send fewer")
         }
         BoundsError::Depth => {
             (StatusCode::BAD_REQUEST, "the message is nested deeper than 127 levels; send a flatter one")

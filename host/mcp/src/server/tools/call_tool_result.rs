@@ -105,7 +105,7 @@ fn error_text(error: &CallError) -> String {
         text.push_str(&format!("\n{hint}"));
     }
     if let Some(after) = error.retry_after {
-        text.push_str(&format!("\nIt is worth another try after {} ms.", after.as_millis()));
+        text.push_str(&format!("\nRetry after {} ms.", after.as_millis()));
     }
     text
 }
@@ -286,7 +286,7 @@ mod tests {
     fn failures_include_hint_and_retry() {
         let mut error = CallError::new(ErrorKind::Unavailable, "busy").with_hint("try again");
         error.retry_after = Some(Duration::from_millis(50));
-        let text = "unavailable: busy\ntry again\nIt is worth another try after 50 ms.";
+        let text = "unavailable: busy\ntry again\nRetry after 50 ms.";
         let meta = json!({"kind": "unavailable", "message": "busy", "hint": "try again", "retry_after_ms": 50.0});
         let expected = json!({
             "content": [{"type": "text", "text": text}], "isError": true, "_meta": {"fumehood/error": meta}

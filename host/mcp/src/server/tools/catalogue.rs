@@ -157,7 +157,7 @@ impl Catalogue {
         let shown = names.iter().take(MAX_SUGGESTIONS).copied().collect::<Vec<_>>().join(", ");
         let more = names.len().saturating_sub(MAX_SUGGESTIONS);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        (!names.is_empty()).then(|| format!("these tools wait for an operator to approve them: {shown}{more}"))
+        (!names.is_empty()).then(|| format!("these tools are waiting for an operator's approval: {shown}{more}"))
     }
 
     /// Returns some of the names, for the error about an unknown one.

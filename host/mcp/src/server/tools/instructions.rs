@@ -27,8 +27,8 @@ pub(crate) fn instructions(own: Option<&str>, tools: &[Arc<Tool>]) -> Option<Str
     let mut lines: Vec<String> = own.map(|own| printable(own).into_owned()).into_iter().collect();
     if !components.is_empty() {
         lines.push(
-            "Every tool belongs to a WebAssembly component or an MCP server. Each call of a component runs in a sandbox of \
-             its own, with a deadline, and can do nothing that is not listed here:"
+            "Every tool belongs to a WebAssembly component or an MCP server. Each call of a component runs in a \
+             separate sandbox with a deadline, and can do only what is listed here:"
                 .to_owned(),
         );
     }

@@ -76,7 +76,7 @@ async fn a_failing_provider_is_asked_four_times() {
 async fn rejected_key_is_not_retried_and_not_shown() {
     let (error, asked) = failure_of("openai", vec![reply(401, JSON, fixture("openai/bad-key.json"))]).await;
     assert_eq!((error.failure, asked), (ModelFailure::Refused, 1));
-    let expected = "openai answered with status 401: Incorrect API key provided: (key).; look at the key";
+    let expected = "openai answered with status 401: Incorrect API key provided: (key).; check the API key";
     assert_eq!(error.message, expected);
 }
 
@@ -144,9 +144,9 @@ async fn a_provider_that_hangs_is_left() {
     for (service, kind) in SERVICES {
         let headers_only = fixture(&format!("{service}/text.{kind}"))[..40].to_vec();
         for (play, words, setting) in [
-            (Play::Silent, "did not begin to answer in time", "first_token_timeout"),
-            (Play::Hangs(headers_only), "did not begin to answer in time", "first_token_timeout"),
-            (Play::Hangs(beginning(service, kind)), "stopped in the middle of its answer", "between_chunks_timeout"),
+            (Play::Silent, "did not start to answer in time", "first_token_timeout"),
+            (Play::Hangs(headers_only), "did not start to answer in time", "first_token_timeout"),
+            (Play::Hangs(beginning(service, kind)), "stopped during its answer", "between_chunks_timeout"),
         ] {
             let start = Instant::now();
             let (error, asked) = failure_of(service, vec![play]).await;
@@ -168,7 +168,7 @@ async fn total_timeout_covers_retry_delays() {
     let (answer, _) = ask(&provider("ollama", config), &question()).await;
     let error = answer.unwrap_err();
     assert_eq!(error.failure, ModelFailure::Timeout);
-    assert_eq!(error.message, "ollama gave no whole answer within 0.3 s");
+    assert_eq!(error.message, "ollama did not complete its answer within 0.3 s");
 }
 
 #[tokio::test]
@@ -180,8 +180,8 @@ async fn closed_port_is_unavailable() {
     let (answer, _) = ask(&provider("ollama", config), &question()).await;
     let error = answer.unwrap_err();
     assert_eq!(error.failure, ModelFailure::Unavailable);
-    assert!(error.message.starts_with("ollama can not be reached: "), "{error}");
-    assert!(error.message.ends_with("look whether it runs and whether the base URL is right"), "{error}");
+    assert!(error.message.starts_with("ollama cannot be reached: "), "{error}");
+    assert!(error.message.ends_with("check that it is running, and the base URL"), "{error}");
 }
 
 #[tokio::test]

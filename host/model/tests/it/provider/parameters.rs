@@ -34,8 +34,8 @@ async fn leaves_out_a_rejected_parameter_and_notifies_the_operator() {
     let provider = provider("openai", with_both_parameters(&server));
     let response = ask(&provider, &question()).await.0.unwrap();
     assert_eq!(response.reply.text(), "The result is 16 ✓.");
-    let expected = "the model was asked again without `temperature`, because openai answered with status 400: \
-                    Unsupported value: 'temperature' does not support 0.7 with this model.; change that setting";
+    let expected = "the request was repeated without `temperature`, because openai answered with status 400: \
+                    Unsupported value: 'temperature' does not support 0.7 with this model.; change this setting";
     assert_eq!(response.notices[0], expected);
     assert!(response.notices[1].contains("without `max_tokens`"), "{:?}", response.notices);
     // A rejected parameter is not sent to that model again.

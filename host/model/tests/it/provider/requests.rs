@@ -236,10 +236,10 @@ async fn sends_a_schema_where_the_provider_supports_one() {
 #[tokio::test]
 async fn rejects_an_option_that_cannot_be_sent() {
     for (service, options, expected) in [
-        ("openai", json!({"tools": []}), "`tools` can not be sent: the request itself"),
-        ("gemini", json!({"contents": []}), "`contents` can not be sent"),
-        ("ollama", json!({"mirostat": 1}), "`mirostat` can not be sent: Ollama can be told"),
-        ("ollama", json!({"seed": "x"}), "`seed` can not be sent: its value"),
+        ("openai", json!({"tools": []}), "cannot send the option `tools`: the request already"),
+        ("gemini", json!({"contents": []}), "cannot send the option `contents`"),
+        ("ollama", json!({"mirostat": 1}), "cannot send the option `mirostat`: Ollama accepts only"),
+        ("ollama", json!({"seed": "x"}), "cannot send the option `seed`: its value"),
     ] {
         let server = Server::start(Vec::new()).await;
         let request = Request { options: options.as_object().unwrap().clone(), ..question() };

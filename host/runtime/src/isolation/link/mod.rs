@@ -117,7 +117,7 @@ impl Link {
 
     /// Returns the reason for the end of the worker.
     pub(super) fn exit_reason(&self) -> String {
-        self.death.get().map_or_else(|| "it was ended".to_owned(), |death| death.reason.clone())
+        self.death.get().map_or_else(|| "it was stopped".to_owned(), |death| death.reason.clone())
     }
 
     /// Reads and serves what the socket has received so far, unless another caller does that.
@@ -199,7 +199,7 @@ impl Link {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => unsent.push_back(frame),
             Err(error) => {
                 drop(unsent);
-                self.kill(&format!("it takes no messages: {error}"));
+                self.kill(&format!("it does not accept messages: {error}"));
                 return;
             }
         }
@@ -265,7 +265,7 @@ impl Link {
                     }
                     Ok(None) => break,
                     Err(error) => {
-                        self.kill(&format!("it does not keep to the protocol: {error}"));
+                        self.kill(&format!("it violates the protocol: {error}"));
                         return false;
                     }
                 }
@@ -391,7 +391,7 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.kill("it was ended");
+        self.kill("it was stopped");
         self.wakeup.notify_one();
     }
 }

@@ -76,7 +76,7 @@ impl Pending {
     /// If the call has sent more than its `output_budget`.
     pub(super) fn charge_output(&mut self, bytes: usize) -> Result<Option<Arc<dyn Observer>>, String> {
         let left = self.output_budget.checked_sub(bytes);
-        self.output_budget = left.ok_or_else(|| "it says more than any tool may".to_owned())?;
+        self.output_budget = left.ok_or_else(|| "it sends more than a tool may send".to_owned())?;
         Ok(self.observer.clone())
     }
 

@@ -46,11 +46,11 @@ impl WorkerProcess {
 fn describe_exit(status: io::Result<ExitStatus>, stderr: Option<ChildStderr>) -> String {
     let mut how = match status {
         Ok(status) => match status.into() {
-            ProcessEnd::ForbiddenCall => "it was ended for a system call that no worker makes (SIGSYS)".to_owned(),
+            ProcessEnd::ForbiddenCall => "it was killed for a forbidden system call (SIGSYS)".to_owned(),
             end @ ProcessEnd::Code(_) => format!("it ended with {end}"),
-            end => format!("it was ended by {end}"),
+            end => format!("it was killed by {end}"),
         },
-        Err(error) => format!("it ended, and nobody knows how: {error}"),
+        Err(error) => format!("it ended for an unknown reason: {error}"),
     };
     let mut words = vec![0; MAX_STDERR_BYTES];
     if let Some(mut stderr) = stderr.filter(has_output)

@@ -33,7 +33,7 @@ pub(super) async fn read_for_parked_callers(link: Weak<Link>, wakeup: Arc<Notify
         wakeup.notified().await;
         let Some(strong) = link.upgrade() else { return };
         let Ok(watched) = strong.socket.watch() else {
-            return strong.kill("its socket cannot be watched");
+            return strong.kill("cannot watch its socket");
         };
         drop(strong);
         // The link is not held while waiting, because dropping its last reference must end the worker.
@@ -51,7 +51,7 @@ pub(super) async fn read_for_parked_callers(link: Weak<Link>, wakeup: Arc<Notify
                     });
                     read.is_ok()
                 }
-                Some(Err(_)) => return link.kill("its socket cannot be watched"),
+                Some(Err(_)) => return link.kill("cannot watch its socket"),
                 // A caller that was reading has stopped, and may have left something.
                 None => {
                     let has_more = link.pump_if_free();
@@ -79,11 +79,11 @@ pub(super) async fn read_for_parked_callers(link: Weak<Link>, wakeup: Arc<Notify
 /// Sends the frames that the socket did not accept at once.
 pub(super) async fn flush(link: Arc<Link>) {
     let Ok(watched) = link.socket.watch() else {
-        return link.kill("its socket cannot be watched");
+        return link.kill("cannot watch its socket");
     };
     while link.death.get().is_none() {
         if watched.writable().await.is_err() {
-            return link.kill("its socket cannot be watched");
+            return link.kill("cannot watch its socket");
         }
         let mut unsent = lock(&link.unsent);
         while let Some(mut frame) = unsent.pop_front() {
@@ -98,7 +98,7 @@ pub(super) async fn flush(link: Arc<Link>) {
                 }
                 Err(error) => {
                     drop(unsent);
-                    return link.kill(&format!("it takes no messages: {error}"));
+                    return link.kill(&format!("it does not accept messages: {error}"));
                 }
             }
         }

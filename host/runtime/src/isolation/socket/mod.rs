@@ -4,7 +4,7 @@
 #[path = "linux.rs"]
 mod system;
 #[cfg(not(target_os = "linux"))]
-compile_error!("worker processes: passing open files from one process to another is not written for this system yet");
+compile_error!("worker processes: passing open files between processes is not implemented for this system");
 
 /// Maximum number of open files that are sent at once.
 pub(super) const MAX_FILES: usize = 250;

@@ -33,7 +33,7 @@ pub fn serve_worker() -> ExitCode {
 
 fn serve() -> io::Result<()> {
     let Some(socket) = Socket::of_stdin()? else {
-        return Err(io::Error::other("this command is for a fumehood host, which starts it with a socket"));
+        return Err(io::Error::other("this command is for internal use: a fumehood host starts it with a socket"));
     };
     // A worker must not outlive its host.
     fumehood_platform::process::end_with_parent()?;

@@ -70,7 +70,7 @@ impl RelayStore {
 }
 
 fn unexpected_answer() -> StoreError {
-    StoreError::Unavailable("the host answered something else".to_owned())
+    StoreError::Unavailable("the host sent an unexpected answer".to_owned())
 }
 
 /// The owner and the quota are ignored here, because the host supplies them.

@@ -163,10 +163,7 @@ fn build_engine(setup: &Setup) -> Result<Engine, Loaded> {
     if engine_id(&engine) == setup.engine {
         return Ok(engine);
     }
-    Err(load_failure(
-        LoadFailure::Host,
-        "the worker is another build than the host; name the program of the same build",
-    ))
+    Err(load_failure(LoadFailure::Host, "the worker and the host are different builds; use the same build"))
 }
 
 fn enter_jail(setup: &Setup, files: &mut Files) -> Result<JailReport, Loaded> {
@@ -178,8 +175,7 @@ fn enter_jail(setup: &Setup, files: &mut Files) -> Result<JailReport, Loaded> {
     let jail = jail::enter(&mut files.reachable(setup), &resources, Profile::Worker)
         .map_err(|error| load_failure(LoadFailure::Jail, error))?;
     if setup.is_jail_required && !jail.is_complete() {
-        let message =
-            format!("the kernel has no {}, and process isolation with a complete jail is required", jail.missing());
+        let message = format!("the kernel does not support {}, but a complete jail is required", jail.missing());
         return Err(load_failure(LoadFailure::Jail, message));
     }
     Ok(jail)

@@ -16,7 +16,7 @@ const REVISION: ABI = ABI::V6;
 /// TCP connections and listeners, signals and abstract Unix sockets to other processes are refused as well, where the
 /// kernel can (Linux 6.7 and 6.12).
 pub(super) fn restrict(reachable: &Reachable<'_>) -> Result<bool, String> {
-    let failed = |error: landlock::RulesetError| format!("Landlock cannot be put in force: {error}");
+    let failed = |error: landlock::RulesetError| format!("cannot apply Landlock: {error}");
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(REVISION))

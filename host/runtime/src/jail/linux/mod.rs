@@ -54,9 +54,9 @@ pub(crate) fn enter(
     resources: &Resources,
     profile: Profile,
 ) -> Result<JailReport, String> {
-    let no_capabilities = |error: io::Error| format!("capabilities cannot be dropped: {error}");
-    resources.apply().map_err(|error| format!("resource limits cannot be set: {error}"))?;
-    rustix::thread::set_no_new_privs(true).map_err(|error| format!("`no_new_privs` cannot be set: {error}"))?;
+    let no_capabilities = |error: io::Error| format!("cannot drop capabilities: {error}");
+    resources.apply().map_err(|error| format!("cannot set resource limits: {error}"))?;
+    rustix::thread::set_no_new_privs(true).map_err(|error| format!("cannot set `no_new_privs`: {error}"))?;
     capabilities::raise().map_err(no_capabilities)?;
     let is_empty = mounts::enter_empty_root(reachable);
     let landlock = landlock::restrict(reachable)?;
@@ -99,5 +99,5 @@ pub(crate) fn leave_inherited_descriptors() -> io::Result<()> {
     }
     close_fds::set_fds_cloexec(3, &[]);
     let error = process::replace_with("/proc/self/exe".into(), std::env::args_os().skip(1));
-    Err(io::Error::other(format!("the process cannot be started once more: {error}")))
+    Err(io::Error::other(format!("cannot start the process again: {error}")))
 }

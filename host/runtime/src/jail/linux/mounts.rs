@@ -48,7 +48,7 @@ fn try_enter(folders: &[ReachableFolder<'_>]) -> io::Result<Vec<File>> {
         bind(path, &target, folder.is_writable)?;
         let file = File::open(&target)?;
         if !is_same(&file, folder.file)? {
-            return Err(io::Error::other("the path of a granted folder leads to another one by now"));
+            return Err(io::Error::other("the path of a granted folder now leads to a different folder"));
         }
         mounted.push(file);
     }

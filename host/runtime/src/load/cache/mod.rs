@@ -43,7 +43,7 @@ pub struct CodeCache {
 #[non_exhaustive]
 pub enum CacheError {
     /// The folder or its key cannot be read or created.
-    #[error("the code cache at {path} cannot be opened")]
+    #[error("cannot open the code cache at {path}")]
     Io {
         /// The file or folder.
         path: PathBuf,
@@ -52,21 +52,21 @@ pub enum CacheError {
     },
     /// The folder or its key belongs to another user, is open to others, or is a link to elsewhere.
     #[error(
-        "{path} is a link, belongs to another user, or is open to others; make it private (`chmod -R go-rwx`), or name \
-         another folder for the code cache"
+        "{path} is a link, belongs to another user, or other users can access it; make it private (`chmod -R \
+         go-rwx`), or use another folder for the code cache"
     )]
     NotPrivate {
         /// The file or folder.
         path: PathBuf,
     },
     /// The key does not have the right length.
-    #[error("{path} is not a key of {KEY_BYTES} bytes; remove the folder of the code cache, it will be made anew")]
+    #[error("{path} is not a key of {KEY_BYTES} bytes; remove the folder of the code cache, which is recreated")]
     Key {
         /// The file of the key.
         path: PathBuf,
     },
     /// The system provides no randomness for a new key.
-    #[error("no randomness for the key of the code cache")]
+    #[error("the system returned no random bytes for the key of the code cache")]
     Random(#[source] getrandom::Error),
 }
 
@@ -222,10 +222,10 @@ impl CodeCache {
         let mut expected = [0; blake3::OUT_LEN];
         open_private(&self.path(name, trim::MAC_EXTENSION))
             .and_then(|mut mac| mac.read_exact(&mut expected))
-            .map_err(|error| format!("its keyed hash cannot be read: {error}"))?;
+            .map_err(|error| format!("cannot read its keyed hash: {error}"))?;
         // `Hash` compares in constant time.
         if hasher.finalize() != expected {
-            return Err("its keyed hash is not the one that this installation wrote".to_owned());
+            return Err("its keyed hash was not written by this installation".to_owned());
         }
         Ok(AuthenticCode(file))
     }
@@ -289,7 +289,7 @@ fn open_private(path: &Path) -> std::io::Result<File> {
     let file = files::open_without_following(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() || !is_private(&metadata) {
-        let why = "it is not a regular file, belongs to another user, or is open to others";
+        let why = "it is not a regular file, belongs to another user, or other users can access it";
         return Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, why));
     }
     Ok(file)

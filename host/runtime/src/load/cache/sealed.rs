@@ -22,8 +22,8 @@ pub(crate) fn explain(error: io::Error, what: &str) -> io::Error {
     }
     let limit = limits::max_file_bytes().map_or_else(|| "unknown".to_owned(), display_bytes);
     let message = format!(
-        "{what} does not fit into a file in memory, because file sizes of this process are limited to {limit}; start it with a \
-         higher limit, for example after `ulimit -f unlimited`"
+        "{what} does not fit into a memory file, because file sizes of this process are limited to {limit}; raise the \
+         limit, for example with `ulimit -f unlimited`"
     );
     io::Error::new(io::ErrorKind::FileTooLarge, message)
 }

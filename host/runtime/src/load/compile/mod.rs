@@ -59,7 +59,7 @@ pub(crate) fn recognise(bytes: &[u8]) -> Result<(), LoadError> {
         Some(&COMPONENT_LAYER) => Ok(()),
         Some(&MODULE_VERSION) => Err(LoadError::CoreModule),
         Some(other) => Err(LoadError::Version(*other)),
-        None => Err(LoadError::Malformed("it ends in the middle of its header".to_owned())),
+        None => Err(LoadError::Malformed("its header is incomplete".to_owned())),
     }
 }
 

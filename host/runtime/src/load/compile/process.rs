@@ -90,7 +90,7 @@ impl KillHandle {
         // Without reaping it: until then its id stays valid, and it can be killed.
         process::wait_for_end(id)?;
         let ended = self.lock().child.take();
-        ended.ok_or_else(|| io::Error::other("it was waited for already"))?.wait()
+        ended.ok_or_else(|| io::Error::other("it was already waited for"))?.wait()
     }
 
     fn is_killed(&self) -> bool {
@@ -145,14 +145,12 @@ pub(super) fn compile(
         let _ = stderr.map(|stderr| stderr.take(MAX_LINE_BYTES).read_to_end(&mut error_output));
         answer
     });
-    let status = handle.wait(id).map_err(|error| ProcessError::Broken(format!("it cannot be waited for: {error}")))?;
+    let status = handle.wait(id).map_err(|error| ProcessError::Broken(format!("cannot wait for it: {error}")))?;
     match answer {
         Ok(code) if status.success() => Ok(code),
         Err(AnswerError::TooLong(bytes)) => Err(ProcessError::Output(bytes)),
         Err(AnswerError::Unwritable(error)) => Err(ProcessError::Unwritable(error)),
-        Err(AnswerError::Garbage) => {
-            Err(ProcessError::Broken("it answers with something else than compiled code".to_owned()))
-        }
+        Err(AnswerError::Garbage) => Err(ProcessError::Broken("it did not return compiled code".to_owned())),
         Ok(_) | Err(AnswerError::Over) if handle.is_killed() => Err(ProcessError::Killed),
         Ok(_) | Err(AnswerError::Over) => Err(classify_exit(status, &String::from_utf8_lossy(&error_output))),
     }
@@ -211,10 +209,10 @@ fn classify_exit(status: ExitStatus, stderr_text: &str) -> ProcessError {
         (ProcessEnd::Code(_), Some(Ok(failure))) => ProcessError::Reported(failure),
         (ProcessEnd::Code(code), _) => {
             let text = crate::wasi::guest_output::cut_to(stderr_text.trim(), MAX_QUOTED_BYTES);
-            let output = if text.is_empty() { "and said nothing".to_owned() } else { format!("and said: {text}") };
+            let output = if text.is_empty() { "without output".to_owned() } else { format!("with the output: {text}") };
             ProcessError::Broken(format!("it ended with exit code {code} {output}"))
         }
-        (end, _) => ProcessError::Broken(format!("it was ended by {end}")),
+        (end, _) => ProcessError::Broken(format!("it was killed by {end}")),
     }
 }
 
@@ -243,9 +241,9 @@ mod tests {
             let error = error_of(script);
             assert!(error.contains(says), "{script}: {error}");
         };
-        check("exit 0", "exit code 0 and said nothing");
-        check("cat >/dev/null; exit 3", "exit code 3 and said nothing");
-        check("echo no such luck >&2; exit 3", "said: no such luck");
+        check("exit 0", "exit code 0 without output");
+        check("cat >/dev/null; exit 3", "exit code 3 without output");
+        check("echo no such luck >&2; exit 3", "with the output: no such luck");
         check("echo '{\"kind\":\"malformed\",\"message\":\"bad\"}' >&2; exit 1", "Reported(Malformed(\"bad\"))");
         check("echo 'memory allocation of 5 bytes failed' >&2; kill -ABRT $$", "Memory");
         check("kill -XCPU $$", "Cpu");
@@ -274,7 +272,7 @@ mod tests {
     fn program_gets_three_pipes_and_one_variable() {
         let _open = std::fs::File::open("/dev/null").unwrap();
         let error = error_of("echo /proc/$$/fd/* >&2; env | grep -v '^PWD=' >&2; pwd >&2; exit 9");
-        let output = error.split_once("said: ").unwrap().1;
+        let output = error.split_once("with the output: ").unwrap().1;
         let mut numbers: Vec<u32> = output
             .split(' ')
             .filter_map(|path| path.split("\\n").next()?.rsplit_once("/fd/")?.1.parse().ok())

@@ -40,14 +40,13 @@ pub fn serve_compiler() -> ExitCode {
 fn serve(mut input: impl io::BufRead, mut output: impl Write) -> Result<(), CompileFailure> {
     let request = read_request(&mut input)?;
     let engine = engine(&request.engine)?;
-    enter_jail(&request)
-        .map_err(|error| CompileFailure::Unfit(format!("the compiler cannot limit itself: {error}")))?;
+    enter_jail(&request).map_err(|error| CompileFailure::Unfit(format!("cannot limit the compiler: {error}")))?;
     let mut component = Vec::new();
     let length = usize::try_from(request.bytes).unwrap_or(usize::MAX);
     component.try_reserve_exact(length).map_err(|_| CompileFailure::Memory)?;
     let read = input.take(request.bytes).read_to_end(&mut component);
     if read.is_err() || component.len() != length {
-        return Err(CompileFailure::Unfit("the component was cut off on its way to the compiler".to_owned()));
+        return Err(CompileFailure::Unfit("the compiler received an incomplete component".to_owned()));
     }
     let code = engine.precompile_component(&component).map_err(|error| {
         if is_out_of_memory(&error) {
@@ -61,7 +60,7 @@ fn serve(mut input: impl io::BufRead, mut output: impl Write) -> Result<(), Comp
         .write_all(&head)
         .and_then(|()| output.write_all(&code))
         .and_then(|()| output.flush())
-        .map_err(|error| CompileFailure::Unfit(format!("the compiled code cannot be handed over: {error}")))
+        .map_err(|error| CompileFailure::Unfit(format!("cannot return the compiled code: {error}")))
 }
 
 fn read_request(input: &mut impl io::BufRead) -> Result<Request, CompileFailure> {
@@ -69,7 +68,7 @@ fn read_request(input: &mut impl io::BufRead) -> Result<Request, CompileFailure>
     let read = input.take(wire::MAX_LINE_BYTES).read_line(&mut line);
     let unfit = || {
         CompileFailure::Unfit(
-            "this command is for a fumehood host, which says on standard input what to compile".to_owned(),
+            "this command is for internal use: a fumehood host sends it a component on standard input".to_owned(),
         )
     };
     read.map_err(|_| unfit())?;
@@ -83,9 +82,7 @@ fn engine(expected: &str) -> Result<Engine, CompileFailure> {
     if wire::engine_id(&engine) == expected {
         Ok(engine)
     } else {
-        Err(CompileFailure::Unfit(
-            "the compiler is another build than the host; name the program of the same build".to_owned(),
-        ))
+        Err(CompileFailure::Unfit("the compiler and the host are different builds; use the same build".to_owned()))
     }
 }
 
@@ -112,7 +109,7 @@ mod tests {
     fn reports_input_that_is_not_a_request() {
         for input in ["", "hello\n", "{}\n"] {
             let served = serve(input.as_bytes(), io::sink());
-            assert!(matches!(served, Err(CompileFailure::Unfit(text)) if text.contains("for a fumehood host")));
+            assert!(matches!(served, Err(CompileFailure::Unfit(text)) if text.contains("for internal use")));
         }
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn describe_malformed(error: &wasmtime::Error) -> String {
 /// Like [`describe_malformed`], for a message of the parser.
 pub(super) fn describe_parser_error(cause: &str) -> String {
     let cut_or_appended = ["unexpected end", "unexpected-end", "out of bounds"].iter().any(|sign| cause.contains(sign));
-    let hint = if cut_or_appended { " (is the file complete, and nothing appended to it?)" } else { "" };
+    let hint = if cut_or_appended { " (check that the file is complete)" } else { "" };
     format!("{}{hint}", crate::wasi::guest_output::cut(cause))
 }
 

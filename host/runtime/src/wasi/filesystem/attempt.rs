@@ -52,7 +52,7 @@ impl Attempt {
     /// Records that an allowance is used up.
     pub(super) fn exhausted_error(&self, because: impl Into<String>) -> FsError {
         let tried = self.describe();
-        self.refusals.add_exhausted(format!("files: {tried} went beyond an allowance: {}", because.into()));
+        self.refusals.add_exhausted(format!("files: {tried} exceeded a limit: {}", because.into()));
         ErrorCode::Quota.into()
     }
 
@@ -65,7 +65,7 @@ impl Attempt {
             ResolveError::System(code) => code.into(),
             ResolveError::Outside => self.refuse("it leads out of the folder that was granted", None),
             ResolveError::Special(kind) => {
-                self.refuse(format!("it is {}, and only files and folders are opened", file_type_name(kind)), None)
+                self.refuse(format!("it is {}, but only files and folders can be opened", file_type_name(kind)), None)
             }
         }
     }
@@ -81,9 +81,7 @@ impl Attempt {
         match error {
             ChangeError::Path(error) => self.resolve_error(error),
             ChangeError::Write(error) => self.write_error(error),
-            ChangeError::Link => {
-                self.refuse("a link may only point to what is beside it or below: no `..`, nothing absolute", None)
-            }
+            ChangeError::Link => self.refuse("a link may only point to a relative path without `..`", None),
             ChangeError::Protected(protection) => self.refuse(protection.to_string(), None),
         }
     }

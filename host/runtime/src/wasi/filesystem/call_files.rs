@@ -120,9 +120,7 @@ impl CallFiles {
         let shared_slot = self.pool().open_slot().ok_or(ErrorCode::Busy)?;
         // Only this call changes the count, and it runs one host function at a time.
         if self.count.load(Ordering::Relaxed) >= MAX_OPEN {
-            return Err(
-                attempt.exhausted_error(format!("it may hold {MAX_OPEN} files and folders open at once and no more"))
-            );
+            return Err(attempt.exhausted_error(format!("it may have at most {MAX_OPEN} open files and folders")));
         }
         self.count.fetch_add(1, Ordering::Relaxed);
         if let Some(ledger) = &folder.ledger {
@@ -139,9 +137,7 @@ impl CallFiles {
     /// Acquires a permit to hold one more stream.
     pub(super) fn acquire_stream_slot(&self, attempt: &Attempt) -> FsResult<StreamSlot> {
         if self.streams.load(Ordering::Relaxed) >= MAX_STREAMS {
-            return Err(
-                attempt.exhausted_error(format!("it may hold {MAX_STREAMS} streams of files at once and no more"))
-            );
+            return Err(attempt.exhausted_error(format!("it may have at most {MAX_STREAMS} open file streams")));
         }
         self.streams.fetch_add(1, Ordering::Relaxed);
         Ok(StreamSlot(Arc::clone(&self.streams)))

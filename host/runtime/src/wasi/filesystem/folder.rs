@@ -52,7 +52,7 @@ pub(crate) struct OpenFolder {
 #[non_exhaustive]
 pub enum FolderError {
     /// The path does not exist.
-    #[error("the granted folder `{folder}` does not exist (looked for at {place}); create it, or correct the path", folder = .folder.display(), place = .place.display())]
+    #[error("the granted folder `{folder}` does not exist (at {place}); create it, or correct the path", folder = .folder.display(), place = .place.display())]
     Missing {
         /// The path as it was granted.
         folder: PathBuf,
@@ -60,10 +60,10 @@ pub enum FolderError {
         place: PathBuf,
     },
     /// The path is a file.
-    #[error("`{0}` is granted as a folder and is none; grant the folder that it is in")]
+    #[error("`{0}` is granted as a folder, but is not a folder; grant its parent folder")]
     NotAFolder(PathBuf),
     /// The folder cannot be opened.
-    #[error("the granted folder `{folder}` cannot be opened")]
+    #[error("cannot open the granted folder `{folder}`")]
     Open {
         /// The path as it was granted.
         folder: PathBuf,
@@ -74,12 +74,10 @@ pub enum FolderError {
     #[error(transparent)]
     Place(#[from] PlaceError),
     /// A file system did not answer within this number of seconds.
-    #[error(
-        "the granted folders could not be opened within {0} seconds; the file system of one of them does not answer"
-    )]
+    #[error("cannot open the granted folders within {0} seconds; the file system of one of them does not answer")]
     Slow(u64),
     /// The host is shutting down.
-    #[error("the granted folders could not be opened: the host is shutting down")]
+    #[error("cannot open the granted folders: the host is shutting down")]
     Gone,
 }
 

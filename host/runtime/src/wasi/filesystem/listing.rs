@@ -142,9 +142,7 @@ impl HostDirectoryEntryStream for FilesView<'_> {
                 let files = self.files()?;
                 files.listed += 1;
                 if files.listed > MAX_LISTED_NAMES {
-                    return Err(
-                        attempt.exhausted_error(format!("one call may list {MAX_LISTED_NAMES} names and no more"))
-                    );
+                    return Err(attempt.exhausted_error(format!("one call may list at most {MAX_LISTED_NAMES} names")));
                 }
                 return Ok(Some(entry?));
             }

@@ -31,7 +31,8 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// Creates an empty folder that only this user may enter.
     pub(super) fn create(quota: Quota, root: &ScratchRoot, removals: &Removals) -> Result<Self, HostFailure> {
-        let failed = |error: std::io::Error| HostFailure(format!("scratch space for the call cannot be made: {error}"));
+        let failed =
+            |error: std::io::Error| HostFailure(format!("cannot create the scratch folder of the call: {error}"));
         let (space, file) = root.create_space().map_err(failed)?;
         let folder = Arc::new(OpenFolder::new(file, SCRATCH, Some(quota), None, ProtectedSet::default()));
         let removal = RemoveOnDrop { folder: Arc::clone(&folder), space };

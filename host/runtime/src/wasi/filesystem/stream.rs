@@ -82,7 +82,7 @@ pub(super) struct QuotaExceeded;
 
 /// The error of a stream whose last write failed.
 #[derive(Debug, thiserror::Error)]
-#[error("the file cannot be written: {0}")]
+#[error("cannot write the file: {0}")]
 struct WriteFailed(ErrorCode);
 
 impl FileOutputStream {

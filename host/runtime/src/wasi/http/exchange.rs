@@ -126,7 +126,7 @@ impl Exchange {
     fn busy_error(&self) -> ExchangeError {
         let max = self.network.max_requests();
         self.refusals.add_exhausted(format!(
-            "http: all calls of this host together have {max} requests running, and may have no more; call again later"
+            "http: all calls of this host together have {max} running requests, the maximum; call again later"
         ));
         ExchangeError::Busy(max)
     }

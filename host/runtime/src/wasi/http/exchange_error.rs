@@ -18,7 +18,7 @@ pub(super) enum ExchangeError {
     NoAddress,
     #[error("its address is not on the public internet")]
     Prohibited,
-    #[error("no connection could be made")]
+    #[error("the connection failed")]
     Connect(#[source] io::Error),
     #[error("connecting took too long")]
     SlowConnect,
@@ -26,30 +26,30 @@ pub(super) enum ExchangeError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     #[cfg(feature = "tls")]
-    #[error("encrypting the connection took too long")]
+    #[error("the TLS handshake took too long")]
     SlowTls,
     #[cfg(not(feature = "tls"))]
     #[error("this build of the host has no TLS")]
     NoTls,
-    #[error("the response did not begin in time")]
+    #[error("the response did not start in time")]
     SlowResponse,
-    #[error("the response stopped in the middle")]
+    #[error("the response stopped before its end")]
     SlowBody,
-    #[error("the request does not make sense as HTTP")]
+    #[error("the request is not valid HTTP")]
     Request,
-    #[error("more was sent than the call may send")]
+    #[error("the call sent more than it may")]
     TooMuchOut,
-    #[error("more was received than the call may receive")]
+    #[error("the call received more than it may")]
     TooMuchIn,
     #[error("the response's headers are too large")]
     TooMuchHead,
-    #[error("the connection ended in the middle of the response")]
+    #[error("the connection was lost during the response")]
     Incomplete,
     #[error("the response is not HTTP")]
     NotHttp,
-    #[error("all calls of this host together have {0} requests running, and may have no more")]
+    #[error("all calls of this host together have {0} running requests, the maximum")]
     Busy(u32),
-    #[error("the connection broke")]
+    #[error("the connection was lost")]
     Broken,
 }
 

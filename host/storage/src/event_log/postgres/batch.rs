@@ -58,14 +58,14 @@ impl Item {
 
 fn prepare(record: &Record) -> Prepared {
     let body = serde_json::to_string(&record.body)
-        .map_err(|error| format!("the body of record {} cannot be written: {error}", record.id))?;
+        .map_err(|error| format!("cannot write the body of record {}: {error}", record.id))?;
     if body.len() > MAX_BODY_BYTES {
         return Err(StorageError::TooLarge.to_string());
     }
     let cells = row::to_cells(record, &body);
     let has_nul = |cell: &chain::Cell<'_>| matches!(cell, chain::Cell::Text(text) if text.contains(&0));
     if cells.iter().any(has_nul) {
-        return Err(format!("the record {:?} has a NUL character, which PostgreSQL does not store", record.id));
+        return Err(format!("the record {:?} has a NUL character, which PostgreSQL cannot store", record.id));
     }
     let content = chain::content_hash(&cells);
     let model_call = model_call(&record.body).map(str::to_owned);
@@ -134,7 +134,7 @@ impl<'a> Plan<'a> {
             // It was sent again after a failure.
             Some(kept) if *kept == record.content.0 => return Ok(()),
             Some(_) => {
-                return Err(format!("the id {id} belongs to another record; give every record an id of its own"));
+                return Err(format!("the id {id} belongs to another record; ids of records must be unique"));
             }
             None => {}
         }
@@ -148,7 +148,7 @@ impl<'a> Plan<'a> {
 
     fn add_entry(&mut self, entries: &mut HashMap<(String, i64), String>, entry: &'a SessionEntry) -> Outcome {
         if entry.session.contains('\0') || entry.content.contains('\0') {
-            return Err("the session has a NUL character, which PostgreSQL does not store".to_owned());
+            return Err("the session has a NUL character, which PostgreSQL cannot store".to_owned());
         }
         let key = (entry.session.clone(), row::to_sql(entry.number));
         if let Some(kept) = entries.get(&key) {

@@ -101,7 +101,7 @@ fn check_head(verifier: &Verifier, head: Mark) -> Violation {
     if head.seq > last.seq {
         return Some((last.seq.saturating_add(1), Problem::Missing { through: head.seq }));
     }
-    (head != last).then(|| (last.seq, Problem::Structure("the table `writers` has another head".to_owned())))
+    (head != last).then(|| (last.seq, Problem::Structure("the table `writers` has a different head".to_owned())))
 }
 
 async fn read_anchors(transaction: &Transaction<'_>, writer: i64) -> Result<Vec<StoredAnchor>, StorageError> {

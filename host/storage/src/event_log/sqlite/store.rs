@@ -156,7 +156,7 @@ pub(crate) fn insert_anchor(
 fn insert(transaction: &Transaction<'_>, head: &mut Mark, record: &Record) -> rusqlite::Result<Outcome> {
     let body = match serde_json::to_string(&record.body) {
         Ok(body) => body,
-        Err(error) => return Ok(Err(format!("the body of record {} cannot be written: {error}", record.id))),
+        Err(error) => return Ok(Err(format!("cannot write the body of record {}: {error}", record.id))),
     };
     let cells = row::to_cells(record, &body);
     let content = chain::content_hash(&cells);
@@ -191,7 +191,7 @@ fn check_repeated(transaction: &Transaction<'_>, record: &Record, content: Hash)
     let kept: Option<Vec<u8>> = statement.query_row([&record.id], |row| row.get(0)).optional()?;
     Ok(match kept {
         Some(kept) if kept == content.0 => Ok(()),
-        Some(_) => Err(format!("the id {} belongs to another record; give every record an id of its own", record.id)),
+        Some(_) => Err(format!("the id {} belongs to another record; ids of records must be unique", record.id)),
         None => Err(format!("record {} does not fit the table", record.id)),
     })
 }

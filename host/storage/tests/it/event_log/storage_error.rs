@@ -66,7 +66,7 @@ fn rejects_a_log_of_a_newer_release() {
     EventLog::open(&path, &quick()).unwrap().close().unwrap();
     Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
     let error = refusal(&path).to_string();
-    let expected = "it has version 99, and this release knows versions up to 2; use a newer release";
+    let expected = "it has version 99, but this release supports versions up to 2; use a newer release";
     assert!(error.ends_with(expected), "{error}");
     assert!(Reader::open(&path, &quick()).err().unwrap().to_string().ends_with(expected));
 }
@@ -146,10 +146,10 @@ fn lock_is_reported_and_loses_no_record() {
     let blocker = Connection::open(&path).unwrap();
     blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
     let error = write(&log, big(2)).unwrap_err().to_string();
-    assert!(error.contains("another process holds the database"), "{error}");
-    assert!(error.contains("waits in memory"), "{error}");
+    assert!(error.contains("another process has locked the database"), "{error}");
+    assert!(error.contains("is in memory"), "{error}");
     let queued = block_on(log.record(big(3), Durability::Queued)).unwrap_err();
-    assert!(queued.to_string().contains("another process holds the database"), "{queued}");
+    assert!(queued.to_string().contains("another process has locked the database"), "{queued}");
     assert!(block_on(log.flush()).is_err());
     blocker.execute_batch("COMMIT").unwrap();
     while block_on(log.flush()).is_err() {}
@@ -180,7 +180,7 @@ fn full_queue_rejects_records_and_close_respects_its_timeout() {
     let mut taken = 0;
     let refused = loop {
         match block_on(log.record(record(taken + 1), Durability::Queued)) {
-            Err(error) if error.to_string().contains("records wait to be written already") => break error,
+            Err(error) if error.to_string().contains("records are already waiting to be written") => break error,
             _ => taken += 1,
         }
     };

@@ -47,7 +47,7 @@ fn intact_log_verifies() {
 
 #[test]
 fn detects_an_edit_of_every_column() {
-    let edited = "row 4 was edited: it does not fit its hash";
+    let edited = "row 4 was edited: it does not match its hash";
     let columns =
         ["id", "parent", "session", "at", "kind", "actor", "tool", "digest", "call", "status", "body", "content"];
     for column in columns {
@@ -64,7 +64,7 @@ fn detects_an_edit_of_every_column() {
 #[test]
 fn reports_the_first_of_several_changes() {
     let both = "UPDATE records SET body = '1' WHERE seq IN (3, 7)";
-    check(both, 3, Problem::Edited, "row 3 was edited: it does not fit its hash");
+    check(both, 3, Problem::Edited, "row 3 was edited: it does not match its hash");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn detects_reordered_rows() {
 
 #[test]
 fn detects_a_forged_or_missing_anchor() {
-    let forged = "the anchor of row 10 is forged, or the key is not that of this log";
+    let forged = "the anchor of row 10 is forged, or the key belongs to another log";
     check("UPDATE anchors SET seal = zeroblob(32)", 10, Problem::AnchorForged, forged);
     check("UPDATE anchors SET reason = 'cut'", 10, Problem::AnchorForged, forged);
     let gone = "the anchor of row 1024 was removed";
@@ -167,7 +167,7 @@ fn reports_a_rewritten_range_up_to_its_anchor() {
         .execute_batch("DELETE FROM anchors; INSERT INTO anchors SELECT * FROM kept")
         .unwrap();
     let finding = Reader::open(&path, &options).unwrap().verify(None).unwrap().finding.unwrap();
-    assert_eq!(finding.to_string(), "rows 1 to 5 were rewritten: they do not fit the anchor at row 5");
+    assert_eq!(finding.to_string(), "rows 1 to 5 were rewritten: they do not match the anchor at row 5");
 }
 
 #[test]
@@ -211,6 +211,6 @@ fn pruned_log_still_verifies() {
 fn detects_forged_pruning() {
     let cut = "INSERT INTO anchors SELECT seq, 'cut', hash, zeroblob(32) FROM records WHERE seq = 4;
         DELETE FROM records WHERE seq <= 4";
-    let words = "the anchor of row 4 is forged, or the key is not that of this log";
+    let words = "the anchor of row 4 is forged, or the key belongs to another log";
     check(cut, 4, Problem::AnchorForged, words);
 }

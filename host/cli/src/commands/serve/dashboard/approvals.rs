@@ -68,10 +68,9 @@ impl ServedApprovals {
 
     fn store_decision(&self, name: &str, pin: &str, decision: Decision) -> Result<String> {
         let found = self.checks().into_iter().find(|(found, _)| found.as_str() == name);
-        let (name, check) =
-            found.with_context(|| format!("nothing of the name `{name}` that needs an approval is served"))?;
+        let (name, check) = found.with_context(|| format!("no served component or server `{name}` needs approval"))?;
         if check.parts().pin().to_string() != pin {
-            let message = format!("`{name}` has changed since the page was opened; look at it again");
+            let message = format!("`{name}` changed since you opened the page; review it again");
             return Err(UsageError(message).into());
         }
         let mut lock = configured::open_lock(&self.config)?;
@@ -79,7 +78,7 @@ impl ServedApprovals {
             Decision::Approve => {
                 let note = approve::approval_note(Some(ANSWERED_BY));
                 lock.approve_with_note(name.clone(), check.parts().clone(), note);
-                format!("Approved `{name}`, kept in {}.", lock.path().display())
+                format!("Approved `{name}` in {}.", lock.path().display())
             }
             Decision::Revoke => {
                 lock.revoke(&name);
@@ -94,14 +93,12 @@ impl ServedApprovals {
         render::note(&format!("the dashboard: {done}"));
         let is_server = self.host.component(name.as_str()).is_none();
         Ok(match self.is_watched && !is_server {
-            true => format!("{done} It is loaded again within some seconds."),
+            true => format!("{done} It is reloaded within a few seconds."),
             false if is_server && matches!(decision, Decision::Approve) => {
-                format!("{done} It takes effect within some seconds.")
+                format!("{done} It takes effect within a few seconds.")
             }
-            false if is_server => format!("{done} It takes effect when the server is started again."),
-            false => format!(
-                "{done} It takes effect when the server gets SIGHUP or is started again, or at once with `--watch`."
-            ),
+            false if is_server => format!("{done} It takes effect after a restart."),
+            false => format!("{done} It takes effect after SIGHUP or a restart, or at once with `--watch`."),
         })
     }
 
@@ -114,9 +111,9 @@ impl ServedApprovals {
         if reason.len() > MAX_REASON_BYTES {
             return Err(UsageError(format!("the reason has more than {MAX_REASON_BYTES} bytes; shorten it")).into());
         }
-        let log = self.log.as_ref().context("no event log is kept, so no call waits")?;
+        let log = self.log.as_ref().context("the event log is off, so no calls are waiting")?;
         let session = id.rsplit_once(':').map_or(id, |(session, _)| session);
-        let missing = || format!("no call `{id}` waits for an answer");
+        let missing = || format!("no call `{id}` is waiting for approval");
         let restored = saved::restore(log.reader(), session)?.with_context(missing)?;
         restored.session.check_answer(id)?;
         let answer = GivenAnswer { yes, reason, by: Some(ANSWERED_BY.to_owned()) };
@@ -124,8 +121,8 @@ impl ServedApprovals {
         log.flush().await?;
         let word = if yes { "allowed" } else { "denied" };
         Ok(format!(
-            "The call {id} is {word}. Its session goes on with the next message, with POST /v1/sessions/{session}/resume, or \
-             with fumehood run --resume {session}."
+            "The call {id} is {word}. Resume the session with the next message, with POST \
+             /v1/sessions/{session}/resume, or with fumehood run --resume {session}."
         ))
     }
 

@@ -36,8 +36,8 @@ pub(super) async fn listen(serve: &ServeOptions, config: &Config) -> Result<Opti
     let Some(address) = serve.dashboard.or(configured) else { return Ok(None) };
     if !address.ip().is_loopback() {
         let message = format!(
-            "`--dashboard={address}` can be reached from other machines; use an address such as 127.0.0.1:8081, and \
-             `ssh -L 8081:127.0.0.1:8081 HOST` to look at it from elsewhere"
+            "`--dashboard={address}` is reachable from other machines; use a loopback address such as 127.0.0.1:8081, \
+             and `ssh -L 8081:127.0.0.1:8081 HOST` for access from elsewhere"
         );
         return Err(UsageError(message).into());
     }

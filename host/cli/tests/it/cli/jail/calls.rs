@@ -26,7 +26,7 @@ pub(super) const ALWAYS: &[(&str, &[i64])] = &[
 /// Allowed with any arguments in workers that have a folder.
 pub(super) const WITH_FOLDERS: &[(&str, &[i64])] = &[
     ("files below granted folders are found and opened", &[c::SYS_openat2, c::SYS_readlinkat]),
-    ("files are looked at", &[c::SYS_newfstatat, c::SYS_statx]),
+    ("checking files", &[c::SYS_newfstatat, c::SYS_statx]),
 ];
 
 /// Allowed with any arguments in workers that have a folder for writing.

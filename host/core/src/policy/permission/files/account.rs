@@ -70,8 +70,8 @@ impl Account {
 impl fmt::Display for QuotaExceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Bytes(limit) => write!(f, "it may add {} and no more", display_bytes(*limit)),
-            Self::Entries(limit) => write!(f, "it may add {limit} files, folders and links and no more"),
+            Self::Bytes(limit) => write!(f, "it may add at most {}", display_bytes(*limit)),
+            Self::Entries(limit) => write!(f, "it may add at most {limit} files, folders and links"),
         }
     }
 }

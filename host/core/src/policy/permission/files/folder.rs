@@ -30,16 +30,16 @@ pub struct Folder {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FolderError {
     /// The guest path is missing.
-    #[error("`{0}` does not say where the tool sees the folder; write both paths, such as `./docs:/docs`")]
+    #[error("`{0}` has no path for the tool; expected both paths, such as `./docs:/docs`")]
     NoGuest(String),
     /// The host path is missing.
-    #[error("`{0}` names no folder of this machine; write both paths, such as `./docs:/docs`")]
+    #[error("`{0}` has no path on this machine; expected both paths, such as `./docs:/docs`")]
     NoHost(String),
     /// The host path begins with `~`, which only a shell resolves.
-    #[error("`{0}` begins with `~`, which is not resolved here; write the path out")]
+    #[error("`{0}` starts with `~`, which is not expanded here; write the whole path")]
     Home(String),
     /// The guest path is invalid.
-    #[error("`{guest}` is not where a tool can see a folder: {reason}; write an absolute path, such as `/docs`")]
+    #[error("invalid path `{guest}` for the tool: {reason}; expected an absolute path, such as `/docs`")]
     Guest {
         /// The guest path, escaped.
         guest: String,
@@ -47,7 +47,7 @@ pub enum FolderError {
         reason: &'static str,
     },
     /// Two folders have the same guest path.
-    #[error("two folders are granted as `{0}`; give each a path of its own")]
+    #[error("two folders are granted as `{0}`; give them different paths")]
     Duplicate(String),
     /// The quota is invalid.
     #[error(transparent)]
@@ -126,14 +126,14 @@ fn check_guest(guest: &str) -> Result<(), FolderError> {
     let reason = if guest.len() > MAX_GUEST_PATH_BYTES {
         "it is longer than 256 bytes"
     } else if guest.chars().any(char::is_control) {
-        "it holds control characters"
+        "it contains control characters"
     } else if guest == "/" {
         return Ok(());
     } else {
         match guest.strip_prefix('/') {
             None => "it is relative",
-            Some(rest) if rest.split('/').any(|part| part == "." || part == "..") => "it holds `.` or `..`",
-            Some(rest) if rest.split('/').any(str::is_empty) => "it holds an empty part",
+            Some(rest) if rest.split('/').any(|part| part == "." || part == "..") => "it contains `.` or `..`",
+            Some(rest) if rest.split('/').any(str::is_empty) => "it contains an empty part",
             Some(_) => return Ok(()),
         }
     };
@@ -161,17 +161,17 @@ mod tests {
             let error = Folder::read(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");
         };
-        check("./docs", "does not say where the tool sees");
-        check("./docs:", "does not say where the tool sees");
-        check("", "does not say where the tool sees");
-        check(":/docs", "names no folder");
-        check("~/docs:/docs", "begins with `~`");
+        check("./docs", "has no path for the tool");
+        check("./docs:", "has no path for the tool");
+        check("", "has no path for the tool");
+        check(":/docs", "has no path on this machine");
+        check("~/docs:/docs", "starts with `~`");
         check("./docs:docs", "it is relative");
         check("./docs:./docs", "it is relative");
-        check("./docs:/../docs", "it holds `.` or `..`");
-        check("./docs:/docs/.", "it holds `.` or `..`");
-        check("./docs:/docs/", "it holds an empty part");
-        check("./docs://", "it holds an empty part");
+        check("./docs:/../docs", "it contains `.` or `..`");
+        check("./docs:/docs/.", "it contains `.` or `..`");
+        check("./docs:/docs/", "it contains an empty part");
+        check("./docs://", "it contains an empty part");
         check("./docs:/a\0b", "control characters");
         check(&format!("./docs:/{}", "a".repeat(256)), "longer than 256 bytes");
     }

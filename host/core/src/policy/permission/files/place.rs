@@ -20,10 +20,10 @@ pub struct Place<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlaceError {
     /// The root folder.
-    #[error("`{0}` is the root of the whole machine; grant the one folder that the tool needs")]
+    #[error("`{0}` is the root of the file system; grant only the folder that the tool needs")]
     Root(PathBuf),
     /// A folder in or above a virtual file system of the kernel.
-    #[error("`{folder}` lies in {system}, which shows this process and the machine; grant an ordinary folder")]
+    #[error("`{folder}` is in {system}, which exposes this process and the machine; grant an ordinary folder")]
     System {
         /// The granted folder.
         folder: PathBuf,
@@ -31,7 +31,7 @@ pub enum PlaceError {
         system: &'static str,
     },
     /// A folder that overlaps with one of the host itself.
-    #[error("`{folder}` is, holds or lies in {own}, where the host keeps its own files; grant a folder apart from it")]
+    #[error("`{folder}` overlaps {own}, which has files of the host; grant a separate folder")]
     Own {
         /// The granted folder.
         folder: PathBuf,
@@ -40,8 +40,8 @@ pub enum PlaceError {
     },
     /// Two overlapping folders, one of them granted for writing.
     #[error(
-        "`{inner}` is the same folder as `{outer}` or lies in it, and one of them is granted for writing; grant only the \
-         outer one, or two folders apart"
+        "`{inner}` is the same folder as `{outer}` or inside it, and one of them is granted for writing; grant only \
+         the outer folder, or separate folders"
     )]
     Overlap {
         /// The inner folder.
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn error_names_the_folders_and_the_fix() {
         let error = check(&[("/a", false), ("/a/b", true)], &[]).unwrap_err().to_string();
-        for part in ["`/a/b`", "`/a`", "grant only the outer one"] {
+        for part in ["`/a/b`", "`/a`", "grant only the outer folder"] {
             assert!(error.contains(part), "{error}");
         }
     }

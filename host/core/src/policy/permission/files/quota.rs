@@ -21,12 +21,10 @@ pub struct Quota {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QuotaError {
     /// The quota is zero.
-    #[error(
-        "a quota of zero {0} lets the tool write nothing; leave it out for the default, or grant the folder for reading only"
-    )]
+    #[error("a quota of zero {0} allows no writes; leave it out for the default, or grant the folder for reading")]
     Zero(&'static str),
     /// The text is not an amount of bytes.
-    #[error("`{0}` is not an amount of bytes; write a number and a unit, such as `512KiB` or `10MiB`")]
+    #[error("invalid size `{0}`; expected a number with a unit, such as `512KiB` or `10MiB`")]
     Bytes(String),
 }
 

@@ -65,7 +65,7 @@ fn check_public_v4(address: Ipv4Addr) -> Result<(), NotPublicError> {
 fn check_public_v6(address: Ipv6Addr) -> Result<(), NotPublicError> {
     if let Some((embedded, is_routed)) = embedded_v4(address) {
         check_public_v4(embedded)?;
-        return if is_routed { Ok(()) } else { Err(NotPublicError("an address that only wraps an IPv4 address")) };
+        return if is_routed { Ok(()) } else { Err(NotPublicError("an IPv6 address that embeds an IPv4 address")) };
     }
     let [first, second, ..] = address.segments();
     let bits = (u32::from(first) << 16) | u32::from(second);
@@ -84,7 +84,7 @@ fn check_public_v6(address: Ipv6Addr) -> Result<(), NotPublicError> {
         0xfe80..=0xfebf => Err(NotPublicError("a link-local address")),
         0xfec0..=0xfeff => Err(NotPublicError("a site-local address")),
         0xff00..=0xffff => Err(NotPublicError("a multicast address")),
-        _ => Err(NotPublicError("an address that nobody was given for public use")),
+        _ => Err(NotPublicError("an address outside of the public ranges")),
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
             ("febf::1", "link-local"),
             ("fec0::1", "site-local"),
             ("ff02::1", "multicast"),
-            ("100::1", "nobody"),
+            ("100::1", "outside of the public ranges"),
             ("4000::1", "nobody"),
             ("5f00::1", "nobody"),
             ("2001:db8::1", "documentation"),
@@ -204,20 +204,20 @@ mod tests {
             ("::ffff:169.254.169.254", "link-local"),
             ("::ffff:10.0.0.1", "private"),
             ("::ffff:0:127.0.0.1", "loopback"),
-            ("::ffff:0:8.8.8.8", "wraps"),
+            ("::ffff:0:8.8.8.8", "embeds"),
             ("::127.0.0.1", "loopback"),
             ("::10.0.0.1", "private"),
-            ("::8.8.8.8", "wraps"),
+            ("::8.8.8.8", "embeds"),
             ("64:ff9b::127.0.0.1", "loopback"),
             ("64:ff9b::a9fe:a9fe", "link-local"),
             ("64:ff9b:1::10.0.0.1", "private"),
-            ("64:ff9b:1::8.8.8.8", "wraps"),
+            ("64:ff9b:1::8.8.8.8", "embeds"),
             ("2002:7f00:1::1", "loopback"),
             ("2002:a9fe:a9fe::1", "link-local"),
             ("2002:c0a8:1::1", "private"),
             // The client 192.168.0.1, and then 8.8.8.8, of a Teredo address.
             ("2001:0:4136:e378:8000:63bf:3f57:fffe", "private"),
-            ("2001:0:4136:e378:8000:63bf:f7f7:f7f7", "wraps"),
+            ("2001:0:4136:e378:8000:63bf:f7f7:f7f7", "embeds"),
         ] {
             check(address, expected);
         }

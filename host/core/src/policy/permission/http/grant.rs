@@ -48,13 +48,13 @@ pub struct HttpLimits {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HttpGrantError {
     /// There are no rules.
-    #[error("a grant of requests without a rule allows none; add a rule, or leave the grant out")]
+    #[error("a grant of requests needs at least one rule; add a rule, or leave the grant out")]
     NoRule,
     /// A limit is zero.
-    #[error("the limit `{0}` of requests is zero, so that none could succeed; leave it out for the default")]
+    #[error("the limit `{0}` of requests is zero, so no request could succeed; leave it out for the default")]
     Zero(&'static str),
     /// A private network contains every address.
-    #[error("`{0}` would allow every private address there is; name the network, such as `127.0.0.1/32`")]
+    #[error("`{0}` would allow every private address; name a network, such as `127.0.0.1/32`")]
     EveryAddress(IpNet),
     /// A rule whose address is not allowed.
     #[error("the rule `{rule}` can never match: {address} is {what}; allow it by private_addresses = [\"{}\"]", IpNet::from(*address))]
@@ -197,12 +197,12 @@ impl HttpGrant {
     fn explain(&self, request: &ParsedRequest) -> String {
         let of_host: Vec<_> = self.rules.iter().filter(|rule| rule.target().is_host(&request.host)).collect();
         if of_host.is_empty() {
-            return "no rule of this tool is about that host".to_owned();
+            return "no rule of this tool allows that host".to_owned();
         }
         let matches =
             |rule: &&&HttpRule| rule.target().matches(request.scheme, &request.host, request.port, request.url.path());
         if let Some(rule) = of_host.iter().find(matches) {
-            return format!("the rule for it allows only {}", rule.methods());
+            return format!("its rule allows only {}", rule.methods());
         }
         let same_origin =
             |rule: &&HttpRule| rule.target().scheme() == request.scheme && rule.target().port() == request.port;

@@ -26,19 +26,19 @@ pub(super) struct ParsedRequest {
 /// Errors of a request that is refused before any rule is compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ParseRequestError {
-    #[error("the address has more than {MAX_URL_BYTES} bytes")]
+    #[error("the URL has more than {MAX_URL_BYTES} bytes")]
     TooLong,
-    #[error("the address is none: {0}")]
+    #[error("invalid URL: {0}")]
     InvalidUrl(url::ParseError),
-    #[error("requests go to `http` and `https` addresses only")]
+    #[error("only `http` and `https` URLs are allowed")]
     Scheme,
-    #[error("there is no host in the address")]
+    #[error("the URL has no host")]
     NoHost,
-    #[error("port 0 is no port")]
+    #[error("port 0 is not valid")]
     Port,
-    #[error("there is a user or a password in the address")]
+    #[error("the URL contains a user or a password")]
     UserInfo,
-    #[error("the path has hidden `.` or `..` steps, which servers read differently")]
+    #[error("the path has encoded `.` or `..` parts, which servers interpret differently")]
     Path,
     #[error("this method is never granted")]
     Method,
@@ -129,7 +129,7 @@ mod tests {
             let error = ParsedRequest::parse(method, address).expect_err(address).to_string();
             assert!(error.contains(expected), "{address}: {error}");
         };
-        check("GET", "example.com/", "none");
+        check("GET", "example.com/", "invalid URL");
         check("GET", "ftp://example.com/", "http");
         check("GET", "file:///etc/passwd", "http");
         check("GET", "https://ok.example@evil.example/", "user");

@@ -25,7 +25,7 @@ pub struct HttpRule {
 
 /// The error of a text that is not a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{rule}` is no rule for requests: {problem}")]
+#[error("invalid rule `{rule}` for requests: {problem}")]
 pub struct HttpRuleError {
     /// The text of the rule.
     pub rule: String,
@@ -37,13 +37,13 @@ pub struct HttpRuleError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HttpRuleProblem {
     /// The rule does not consist of methods and an address.
-    #[error("write methods and an address, such as `GET,POST https://api.example.com/v1/**`")]
+    #[error("expected methods and a URL, such as `GET,POST https://api.example.com/v1/**`")]
     Shape,
     /// A method is invalid.
-    #[error("`{0}` is no method; write them in upper case with commas between, such as `GET,POST`")]
+    #[error("unknown method `{0}`; expected upper-case methods with commas, such as `GET,POST`")]
     Method(String),
     /// A method cannot be granted.
-    #[error("`{0}` cannot be granted, because it is about the connection and not about a page")]
+    #[error("`{0}` cannot be granted, because it controls the connection")]
     ForbiddenMethod(String),
     /// The address is invalid.
     #[error(transparent)]
@@ -155,43 +155,50 @@ mod tests {
         check(
             "",
             expect![
-                "`` is no rule for requests: write methods and an address, such as `GET,POST https://api.example.com/v1/**`"
+                "invalid rule `` for requests: expected methods and a URL, such as `GET,POST \
+                 https://api.example.com/v1/**`"
             ],
         );
         check(
             "GET POST https://a.example/**",
             expect![
-                "`GET POST https://a.example/**` is no rule for requests: write methods and an address, such as `GET,POST https://api.example.com/v1/**`"
+                "invalid rule `GET POST https://a.example/**` for requests: expected methods and a URL, such as \
+                 `GET,POST https://api.example.com/v1/**`"
             ],
         );
         check(
             "get https://a.example/**",
             expect![
-                "`get https://a.example/**` is no rule for requests: `get` is no method; write them in upper case with commas between, such as `GET,POST`"
+                "invalid rule `get https://a.example/**` for requests: unknown method `get`; expected upper-case \
+                 methods with commas, such as `GET,POST`"
             ],
         );
         check(
             "GET, https://a.example/**",
             expect![
-                "`GET, https://a.example/**` is no rule for requests: `` is no method; write them in upper case with commas between, such as `GET,POST`"
+                "invalid rule `GET, https://a.example/**` for requests: unknown method ``; expected upper-case \
+                 methods with commas, such as `GET,POST`"
             ],
         );
         check(
             "CONNECT https://a.example/**",
             expect![
-                "`CONNECT https://a.example/**` is no rule for requests: `CONNECT` cannot be granted, because it is about the connection and not about a page"
+                "invalid rule `CONNECT https://a.example/**` for requests: `CONNECT` cannot be granted, because it \
+                 controls the connection"
             ],
         );
         check(
             "GET https://*/**",
             expect![
-                "`GET https://*/**` is no rule for requests: `*` would be every host there is; name one, such as `api.example.com`, or write `*.example.com`"
+                "invalid rule `GET https://*/**` for requests: `*` would allow every host; name one, such as \
+                 `api.example.com`, or use `*.example.com`"
             ],
         );
         check(
             "GET https://bücher.example/**",
             expect![
-                "`GET https://bücher.example/**` is no rule for requests: the host `bücher.example` is really `xn--bcher-kva.example`; write that, so that everybody sees which one it is"
+                "invalid rule `GET https://bücher.example/**` for requests: the host `bücher.example` means \
+                 `xn--bcher-kva.example`; write `xn--bcher-kva.example` instead"
             ],
         );
     }

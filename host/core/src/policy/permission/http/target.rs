@@ -77,19 +77,21 @@ pub struct HttpTarget {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HttpTargetError {
     /// The scheme is missing or unknown.
-    #[error("it has to begin with `https://` or `http://`")]
+    #[error("it must start with `https://` or `http://`")]
     Scheme,
     /// The host is missing.
     #[error("there is no host between `//` and the path")]
     NoHost,
     /// The target would match every host.
-    #[error("`*` would be every host there is; name one, such as `api.example.com`, or write `*.example.com`")]
+    #[error("`*` would allow every host; name one, such as `api.example.com`, or use `*.example.com`")]
     EveryHost,
     /// A star is not at the beginning of the host, or not followed by a name of two parts or more.
-    #[error("a star in a host is only for `*.` at its beginning, before a name of two parts or more: `*.example.com`")]
+    #[error(
+        "a star in a host is allowed only as `*.` at its start, before a name with two or more parts: `*.example.com`"
+    )]
     Wildcard,
     /// The host is not in its canonical form.
-    #[error("the host `{given}` is really `{meant}`; write that, so that everybody sees which one it is")]
+    #[error("the host `{given}` means `{meant}`; write `{meant}` instead")]
     NonCanonicalHost {
         /// The host as it was written.
         given: String,
@@ -97,27 +99,28 @@ pub enum HttpTargetError {
         meant: String,
     },
     /// The port is invalid.
-    #[error("the port has to be a number from 1 to 65535")]
+    #[error("expected a port from 1 to 65535")]
     Port,
     /// The target contains a user name or a password.
-    #[error("a name or a password before an `@` does not belong in a rule; grant a secret instead")]
+    #[error("a rule cannot have a user or password before `@`; grant a secret instead")]
     UserInfo,
     /// The target contains a query.
-    #[error("a rule has no query: leave out the `?` and what follows, any query is allowed where the path is")]
+    #[error("a rule has no query: remove everything from `?` on; any query is allowed for an allowed path")]
     Query,
     /// The target contains a fragment.
-    #[error("a rule has no fragment, and no server ever sees one: leave out the `#` and what follows")]
+    #[error("a rule has no fragment: remove everything from `#` on")]
     Fragment,
     /// The path is missing.
     #[error(
-        "it has to end in a path: `/**` for every path of the host, `/v1/**` for `/v1` and all below, `/v1` for that one"
+        "it must end with a path: `/**` for all paths of the host, `/v1/**` for `/v1` and all paths below it, `/v1` \
+         for this path alone"
     )]
     NoPath,
     /// The path is not in its canonical form.
-    #[error("the path may have a star only in `/**` at its end, and no `.`, `..` or backslash")]
+    #[error("a star is allowed only as `/**` at the end of the path, and `.`, `..` and backslashes are not allowed")]
     Path,
     /// The URL is invalid.
-    #[error("it is no web address: {0}")]
+    #[error("invalid URL: {0}")]
     InvalidUrl(String),
 }
 

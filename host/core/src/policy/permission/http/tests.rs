@@ -56,14 +56,14 @@ fn refusal_names_the_line_that_would_allow_it() {
         "GET",
         "https://other.example/a?secret=1",
         expect![[
-            r#"http: GET https://other.example/a was refused, because no rule of this tool is about that host; to allow it: http = ["GET https://other.example/**"]"#
+            r#"http: GET https://other.example/a was refused, because no rule of this tool allows that host; to allow it: http = ["GET https://other.example/**"]"#
         ]],
     );
     check(
         "POST",
         "https://api.example.com/v1/x",
         expect![[
-            r#"http: POST https://api.example.com/v1/x was refused, because the rule for it allows only GET; to allow it: http = ["POST https://api.example.com/**"]"#
+            r#"http: POST https://api.example.com/v1/x was refused, because its rule allows only GET; to allow it: http = ["POST https://api.example.com/**"]"#
         ]],
     );
     check(
@@ -83,9 +83,7 @@ fn refusal_names_the_line_that_would_allow_it() {
     check(
         "GET",
         "https://u:p@api.example.com/",
-        expect![
-            "http: GET https://u:p@api.example.com/ was refused, because there is a user or a password in the address"
-        ],
+        expect!["http: GET https://u:p@api.example.com/ was refused, because the URL contains a user or a password"],
     );
 }
 
@@ -246,19 +244,19 @@ fn rejects_invalid_grants() {
         &[],
         &[],
         default,
-        expect!["a grant of requests without a rule allows none; add a rule, or leave the grant out"],
+        expect!["a grant of requests needs at least one rule; add a rule, or leave the grant out"],
     );
     check(
         &["https://a.example/**"],
         &[],
         HttpLimits { in_flight: 0, ..default },
-        expect!["the limit `in_flight` of requests is zero, so that none could succeed; leave it out for the default"],
+        expect!["the limit `in_flight` of requests is zero, so no request could succeed; leave it out for the default"],
     );
     check(
         &["https://a.example/**"],
         &["0.0.0.0/0"],
         default,
-        expect!["`0.0.0.0/0` would allow every private address there is; name the network, such as `127.0.0.1/32`"],
+        expect!["`0.0.0.0/0` would allow every private address; name a network, such as `127.0.0.1/32`"],
     );
     check(
         &["http://127.0.0.1:8080/**"],

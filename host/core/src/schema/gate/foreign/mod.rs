@@ -64,12 +64,12 @@ pub enum UncheckedReason {
 impl fmt::Display for UncheckedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Dialect => "`$schema` names an unknown dialect, so that the schema is read as draft 2020-12",
+            Self::Dialect => "`$schema` names an unknown dialect, so the schema is read as draft 2020-12",
             Self::Pattern => "a pattern is too long, malformed, or uses look-around or back-references",
             Self::Reference => "a `$ref` leads nowhere, or out of the schema",
-            Self::Keyword => "a keyword is not as JSON Schema has it",
-            Self::Complexity => "the schema is too large or too complex, so that only what is at its top is checked",
-            Self::Everything => "the schema describes no object that can be checked",
+            Self::Keyword => "a keyword is not valid JSON Schema",
+            Self::Complexity => "the schema is too large or too complex, so only its top level is checked",
+            Self::Everything => "the schema does not describe an object",
         })
     }
 }

@@ -25,8 +25,8 @@ fn rejects_multiplying_schemas() {
     expect!["at #/$defs/d1 the schema has 17 schemas in a row for one value; at most 16 are accepted"]
         .assert_eq(&refused(doubling(9, all_of)).to_string());
     let wide = |next: Value| json!({"allOf": vec![next; 10]});
-    expect![[r#"checking a value against the schema at #/$defs/d0 can take 130862 evaluations for one path through the document, of at most 10000; let fewer alternatives look at the same value, tell them apart by a required property with a "const", or say additionalProperties in each"#]].assert_eq(&refused(doubling(4, wide)).to_string());
-    expect![[r#"checking a value against the schema at #/$defs/d0/properties/a can take 19792 evaluations for one path through the document, of at most 10000; let fewer alternatives look at the same value, tell them apart by a required property with a "const", or say additionalProperties in each"#]].assert_eq(&refused(doubling(20, below)).to_string());
+    expect![[r#"checking a value against the schema at #/$defs/d0 can take 130862 evaluations per path through the document; the maximum is 10000. Use fewer alternatives for the same value, distinguish them by a required property with a "const", or set additionalProperties in each"#]].assert_eq(&refused(doubling(4, wide)).to_string());
+    expect![[r#"checking a value against the schema at #/$defs/d0/properties/a can take 19792 evaluations per path through the document; the maximum is 10000. Use fewer alternatives for the same value, distinguish them by a required property with a "const", or set additionalProperties in each"#]].assert_eq(&refused(doubling(20, below)).to_string());
     let start = std::time::Instant::now();
     refused(doubling(200, all_of));
     refused(doubling(200, below));
@@ -38,12 +38,12 @@ fn rejects_multiplying_schemas() {
     assert!(start.elapsed() < std::time::Duration::from_secs(10), "{:?}", start.elapsed());
 
     let doubled = json!({"properties": {"a": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}});
-    expect![[r#"checking a value against the schema at #/properties/a can take 15376 evaluations for one path through the document, of at most 10000; let fewer alternatives look at the same value, tell them apart by a required property with a "const", or say additionalProperties in each"#]].assert_eq(&refused(doubled).to_string());
+    expect![[r#"checking a value against the schema at #/properties/a can take 15376 evaluations per path through the document; the maximum is 10000. Use fewer alternatives for the same value, distinguish them by a required property with a "const", or set additionalProperties in each"#]].assert_eq(&refused(doubled).to_string());
     let untold = json!({"$ref": "#/$defs/N", "$defs": {"N": {"anyOf": [
         {"type": "object", "properties": {"x": {"$ref": "#/$defs/N"}}, "required": ["x"]},
         {"type": "object", "properties": {"x": {"$ref": "#/$defs/N"}, "y": {"type": "string"}}, "required": ["x", "y"]},
     ]}}});
-    expect![[r#"checking a value against the schema at #/$defs/N can take 12306 evaluations for one path through the document, of at most 10000; let fewer alternatives look at the same value, tell them apart by a required property with a "const", or say additionalProperties in each"#]].assert_eq(&refused(untold).to_string());
+    expect![[r#"checking a value against the schema at #/$defs/N can take 12306 evaluations per path through the document; the maximum is 10000. Use fewer alternatives for the same value, distinguish them by a required property with a "const", or set additionalProperties in each"#]].assert_eq(&refused(untold).to_string());
 }
 
 #[test]

@@ -168,9 +168,9 @@ fn reports_all_strictness_violations_at_once() {
     check(
         r#"{"a": {"b": 1, "b": 2, "c": [9007199254740993.0, 1e400]}, "a": 1e-400, "\ud800": "\udc00x", "n": 18446744073709551616}"#,
         expect![[r#"
-            /a/b: the name "b" is given twice; give it once
+            /a/b: the name "b" is given twice
             /a/c/1: expected a number within the range of a 64-bit float, given 1e400
-            /a: the name "a" is given twice; give it once
+            /a: the name "a" is given twice
             /a: expected a number within the range of a 64-bit float, given 1e-400
             /\ud800: expected Unicode text, in which \uD800 to \uDFFF only come as pairs, given "\ud800"
             /\ud800: expected Unicode text, in which \uD800 to \uDFFF only come as pairs, given "\udc00x""#]],

@@ -44,7 +44,7 @@ fn rejects_references_out_of_the_document() {
     check(
         json!({"$dynamicRef": "#nowhere"}),
         expect![[
-            r##"at # the reference "#nowhere" names an anchor that no schema has; refer to a schema within this document, as in "#/$defs/name""##
+            r##"at # the reference "#nowhere" names an unknown anchor; refer to a schema within this document, as in "#/$defs/name""##
         ]],
     );
 }
@@ -54,25 +54,27 @@ fn rejects_ids_and_dialects_below_root() {
     check(
         json!({"type": "object", "properties": {"a": {"$id": "http://example.com/x"}}}),
         expect![
-            "at #/properties/a the keyword `$id` is not accepted; a schema is one document, and only its root may have a name: use $defs and $ref"
+            "at #/properties/a, the keyword `$id` is not supported: only the root of a schema may have an `$id`: use \
+             $defs and $ref"
         ],
     );
     check(
         json!({"type": "object", "properties": {"a": {"$schema": "http://json-schema.org/draft-07/schema#"}}}),
         expect![
-            "at #/properties/a the keyword `$schema` is not accepted; a schema is written in one dialect, named at the root if at all"
+            "at #/properties/a, the keyword `$schema` is not supported: only the root of a schema may name its dialect"
         ],
     );
     check(
         json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}),
         expect![[
-            r#"the schema names `http://json-schema.org/draft-07/schema#` as its `$schema`; only JSON Schema draft 2020-12 is understood: leave `$schema` out or write "https://json-schema.org/draft/2020-12/schema""#
+            r#"unsupported `$schema` `http://json-schema.org/draft-07/schema#`; only JSON Schema draft 2020-12 is supported: leave `$schema` out, or use "https://json-schema.org/draft/2020-12/schema""#
         ]],
     );
     check(
         json!({"$defs": {"a": {"$anchor": "x"}, "b": {"$anchor": "x"}}}),
         expect![
-            "at #/$defs/b the keyword `$anchor` is not accepted; another schema has the same name; give each anchor a name of its own"
+            "at #/$defs/b, the keyword `$anchor` is not supported: another schema has the same name; give each anchor \
+             a different name"
         ],
     );
     check(
@@ -84,7 +86,8 @@ fn rejects_ids_and_dialects_below_root() {
     check(
         json!({"type": "object", "dependencies": {"a": ["b"]}}),
         expect![
-            "at # the keyword `dependencies` is not accepted; it is from an older draft: use dependentRequired or dependentSchemas"
+            "at #, the keyword `dependencies` is not supported: it is from an older draft: use dependentRequired or \
+             dependentSchemas"
         ],
     );
 }
@@ -107,29 +110,29 @@ fn rejects_other_invalid_schemas() {
     check(
         json!(true),
         expect![[
-            r#"the schema does not describe an object (true); a tool's arguments are an object: say "type": "object" at the root"#
+            r#"the schema does not describe an object (true), but the arguments of a tool are an object; add "type": "object" at the root"#
         ]],
     );
-    check(json!([1]), expect!["at # stands [1], which JSON Schema 2020-12 does not allow there"]);
+    check(json!([1]), expect!["at #, [1] is not allowed by JSON Schema 2020-12"]);
     check(
         json!({"type": "array"}),
         expect![[
-            r#"the schema does not describe an object (its type is "array"); a tool's arguments are an object: say "type": "object" at the root"#
+            r#"the schema does not describe an object (its type is "array"), but the arguments of a tool are an object; add "type": "object" at the root"#
         ]],
     );
     check(
         json!({"minimum": 3}),
         expect![[
-            r#"the schema does not describe an object ({"minimum":3}); a tool's arguments are an object: say "type": "object" at the root"#
+            r#"the schema does not describe an object ({"minimum":3}), but the arguments of a tool are an object; add "type": "object" at the root"#
         ]],
     );
     check(
         json!({"properties": {"a": {"type": "strin"}}}),
-        expect![[r#"at #/properties/a/type stands "strin", which JSON Schema 2020-12 does not allow there"#]],
+        expect![[r#"at #/properties/a/type, "strin" is not allowed by JSON Schema 2020-12"#]],
     );
     check(
         json!({"properties": {"a": {"items": [{}]}}}),
-        expect!["at #/properties/a/items stands [{}], which JSON Schema 2020-12 does not allow there"],
+        expect!["at #/properties/a/items, [{}] is not allowed by JSON Schema 2020-12"],
     );
     check(
         json!({"properties": {"a": {"pattern": "(?=x)"}}}),
@@ -159,13 +162,11 @@ fn rejects_other_invalid_schemas() {
 fn rejects_cycles_in_place() {
     check(
         json!({"$ref": "#"}),
-        expect!["the schema at # refers back to itself for the very same value; put a property or an item between"],
+        expect!["the schema at # refers to itself for the same value, without a property or item in between"],
     );
     check(
         json!({"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"$ref": "#/$defs/a"}}}),
-        expect![
-            "the schema at #/$defs/a refers back to itself for the very same value; put a property or an item between"
-        ],
+        expect!["the schema at #/$defs/a refers to itself for the same value, without a property or item in between"],
     );
 }
 

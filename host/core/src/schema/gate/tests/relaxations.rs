@@ -124,7 +124,7 @@ fn hints_at_common_mistakes() {
         r#"{"arguments": {"city": "x"}}"#,
         expect![[r#"
             at the top: expected the property "city" (string), which is missing
-            /arguments: no such property; the properties are "city", "mode"; write what is in "arguments" at the top, without "arguments" around it"#]],
+            /arguments: no such property; the properties are "city", "mode"; move the properties of "arguments" to the top, and remove "arguments""#]],
     );
     check(
         r#"{"city": "x", "mode": "a"}"#,

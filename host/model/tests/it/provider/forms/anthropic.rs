@@ -143,7 +143,7 @@ async fn error_with_status_200_is_that_error() {
     data.truncate(3);
     data.push(error);
     let (kind, message) = failure("anthropic", &named(&data)).await;
-    assert_eq!((kind, message.as_str()), (ModelFailure::Unavailable, "anthropic broke its answer off: Overloaded"));
+    assert_eq!((kind, message.as_str()), (ModelFailure::Unavailable, "anthropic interrupted its answer: Overloaded"));
 }
 
 #[tokio::test]

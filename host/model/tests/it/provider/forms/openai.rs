@@ -261,7 +261,7 @@ async fn error_with_status_200_is_that_error() {
     let late = [piece(json!({"content": "par"})), json!({"error": {"message": "upstream overloaded", "code": 502}})];
     let (kind, message) = failure("compatible", &events(&late)).await;
     assert_eq!(kind, ModelFailure::Unavailable);
-    assert_eq!(message, "compatible broke its answer off: upstream overloaded");
+    assert_eq!(message, "compatible interrupted its answer: upstream overloaded");
 }
 
 #[tokio::test]

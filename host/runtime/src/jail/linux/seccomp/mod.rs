@@ -44,7 +44,7 @@ pub(super) fn end_setup(has_folders: bool) -> Result<(), String> {
 }
 
 fn install(filter: Result<SeccompFilter, BackendError>) -> Result<(), String> {
-    let failed = |error: &dyn std::fmt::Display| format!("the filter of system calls cannot be put in force: {error}");
+    let failed = |error: &dyn std::fmt::Display| format!("cannot apply the system call filter: {error}");
     let program: BpfProgram = filter.and_then(BpfProgram::try_from).map_err(|error| failed(&error))?;
     seccompiler::apply_filter_all_threads(&program).map_err(|error| failed(&error))
 }

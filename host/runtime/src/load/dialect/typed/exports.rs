@@ -8,8 +8,8 @@ pub(super) const MAX_EXPORTS: usize = 1_024;
 
 /// Packages whose interfaces a component exports for its host and not as tools, with the reason.
 const HOST_PACKAGES: [(&str, &str); 2] = [
-    ("wasi:", "it belongs to WASI, which is for hosts to call and no tool"),
-    ("fumehood:", "it belongs to Fumehood's own contract and is no typed function"),
+    ("wasi:", "it belongs to WASI, and is called by hosts"),
+    ("fumehood:", "it belongs to Fumehood's contract, and is not a typed function"),
 ];
 
 /// An exported function.
@@ -96,7 +96,7 @@ impl Exports {
         let export = Export { instance: instance.map(str::to_owned), name: name.to_owned(), ty };
         // Functions of a resource have names such as `[method]file.read`.
         if name.starts_with('[') {
-            let why = "it belongs to a resource, and a resource lives no longer than one call";
+            let why = "it belongs to a resource, which exists only during one call";
             self.skipped.push(Skipped::new(&export.path(), why));
         } else {
             self.functions.push(export);
@@ -139,7 +139,7 @@ fn reason_to_skip(name: &str, instance: &ComponentInstance, engine: &Engine) -> 
     if let Some((_, why)) = HOST_PACKAGES.iter().find(|(package, _)| name.starts_with(package)) {
         return Some(why);
     }
-    is_python_setup(name, instance, engine).then_some("componentize-py calls it to set Python up; it is no tool")
+    is_python_setup(name, instance, engine).then_some("componentize-py calls it to initialize Python")
 }
 
 /// Returns whether an instance holds the function that componentize-py ran to take its snapshot, and left in the

@@ -28,18 +28,18 @@ pub(crate) fn find_hook(
     let instance = format!("{HOOK_INTERFACE}@{version}");
     let ty = component.component_type();
     let exports = Exports::of_instance(&instance, &ty, engine);
-    let exports = exports.ok_or_else(|| format!("the component exports `{instance}`, and not as an interface"))?;
+    let exports = exports.ok_or_else(|| format!("the component exports `{instance}`, but not as an interface"))?;
     let types = type_docs(&ty, Some(&instance), package, engine);
     let reader = Reader { component, package, types: &types, limits };
     let expected = HOOK_FUNCTIONS.into_iter().zip(signatures());
     let read = expected.map(|(name, expected)| {
         let export = exports.functions.iter().find(|export| export.name == name);
         let export = export.ok_or_else(|| format!("the hook does not export the function `{name}` of `{instance}`"))?;
-        let tool = reader.tool(export).map_err(|why| format!("the function `{name}` of the hook is not accepted: {why}"))?;
+        let tool = reader.tool(export).map_err(|why| format!("unsupported function `{name}` of the hook: {why}"))?;
         match tool.function == expected {
             true => Ok(tool),
             false => Err(format!(
-                "the function `{name}` of the hook has another type than that of `{instance}`; build it with the WIT of \
+                "the function `{name}` of the hook does not have the type in `{instance}`; build it with the WIT of \
                  this version"
             )),
         }

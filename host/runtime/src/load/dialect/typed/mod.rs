@@ -74,7 +74,7 @@ pub(crate) enum TypedOutcome<'v> {
 pub(crate) enum TypedError {
     /// No function that can be called.
     #[error(
-        "the component exports no function that could be a tool{}; export a function, or implement `fumehood:tool`",
+        "the component exports no function that can be a tool{}; export a function, or implement `fumehood:tool`",
         format_skipped(.0)
     )]
     NoTools(Vec<Skipped>),
@@ -82,7 +82,7 @@ pub(crate) enum TypedError {
     #[error("the component exports more than {MAX_EXPORTS} functions; export fewer")]
     TooManyExports,
     /// Two exports with the same tool name.
-    #[error("the exports `{0}` and `{1}` would both be the tool `{2}`; rename one, or export only one of them")]
+    #[error("the exports `{0}` and `{1}` would both be the tool `{2}`; rename one, or export only one")]
     SameName(String, String, ToolName),
     /// Definitions that are not accepted together.
     #[error(transparent)]
@@ -93,7 +93,7 @@ fn format_skipped(skipped: &[Skipped]) -> String {
     const MAX_LISTED: usize = 8;
     let mut text = String::new();
     for (at, Skipped { export, why }) in skipped.iter().take(MAX_LISTED).enumerate() {
-        text.push_str(&format!("{} `{export}` is left out: {why}", if at == 0 { ":" } else { ";" }));
+        text.push_str(&format!("{} `{export}` is ignored: {why}", if at == 0 { ":" } else { ";" }));
     }
     if skipped.len() > MAX_LISTED {
         text.push_str(&format!("; and {} more", skipped.len() - MAX_LISTED));
@@ -221,7 +221,7 @@ impl Reader<'_> {
         };
         Ok(TypedTool {
             definition,
-            export_index: export_index.ok_or("it cannot be found again by its name")?,
+            export_index: export_index.ok_or("it cannot be found by its name")?,
             lift_factor: function.result.as_ref().map_or(1, value::lift_factor),
             params: Shape::of_fields(&function.params),
             result: function.result.as_ref().map(Shape::from),
@@ -252,7 +252,7 @@ impl Reader<'_> {
     fn check_size(&self, schema: &Value) -> Result<(), String> {
         let (found, limit) = (schema.to_string().len(), self.limits.schema_bytes);
         if found > limit {
-            return Err(format!("its schema has {found} bytes; at most {limit} are accepted, so use smaller types"));
+            return Err(format!("its schema has {found} bytes; the maximum is {limit}; use smaller types"));
         }
         Ok(())
     }
@@ -270,7 +270,7 @@ impl Reader<'_> {
 }
 
 fn schema_error(what: &str, error: &SchemaError) -> String {
-    format!("the schema of its {what} is not accepted, so use flatter or smaller types: {error}")
+    format!("the schema of its {what} is not supported; use flatter or smaller types: {error}")
 }
 
 impl TypedTool {
@@ -305,18 +305,18 @@ fn ok_outcome<'v>(shape: Option<&'v Shape>, value: Option<&'v Val>) -> Result<Ty
         (None, None) => Ok(TypedOutcome::Nothing),
         (Some(Shape::Scalar(Ty::String)), Some(Val::String(text))) => Ok(TypedOutcome::Text(text)),
         (Some(shape), Some(value)) => Ok(TypedOutcome::Value(value, shape)),
-        _ => Err(ValueError::Answer("the `ok` of a result has the wrong form".to_owned())),
+        _ => Err(ValueError::Answer("the `ok` of a result has the wrong type".to_owned())),
     }
 }
 
 fn err_outcome<'v>(shape: Option<&'v Shape>, value: Option<&'v Val>) -> Result<TypedOutcome<'v>, ValueError> {
-    const NO_REASON: &str = "the tool says that it failed, and not why";
+    const NO_REASON: &str = "the tool failed without a reason";
     match (shape, value) {
         (Some(Shape::Scalar(Ty::String)), Some(Val::String(text))) if !text.trim().is_empty() => {
             Ok(TypedOutcome::Failed(text))
         }
         (None, None) | (Some(Shape::Scalar(Ty::String)), Some(Val::String(_))) => Ok(TypedOutcome::Failed(NO_REASON)),
         (Some(shape), Some(value)) => Ok(TypedOutcome::FailedValue(value, shape)),
-        _ => Err(ValueError::Answer("the `err` of a result has the wrong form".to_owned())),
+        _ => Err(ValueError::Answer("the `err` of a result has the wrong type".to_owned())),
     }
 }

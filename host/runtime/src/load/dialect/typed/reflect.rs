@@ -10,7 +10,7 @@ pub(super) enum SignatureError {
     #[error("it is async; export a synchronous function")]
     Async,
     /// Several results, which only early versions of the component model allowed.
-    #[error("it returns {0} results; return one, for example a tuple")]
+    #[error("it returns {0} results; expected one, for example a tuple")]
     Results(usize),
     /// A type that has no JSON form.
     #[error("{place} holds {what}; {instead}")]
@@ -120,14 +120,14 @@ fn unsupported_type(found: &Type, place: String) -> SignatureError {
     const WHOLE: &str = "a tool takes and returns whole values, so use a `list` or a `string`";
     let (what, instead) = match found {
         Type::Own(_) | Type::Borrow(_) => {
-            ("a resource", "a resource lives no longer than one call, so pass what identifies it")
+            ("a resource", "a resource exists only during one call; pass an identifier instead")
         }
         Type::Stream(_) => ("a stream", WHOLE),
         Type::Future(_) => ("a future", WHOLE),
         Type::ErrorContext => ("an error-context", "return a `result` whose error is a `string`"),
         Type::Map(_) => ("a map", "use a `list` of tuples instead"),
-        Type::FixedLengthList(_) => ("a list of fixed length", PLAIN),
-        _ => ("a type that this host does not know", PLAIN),
+        Type::FixedLengthList(_) => ("a fixed-length list", PLAIN),
+        _ => ("an unknown type", PLAIN),
     };
     SignatureError::Type { place, what, instead }
 }

@@ -120,8 +120,8 @@ fn names_are_made_of_the_interface_and_the_function() {
         some-api_do-it = ns:pkg/some-api@1.0.0-rc.1#do-it: Calls `do-it()` of `ns:pkg/some-api@1.0.0-rc.1`.
         other_parse-http = ns:pkg/other#parse-HTTP: Calls `parse-HTTP()` of `ns:pkg/other`.
         exports_init = exports#init: Calls `init()` of `exports`.
-        not wasi:cli/run@0.2.3: it belongs to WASI, which is for hosts to call and no tool
-        not fumehood:tool/extra@0.9.0: it belongs to Fumehood's own contract and is no typed function
+        not wasi:cli/run@0.2.3: it belongs to WASI, and is called by hosts
+        not fumehood:tool/extra@0.9.0: it belongs to Fumehood's contract, and is not a typed function
         not long-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx#x: the name `long-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…` is too long: 67 bytes, at most 64
     "#]],
     );
@@ -136,26 +136,26 @@ fn skips_exports_that_are_not_for_callers() {
         &component(&format!("{setup} {ADD}")),
         &expect![[r#"
         add = add: Calls `add(a: u64, b: s32) -> u64`.
-        not exports: componentize-py calls it to set Python up; it is no tool
+        not exports: componentize-py calls it to initialize Python
     "#]],
     );
     check(
         &component(setup),
         &expect![[r#"
-        the component exports no function that could be a tool: `exports` is left out: componentize-py calls it to set Python up; it is no tool; export a function, or implement `fumehood:tool`
+        the component exports no function that can be a tool: `exports` is ignored: componentize-py calls it to initialize Python; export a function, or implement `fumehood:tool`
     "#]],
     );
     check(
         "(component)",
         &expect![[r#"
-        the component exports no function that could be a tool; export a function, or implement `fumehood:tool`
+        the component exports no function that can be a tool; export a function, or implement `fumehood:tool`
     "#]],
     );
     let many: Vec<_> = (0..12).map(|at| instance(&format!("wasi:p{at}/i"), "f")).collect();
     check(
         &component(&format!("{NONE} {}", many.join("\n"))),
         &expect![[r#"
-        the component exports no function that could be a tool: `wasi:p0/i` is left out: it belongs to WASI, which is for hosts to call and no tool; `wasi:p1/i` is left out: it belongs to WASI, which is for hosts to call and no tool; `wasi:p2/i` is left out: it belongs to WASI, which is for hosts to call and no tool; `wasi:p3/i` is left out: it belongs to WASI, which is for hosts to call and no tool; `wasi:p4/i` is left out: it belongs to WASI, which is for hosts to call and no tool; `wasi:p5/i` is left out: it belongs to WASI, which is for hosts to call and no tool; `wasi:p6/i` is left out: it belongs to WASI, which is for hosts to call and no tool; `wasi:p7/i` is left out: it belongs to WASI, which is for hosts to call and no tool; and 4 more; export a function, or implement `fumehood:tool`
+        the component exports no function that can be a tool: `wasi:p0/i` is ignored: it belongs to WASI, and is called by hosts; `wasi:p1/i` is ignored: it belongs to WASI, and is called by hosts; `wasi:p2/i` is ignored: it belongs to WASI, and is called by hosts; `wasi:p3/i` is ignored: it belongs to WASI, and is called by hosts; `wasi:p4/i` is ignored: it belongs to WASI, and is called by hosts; `wasi:p5/i` is ignored: it belongs to WASI, and is called by hosts; `wasi:p6/i` is ignored: it belongs to WASI, and is called by hosts; `wasi:p7/i` is ignored: it belongs to WASI, and is called by hosts; and 4 more; export a function, or implement `fumehood:tool`
     "#]],
     );
 }
@@ -174,8 +174,8 @@ fn skips_types_without_a_json_form_with_a_reason() {
         &wat,
         &expect![[r#"
         add = add: Calls `add(a: u64, b: s32) -> u64`.
-        not [method]file.size: it belongs to a resource, and a resource lives no longer than one call
-        not read: its parameter `from` holds a resource; a resource lives no longer than one call, so pass what identifies it
+        not [method]file.size: it belongs to a resource, which exists only during one call
+        not read: its parameter `from` holds a resource; a resource exists only during one call; pass an identifier instead
     "#]],
     );
 }
@@ -221,7 +221,7 @@ fn a_schema_that_the_gate_refuses_skips_only_its_tool() {
         &wat,
         &expect![[r#"
         add = add: Calls `add(a: u64, b: s32) -> u64`.
-        not nested: the schema of its arguments is not accepted, so use flatter or smaller types: at #/properties/p/items/anyOf/0/properties/some/anyOf/0/properties/some/anyOf/0/properties/some/anyOf/0/properties/some/anyOf/0/properties/some/anyOf/0/properties/some/anyOf/0/properties/some/anyOf the schema has 33 levels of nesting; at most 32 are accepted
+        not nested: the schema of its arguments is not supported; use flatter or smaller types: at #/properties/p/items/anyOf/0/properties/some/anyOf/0/properties/some/anyOf/0/properties/some/anyOf/0/properties/some/anyOf/0/properties/some/anyOf/0/properties/some/anyOf/0/properties/some/anyOf the schema has 33 levels of nesting; at most 32 are accepted
     "#]],
     );
 }
@@ -232,7 +232,7 @@ fn two_exports_of_one_name_are_an_error() {
     check(
         &component(&format!("{NONE} {}", instances.join("\n"))),
         &expect![[r#"
-            the exports `a:b/api@1.0.0#run` and `a:b/api@2.0.0#run` would both be the tool `api_run`; rename one, or export only one of them
+            the exports `a:b/api@1.0.0#run` and `a:b/api@2.0.0#run` would both be the tool `api_run`; rename one, or export only one
         "#]],
     );
     let many: Vec<_> = (0..65).map(|at| format!(r#"(export "f{at}" (func $none))"#)).collect();
@@ -298,7 +298,7 @@ fn a_top_level_result_is_success_or_failure() {
     let text = |text: &str| Some(Box::new(Val::String(text.to_owned())));
     assert_eq!(outcome(greet, &[Val::Result(Ok(text("hi")))]), "text hi");
     assert_eq!(outcome(greet, &[Val::Result(Err(text("no such person")))]), "failed: no such person");
-    assert_eq!(outcome(greet, &[Val::Result(Err(text(" ")))]), "failed: the tool says that it failed, and not why");
+    assert_eq!(outcome(greet, &[Val::Result(Err(text(" ")))]), "failed: the tool failed without a reason");
     assert!(greet.outcome(&[]).is_err());
     assert!(greet.outcome(&[Val::Result(Ok(None))]).is_err());
     // Found when it is written.

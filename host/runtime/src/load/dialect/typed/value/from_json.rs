@@ -80,7 +80,7 @@ impl JsonReader {
             read.push((name.clone(), value));
         }
         if found < object.len() {
-            return Err(ValueError::expected("an object without fields that its type does not have"));
+            return Err(ValueError::expected("an object without unknown fields"));
         }
         Ok(read)
     }

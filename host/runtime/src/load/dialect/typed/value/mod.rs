@@ -24,7 +24,7 @@ pub(crate) enum ValueError {
         expected: String,
     },
     /// A returned value that does not fit the type of the export.
-    #[error("the component's answer does not fit the type of its export: {0}")]
+    #[error("the component's answer does not match the type of its export: {0}")]
     Answer(String),
     /// A result whose JSON text is larger than its limit.
     #[error("the JSON text of the result is larger than its limit")]

@@ -125,7 +125,7 @@ impl<'v> JsonWriter<'v> {
                 match (cases.get(tag), payload) {
                     (Some(None), None) => self.text.push(b'}'),
                     (Some(Some(shape)), Some(value)) => self.member(br#","val":"#, value, shape),
-                    _ => return Err(ValueError::Answer(format!("a variant has no case `{tag}` of that form"))),
+                    _ => return Err(ValueError::Answer(format!("a variant has no such case `{tag}`"))),
                 }
             }
             (Shape::Option(_), Val::Option(None)) => self.text.extend_from_slice(b"null"),
@@ -171,7 +171,7 @@ impl<'v> JsonWriter<'v> {
         match (shape, value) {
             (Some(shape), Some(value)) => self.member(format!(r#"{{"{name}":"#).as_bytes(), value, shape),
             (None, None) => self.text.extend_from_slice(format!(r#"{{"{name}":null}}"#).as_bytes()),
-            _ => return Err(ValueError::Answer(format!("the `{name}` of a result has the wrong form"))),
+            _ => return Err(ValueError::Answer(format!("the `{name}` of a result has the wrong type"))),
         }
         Ok(())
     }
@@ -233,5 +233,5 @@ impl<'v> JsonWriter<'v> {
 }
 
 fn no_such_value(ty: &str) -> ValueError {
-    ValueError::Answer(format!("a value is no `{ty}`"))
+    ValueError::Answer(format!("a value is not a `{ty}`"))
 }
