@@ -93,7 +93,7 @@ mod tests {
         for query in ["limit=0", "limit=501", "limit=-1", "limit=x", "limit"] {
             assert!(parse(query).and_then(|page| page.limit()).is_err(), "{query}");
         }
-        assert!(parse("colour=red").unwrap_err().contains("there are tool, cursor and limit"));
+        assert!(parse("colour=red").unwrap_err().contains("expected one of tool, cursor and limit"));
     }
 
     #[test]

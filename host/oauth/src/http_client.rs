@@ -108,7 +108,7 @@ impl HttpClient {
             _ => None,
         };
         match address.map(check_public) {
-            Some(Err(what)) => prohibited(format!("it is {what}, and was not configured")),
+            Some(Err(what)) => prohibited(format!("it is {what}, which is not configured")),
             _ => Ok(&self.public),
         }
     }
@@ -205,6 +205,6 @@ mod tests {
         let client = HttpClient { hosts: [].into(), allows_loopback: false, ..client(&["http://127.0.0.1:1/"]) };
         let request = Request::get("https://localhost/jwks").body(Vec::new()).unwrap();
         let error = client.execute(request).await.unwrap_err().to_string();
-        assert!(error.contains("loopback address, and was not configured"), "{error}");
+        assert!(error.contains("loopback address, which is not configured"), "{error}");
     }
 }

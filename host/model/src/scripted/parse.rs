@@ -198,7 +198,7 @@ mod tests {
             "error: invalid reply 2 of the script (line 2): unknown field `txt`",
         );
         check("{\"text\": \"a\"}\n{\"text\": 1}", "error: invalid reply 2 of the script (line 2): invalid type");
-        check("{\"text\": \"a\"}\nhello", "error: reply 2 of the script (line 2)");
+        check("{\"text\": \"a\"}\nhello", "error: invalid reply 2 of the script (line 2)");
         check("[{\"text\": \"a\"}", "error: the script is not JSON: EOF");
         check("{}", "expected `text`, non-empty `calls`");
         check(r#"{"calls": []}"#, "expected `text`, non-empty `calls`");

@@ -117,7 +117,7 @@ async fn hosts_of_others_have_public_addresses() {
         let url = Url::parse(&format!("http://{host}:{port}/")).unwrap();
         let error = public.send(Request::get(url), limits()).await.unwrap_err();
         assert!(matches!(error, TransportError::Unreachable(_)), "{host}: {error:?}");
-        assert!(error.to_string().contains("was not configured"), "{host}: {error}");
+        assert!(error.to_string().contains("which is not configured"), "{host}: {error}");
     }
     assert_eq!(server.connections(), 0);
 }

@@ -217,7 +217,7 @@ async fn limits_of_a_program_hold() {
     check(ProgramLimits { call_fuel: 0, ..default }, &twice, "quota", "0 units of fuel").await;
 
     let stage = code_stage(CodeMode::only().limits(ProgramLimits { code: 10, ..default }), |builder| builder);
-    assert!(stage.program(add).await.error_message().contains("at most 10 B"));
+    assert!(stage.program(add).await.error_message().contains("the maximum is 10 B"));
 }
 
 #[tokio::test]

@@ -89,11 +89,11 @@ fn arguments_that_do_not_fit_the_schema_are_refused() {
         &bench,
         &[r#"{"a": 1, "a": 2, "b": 3}"#],
         expect![[r#"
-        ── stderr
-        error[invalid_arguments]: /a: the name "a" is given twice; give it once
-          hint: correct the arguments and call again; the tool did not run
-        ── exit 3
-    "#]],
+            ── stderr
+            error[invalid_arguments]: /a: the name "a" is given twice
+              hint: correct the arguments and call again; the tool did not run
+            ── exit 3
+        "#]],
     );
     check(
         &bench,

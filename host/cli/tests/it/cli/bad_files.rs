@@ -37,11 +37,11 @@ fn files_of_another_kind_are_refused() {
         &bench,
         "notes.txt",
         expect![[r#"
-        ── stderr
-        error: cannot load notes.txt
-          because: this is not WebAssembly: a component begins with `\0asm`
-        ── exit 6
-    "#]],
+            ── stderr
+            error: cannot load notes.txt
+              because: this is not WebAssembly: a component starts with `\0asm`
+            ── exit 6
+        "#]],
     );
     bench.put("text.wat", b"(component)");
     check(
@@ -332,11 +332,11 @@ fn tools_with_forbidden_texts_are_refused() {
         &bench,
         "schema.wasm",
         expect![[r#"
-        ── stderr
-        error: cannot load schema.wasm: invalid input schema of its tool `a`
-          because: at #/type stands "thing", which JSON Schema 2020-12 does not allow there
-        ── exit 6
-    "#]],
+            ── stderr
+            error: cannot load schema.wasm: invalid input schema of its tool `a`
+              because: at #/type, "thing" is not allowed by JSON Schema 2020-12
+            ── exit 6
+        "#]],
     );
     let long = Described { description: "x".repeat(17_000), ..Described::new("a") };
     bench.answering("long", &[long], Answer::Nothing);

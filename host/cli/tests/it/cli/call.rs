@@ -54,11 +54,11 @@ fn without_a_tool_the_tools_are_listed() {
         &bench,
         &["calculator.wasm"],
         expect![[r#"
-        ── stderr
-        error: missing TOOL calculator.wasm has: add, subtract, multiply, divide, evaluate
-            Call one like this: `fumehood call calculator.wasm add '{…}'`; `fumehood inspect calculator.wasm` shows their arguments
-        ── exit 2
-    "#]],
+            ── stderr
+            error: missing TOOL; calculator.wasm has: add, subtract, multiply, divide, evaluate
+                Call one like this: `fumehood call calculator.wasm add '{…}'`; `fumehood inspect calculator.wasm` shows their arguments
+            ── exit 2
+        "#]],
     );
 }
 

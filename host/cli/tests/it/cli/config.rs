@@ -80,7 +80,7 @@ http = ["http://127.0.0.1:8080/**"]
                 bad.toml:14:13: a store of 1 B is too small; expected at least 1.0 KiB, or leave it out
                 bad.toml:15:11: a quota of zero bytes allows no writes; leave it out for the default, or grant the folder for reading
                 bad.toml:17:1: a secret cannot be sent in the header `host`; expected one such as `authorization` or `x-api-key`
-                bad.toml:25:21: `private_addresses` is of no use without `http`; add http = ["GET https://HOST/**"]
+                bad.toml:25:21: `private_addresses` has no effect without `http`; add http = ["GET https://HOST/**"]
                 bad.toml:29:8: the rule `GET,HEAD http://127.0.0.1:8080/**` can never match: 127.0.0.1 is a loopback address; allow it by private_addresses = ["127.0.0.1/32"]
             ── exit 2
         "#]],
@@ -178,18 +178,18 @@ ignore_file = "."
         &bench,
         &["config", "check"],
         expect![[r#"
-        ── stderr
-        error: fumehood.toml:2:13: cannot use the folder absent: No such file or directory (os error 2); create it, or correct the path
-            fumehood.toml:5:20: cannot use the folder ./gone: No such file or directory (os error 2); create it, or correct the path
-            fumehood.toml:6:10: ./file.txt is not a folder
-            fumehood.toml:8:13: the component other.wasm cannot be read: No such file or directory (os error 2); correct the path
-            fumehood.toml:10:13: file.txt is not WebAssembly; expected a component, a `.wasm` file
-            fumehood.toml:12:11: the program ./no-server cannot be read: No such file or directory (os error 2); correct the path
-            fumehood.toml:13:10: cannot use the folder nowhere: No such file or directory (os error 2); create it, or correct the path
-            fumehood.toml:15:10: the text system.md cannot be read: No such file or directory (os error 2); correct the path
-            fumehood.toml:17:15: the ignore list . is not a regular file; correct the path
-        ── exit 2
-    "#]],
+            ── stderr
+            error: fumehood.toml:2:13: cannot use the folder absent: No such file or directory (os error 2); create it, or correct the path
+                fumehood.toml:5:20: cannot use the folder ./gone: No such file or directory (os error 2); create it, or correct the path
+                fumehood.toml:6:10: ./file.txt is not a folder
+                fumehood.toml:8:13: cannot read the component other.wasm: No such file or directory (os error 2); correct the path
+                fumehood.toml:10:13: file.txt is not WebAssembly; expected a component, a `.wasm` file
+                fumehood.toml:12:11: cannot read the program ./no-server: No such file or directory (os error 2); correct the path
+                fumehood.toml:13:10: cannot use the folder nowhere: No such file or directory (os error 2); create it, or correct the path
+                fumehood.toml:15:10: cannot read the text system.md: No such file or directory (os error 2); correct the path
+                fumehood.toml:17:15: the ignore list . is not a regular file; correct the path
+            ── exit 2
+        "#]],
     );
     assert_eq!(bench.run(&["config", "check", "--json"]).json()["error"]["kind"], "usage");
     bench.put("fumehood.toml", "[tools.notes]\ncomponent = \"notes.wasm\"\nhttp = [\"GETT https://a.example/**\"]\n");

@@ -30,7 +30,7 @@ fn every_call_ends_as_it_should() {
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
     assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     expect![[r#"
-        what it tried | how it ended
+        call | outcome
         Useful tools
         add 3 and 5 | {"result":8}
         evaluate (3 + 5) * 2 | {"result":16}
@@ -46,20 +46,20 @@ fn every_call_ends_as_it_should() {
         loop before being called | deadline: the tool did not finish within 100 ms and was stopped
         sleep in a host call | deadline: the tool did not finish within 100 ms and was stopped
         take all the memory | memory: the tool needs more than its 64.0 MiB of memory
-        return 63 MiB | output_too_large: the result is larger than the 1.0 MiB that are …
+        return 63 MiB | output_too_large: the result is larger than 1.0 MiB, the maximum
         flood stdout for ever | deadline: the tool did not finish within 100 ms and was stopped
         crash | trap: the tool crashed: it aborted (`unreachable`, which is how a panic …
         read out of bounds | trap: the tool crashed: it used memory out of bounds
-        recurse for ever | trap: the tool crashed: its call stack overflowed (the recursion is too deep)
+        recurse for ever | trap: the tool crashed: its call stack overflowed (the recursion is too …
         Blocked attempts of tools with a folder, a server and a secret
         read ../canary | denied: it leads out of the folder that was granted
         follow a link to it | denied: it leads out of the folder that was granted
-        plant a link to /etc/passwd | denied: a link may only point to what is beside it or below: no `..`, …
+        plant a link to /etc/passwd | denied: a link may only point to a relative path without `..`
         read /proc/self/environ | denied: it leads out of the folder that was granted
         open a pipe | denied: it is a named pipe, but only files and folders can be opened
         remove a read-only file | denied: the folder is granted for reading only
-        fill the disk | quota: files: write to /w/full exceeded a limit: it may add 1.0 …
-        make a million files | quota: files: create /w/aaaabx exceeded a limit: it may add 50 …
+        fill the disk | quota: files: write to /w/full exceeded a limit: it may add at most 1.0 …
+        make a million files | quota: files: create /w/aaaabx exceeded a limit: it may add at most 50 …
         read the environment | []
         reach http://0x7f.1 | denied: no rule of this tool allows that host
         reach http://[::ffff:127.0.0.1] | denied: no rule of this tool allows that host
@@ -78,6 +78,9 @@ fn every_call_ends_as_it_should() {
         The event log
         verify the log | [count] records in order
         change the 16 to 17 in a copy | row [count] was edited: it does not match its hash
+        /work/wt-words/target/debug/fumehood selftest
+        /work/wt-words/target/debug/fumehood new hello
+        /work/wt-words/target/debug/fumehood --help
     "#]]
     .assert_eq(&endings(&ran.stdout));
     for word in ["time", "deadline", "fuel", "peak memory", "calls of", "Next:", " selftest\n"] {

@@ -21,7 +21,7 @@ async fn a_form_calls_a_tool_through_the_gate() {
     assert!(result.contains("&#34;count&#34;: 41") && result.contains("two\\nlines"), "{result}");
     assert!(result.contains("state good") && result.contains("value=\"41\""), "{result}");
     let wrong = visitor.submit("tools/test__echo/try", &[("a.0", "many"), ("a.2", "x")]).await.body;
-    assert!(wrong.contains("`count` is a number") && wrong.contains("value=\"many\""), "{wrong}");
+    assert!(wrong.contains("`count` must be a number") && wrong.contains("value=\"many\""), "{wrong}");
     // The gate, and not the form, decides what fits.
     let refused = visitor.submit("tools/test__echo/try", &[("json", r#"{"count": "x", "text": ""}"#)]).await.body;
     assert!(refused.contains("invalid_arguments") && refused.contains("state bad"), "{refused}");
@@ -179,7 +179,7 @@ async fn decisions_are_about_what_was_seen() {
     let stale = visitor.submit("approvals/components/changed", &[("decision", "approve"), ("pin", "sha256:0")]).await;
     assert!(stale.body.contains("it has changed"), "{stale:?}");
     let unsaid = visitor.submit("approvals/components/changed", &[("pin", "sha256:1")]).await;
-    assert!(unsaid.body.contains("nothing was done"), "{unsaid:?}");
+    assert!(unsaid.body.contains("Nothing was done"), "{unsaid:?}");
     assert!(opened.approvals.decided.lock().unwrap().is_empty());
     visitor.submit("approvals/components/test", &[("decision", "revoke"), ("pin", "sha256:1")]).await;
     visitor.submit("approvals/calls/s-1%3A4", &[("answer", "deny"), ("reason", "not now")]).await;

@@ -142,7 +142,7 @@ mod tests {
         let odd = json!({"type": "text", "text": "x", "annotations": {"audience": ["system"], "priority": "high"}});
         check(json!({"content": [odd]}), good(json!([text("x")])));
         let video = json!({"content": [{"type": "video", "url": "u"}, text("after")]});
-        let described = r#"[a part of the type "video" that cannot be read: {"type":"video","url":"u"}]"#;
+        let described = r#"[a malformed part of the type "video": {"type":"video","url":"u"}]"#;
         check(video, good(json!([text(described), text("after")])));
         let link = json!({"content": [{"type": "resource_link", "uri": "file:///a"}]});
         check(link, good(json!([{"type": "resource_link", "uri": "file:///a", "name": "file:///a"}])));
@@ -167,7 +167,7 @@ mod tests {
             check(json!({"isError": flag, "content": []}), good(json!([])));
         }
         let failed = json!({"isError": "true", "content": [{"type": "image"}], "structuredContent": {"code": 1}});
-        let described = r#"[a part of the type "image" that cannot be read: {"type":"image"}]"#;
+        let described = r#"[a malformed part of the type "image": {"type":"image"}]"#;
         check(failed, json!({"content": [text(described)], "isError": true, "structuredContent": {"code": 1}}));
     }
 }

@@ -129,7 +129,7 @@ fn log_without_its_key_is_read_only() {
     log.close().unwrap();
     let key = path.with_extension("db.key");
     fs::remove_file(&key).unwrap();
-    assert!(refusal(&path).to_string().contains("is gone"));
+    assert!(refusal(&path).to_string().contains("is missing"));
     let report = Reader::open(&path, &quick()).unwrap().verify(None).unwrap();
     assert_eq!((report.rows, report.seals_checked, report.finding), (3, false, None));
     fs::write(&key, "short").unwrap();
