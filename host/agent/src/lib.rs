@@ -1,10 +1,31 @@
 //! The agent loop: a pure session, drivers that turn replies of a model into calls, and the pipeline that runs calls.
 //!
+//! Part of [`fumehood`](https://docs.rs/fumehood), the crate that services depend on.
+//!
 //! Models, recorders and tools are ports: no provider, database or sandbox is named here.
 //!
 //! [`Agent`](agent::Agent) carries out what its [`session`] decides. The session reads replies through one of the
 //! [`drivers`], and its calls run through an [`executor`], which is usually the [`pipeline`] in front of a
 //! [`registry`] of tools.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use fumehood_agent::agent::Agent;
+//! use fumehood_agent::native::NativeDriver;
+//! use fumehood_agent::pipeline::PipelineBuilder;
+//! use fumehood_core::chat::{Model, Request, Response};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // A model is a provider, a script or a closure. This one always gives the same answer.
+//! let model: Arc<dyn Model> = Arc::new(|_: &Request| Ok(Response::text("16")));
+//! let pipeline = Arc::new(PipelineBuilder::default().build()?);
+//! let mut agent = Agent::builder(model).driver(NativeDriver::default()).executor(pipeline).build()?;
+//! assert_eq!(agent.run("What is (3 + 5) * 2?").await?.text(), "16");
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod agent;
 mod allowance;

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use fumehood::agent::identity::ActorArguments;
-use fumehood::mcp::{LaunchWrapper, LogLevel, OAuthOptions, Remote, ToolNotice};
+use fumehood::mcp::{ConnectError, LaunchWrapper, LogLevel, OAuthOptions, Remote, ToolNotice};
 use fumehood::settings::ValueSource;
 use fumehood::{Lock, McpTools, NameForm, Namespace, ToolAliases, ToolProvider as _};
 use tokio::task::JoinSet;
@@ -48,9 +48,17 @@ impl Server {
         Ok(Self { name, entry: entry_lines(section), is_pinned, section: section.clone() })
     }
 
-    /// Returns whether it may be started or connected to.
-    pub(crate) fn may_start(&self, lock: &Lock) -> bool {
-        !self.is_pinned || lock.entry(&self.name).is_some_and(|entry| entry.lines() == self.entry)
+    /// Returns the reason for which it may not be started or connected to; `None` if it may.
+    pub(crate) fn reason_not_to_start(&self, lock: &Lock) -> Option<&'static str> {
+        if !self.is_pinned {
+            return None;
+        }
+        match lock.entry(&self.name) {
+            Some(entry) if entry.lines() == self.entry => None,
+            Some(_) => Some("its command or URL changed since it was approved"),
+            None if lock.proposed_names().contains(&self.name) => Some("its approval in the lock is not yours"),
+            None => Some("its command or URL was never approved"),
+        }
     }
 
     /// Returns its URL and the settings of logins at it.
@@ -111,18 +119,12 @@ pub(crate) fn all(config: &Config) -> Result<Vec<Server>> {
 fn startable(config: &Config, lock: &Lock, log_level: &LogLevel) -> Result<Vec<(Server, Remote)>> {
     let mut startable = Vec::new();
     for server in all(config)? {
-        if server.may_start(lock) {
+        let Some(why) = server.reason_not_to_start(lock) else {
             let remote = remote(config, &server, log_level.clone())?;
             startable.push((server, remote));
             continue;
-        }
-        let name = &server.name;
-        let is_proposed = lock.proposed_names().contains(name);
-        let why = match lock.entry(name) {
-            Some(_) => "its command or URL changed since it was approved",
-            None if is_proposed => "its approval in the lock is not yours",
-            None => "its command or URL was never approved",
         };
+        let name = &server.name;
         render::warning(&format!(
             "continuing without the MCP server `{name}`: {why}; review it with `fumehood approve {name}`"
         ));
@@ -145,19 +147,14 @@ pub(crate) async fn connect(config: &Config, lock: &Lock, log_level: &LogLevel) 
     }
     let failed = connecting.join_all().await;
     let mut remotes = McpTools::without_arguments(actor_arguments(config));
-    for (Server { entry, is_pinned, .. }, remote) in servers {
+    for (server, remote) in servers {
         let name = remote.name();
         if let Some((_, Some(error))) = failed.iter().find(|(other, _)| other == name) {
             render::warning(&format!("continuing without the MCP server `{name}`: {}", error_chain(error)));
             continue;
         }
         let (refused, unchecked) = (remotes.refused().len(), remotes.unchecked().len());
-        let added = if is_pinned {
-            remotes.add_pinned(&remote, entry, lock.locked(name)).await.map(drop)
-        } else {
-            remotes.add(&remote).await
-        };
-        if let Err(error) = added {
+        if let Err(error) = add(&mut remotes, &server, &remote, lock).await {
             render::warning(&format!("continuing without the MCP server `{name}`: {}", error_chain(&error)));
         }
         warn_of_tools(name, remotes.refused().get(refused..), remotes.unchecked().get(unchecked..));
@@ -165,6 +162,28 @@ pub(crate) async fn connect(config: &Config, lock: &Lock, log_level: &LogLevel) 
     let tools = remotes.tools();
     warn_of_aliases(&ToolAliases::of_tools(tools.iter().map(Arc::as_ref), NameForm::Mcp));
     Ok(remotes)
+}
+
+/// Connects to one server that may be started, and adds its tools, as far as they were approved.
+///
+/// # Errors
+/// If it does not answer, or something that it needs is not available.
+pub(crate) async fn connect_one(config: &Config, lock: &Lock, server: &Server) -> Result<McpTools> {
+    let name = &server.name;
+    let remote = server.remote(config)?;
+    let mut remotes = McpTools::without_arguments(actor_arguments(config));
+    add(&mut remotes, server, &remote, lock)
+        .await
+        .with_context(|| format!("the MCP server `{name}` cannot be used"))?;
+    Ok(remotes)
+}
+
+async fn add(remotes: &mut McpTools, server: &Server, remote: &Remote, lock: &Lock) -> Result<(), ConnectError> {
+    if server.is_pinned {
+        remotes.add_pinned(remote, server.entry.clone(), lock.locked(&server.name)).await.map(drop)
+    } else {
+        remotes.add(remote).await
+    }
 }
 
 /// Warns of the tools of a server that are left out or checked in part: one line for each reason.

@@ -1,8 +1,38 @@
 //! Values and decisions of the Fumehood tool host.
 //!
+//! Part of [`fumehood`](https://docs.rs/fumehood), the crate that services depend on.
+//!
 //! Nothing here reads a clock, a file or a socket, and nothing depends on wasmtime or on an executor: time and bytes are
 //! passed as arguments. Names of tools, their definitions, limits, grants and results are the vocabulary that every other
 //! crate shares.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use fumehood_core::call::Arguments;
+//! use fumehood_core::schema::gate::{Gate, GateLimits};
+//! use fumehood_core::tool::Tool;
+//! use fumehood_core::tool::definition::{DefinitionLimits, RawDefinition};
+//! use serde_json::json;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
+//! let definition = RawDefinition {
+//!     name: "count".to_owned(),
+//!     description: "Counts the words of a text.".to_owned(),
+//!     input_schema: schema.to_string(),
+//!     ..RawDefinition::default()
+//! };
+//! let gate = Gate::for_arguments(&schema, GateLimits::default())?;
+//! let tool = Arc::new(Tool::new(definition.parse(&DefinitionLimits::default())?, gate));
+//!
+//! // Only arguments that match the schema become a call.
+//! let call = tool.validate(Arguments::Value(json!({"text": "one two"})))?;
+//! assert_eq!(call.to_text(), r#"{"text":"one two"}"#);
+//! assert!(tool.validate(Arguments::Value(json!({"txt": "one two"}))).is_err());
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod call;
 pub mod chat;

@@ -1,7 +1,25 @@
 //! The HTTP API: tools as resources, calls as requests, and a document that describes both.
 //!
+//! Part of [`fumehood`](https://docs.rs/fumehood), the crate that services depend on.
+//!
 //! [`Api`] is a service of the listener, which admits requests, and limits connections and clients, in the same way for
 //! every protocol. It serves any [`ToolProvider`](fumehood_core::tool::ToolProvider).
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use fumehood_core::tool::ToolProvider;
+//! use fumehood_http::{Api, ApiOptions};
+//! use fumehood_listener::{Access, HttpOptions, Listener};
+//!
+//! async fn serve(tools: Arc<dyn ToolProvider>) -> Result<(), Box<dyn std::error::Error>> {
+//!     let listener = Listener::bind(HttpOptions::new(([127, 0, 0, 1], 8080).into(), Access::Anyone)).await?;
+//!     let api = Api::new(tools, ApiOptions::default(), &listener)?;
+//!     listener.services().open(vec![Arc::new(api)]);
+//!     listener.serve(std::future::pending::<()>()).await;
+//!     Ok(())
+//! }
+//! ```
 
 mod api;
 mod approval_resource;

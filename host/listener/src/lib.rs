@@ -1,8 +1,25 @@
 //! The HTTP listener that every protocol of the host stands on: connections, admission of requests, and limits.
 //!
+//! Part of [`fumehood`](https://docs.rs/fumehood), the crate that services depend on.
+//!
 //! A [`Listener`] accepts connections, enforces a deadline for each phase of one, and admits requests by their `Host`,
 //! `Origin` and token. The token names a [`Tenant`], whose limits hold for every protocol. What it admits is answered by an [`HttpService`], one for each protocol, so that MCP and the HTTP
 //! API have the same guarantees by the same code.
+//!
+//! ```
+//! use fumehood_listener::{Access, HttpOptions, Listener, Tenant, TenantLimits, Token};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let token = Token::generate()?;
+//! let limits = TenantLimits { calls_per_day: Some(1_000), ..TenantLimits::default() };
+//! let access = Access::Tenants(vec![Tenant::new("acme", &token).limits(limits)]);
+//! // Port 0 is any free one.
+//! let listener = Listener::bind(HttpOptions::new(([127, 0, 0, 1], 0).into(), access)).await?;
+//! assert_ne!(listener.address().port(), 0);
+//! # Ok(())
+//! # }
+//! ```
 
 mod admission;
 pub mod body;

@@ -1,5 +1,7 @@
 //! Implementations of [`fumehood_core::chat::Model`]: providers over the network, and a scripted model for tests.
 //!
+//! Part of [`fumehood`](https://docs.rs/fumehood), the crate that services depend on.
+//!
 //! Closures implement the trait too, in `fumehood_core::chat`. The client library (`genai`) is not named outside this
 //! crate.
 //!

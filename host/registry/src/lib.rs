@@ -1,5 +1,7 @@
 //! Components in OCI registries: publishing, signatures, verification, and a local store.
 //!
+//! Part of [`fumehood`](https://docs.rs/fumehood), the crate that services depend on.
+//!
 //! The road of a component, in both directions:
 //!
 //! | step | where |

@@ -1,4 +1,6 @@
-//! The sandbox: the only crate that names wasmtime.
+//! The sandbox of the Fumehood tool host, on wasmtime.
+//!
+//! Part of [`fumehood`](https://docs.rs/fumehood), the crate that services depend on.
 //!
 //! [`Sandbox`] compiles components and runs calls. Every call gets a fresh instance with fuel, a deadline that holds
 //! over everything the call does, one ceiling over all its memory, and nothing but the powers that it was granted.
@@ -6,6 +8,23 @@
 //! its call.
 //!
 //! This crate does not decide who may call a tool. That arguments fit its schema is part of the type of a call.
+//!
+//! ```
+//! use fumehood_runtime::{LoadOptions, Sandbox, SandboxConfig};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
+//! let sandbox = Sandbox::new(SandboxConfig::default())?;
+//! let component = sandbox.load(std::fs::read(path)?, LoadOptions::default()).await?;
+//! for tool in component.definitions() {
+//!     println!("{}", tool.name);
+//! }
+//! # assert!(component.definitions().iter().any(|tool| tool.name.as_str() == "add"));
+//! # sandbox.shutdown(std::time::Duration::from_secs(1)).await;
+//! # Ok(())
+//! # }
+//! ```
 
 mod call;
 mod config;

@@ -1,11 +1,26 @@
 //! Traces and metrics of the host: spans and metrics for OpenTelemetry over OTLP, and metrics for Prometheus.
 //!
+//! Part of [`fumehood`](https://docs.rs/fumehood), the crate that services depend on.
+//!
 //! - [`Telemetry::install`] collects the spans of `tracing` that the other crates emit, and sends them to a collector.
 //! - [`Metrics`] count and measure the calls of [`RunningCalls`](fumehood_listener::RunningCalls) that they are subscribed to.
 //! - [`MetricsService`] serves the metrics, and the running calls, behind the listener's admission.
 //!
 //! Nothing here blocks a call: spans go through a bounded queue, and what does not fit is dropped and counted. Names of spans and
 //! attributes are those of [`fumehood_core::telemetry`]. Neither arguments nor results are part of any of it.
+//!
+//! ```
+//! use fumehood_telemetry::{ExportOptions, parse_endpoint};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let endpoint = parse_endpoint("endpoint", "http://127.0.0.1:4318")?;
+//! let options = ExportOptions { endpoint: Some(endpoint), sampling: 0.1, ..ExportOptions::default() };
+//! // The standard `OTEL_*` variables replace settings.
+//! let options = options.with_environment(|name| std::env::var(name).ok())?;
+//! assert!(options.traces_url().is_some());
+//! # Ok(())
+//! # }
+//! ```
 
 mod bridge;
 mod export;

@@ -1,5 +1,7 @@
 //! Outgoing HTTP of the host: requests to models, MCP servers, authorization servers, registries and collectors.
 //!
+//! Part of [`fumehood`](https://docs.rs/fumehood), the crate that services depend on.
+//!
 //! [`Transport`] is the only client that the host builds. Every response has the same bounds, whatever its status:
 //!
 //! - Content codings are refused, so that no response is larger than what crosses the network. Requests ask for `identity`.

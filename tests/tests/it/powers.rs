@@ -88,10 +88,10 @@ async fn requests_are_denied_and_reach_nobody() {
 #[tokio::test]
 async fn what_would_need_a_power_is_known_at_load() {
     for (program, interface, power) in [
-        ("reach-out", "wasi:sockets/tcp-create-socket@0.2.0", "sockets"),
-        ("look-up", "wasi:sockets/ip-name-lookup@0.2.0", "sockets"),
-        ("request", "wasi:http/outgoing-handler@0.2.0", "http"),
-        ("look-around", "wasi:filesystem/preopens@0.2.0", "files"),
+        ("reach-out", "wasi:sockets/tcp-create-socket@0.2.0", Power::Sockets),
+        ("look-up", "wasi:sockets/ip-name-lookup@0.2.0", Power::Sockets),
+        ("request", "wasi:http/outgoing-handler@0.2.0", Power::Http),
+        ("look-around", "wasi:filesystem/preopens@0.2.0", Power::Files),
     ] {
         let host = Host::builder().concurrency(4).build().unwrap();
         let loaded = host.load(Load::bytes("it", component(program).unwrap())).await.unwrap();

@@ -54,6 +54,17 @@ impl LimitArguments {
         };
         limits.check(ceiling).map(|()| limits)
     }
+
+    /// Returns the wall time of the call, if it was typed.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// Returns whether a limit was typed that only the sandbox enforces.
+    pub(crate) fn has_sandbox_limits(&self) -> bool {
+        let Self { timeout: _, fuel, memory, max_output, max_log, max_string } = self;
+        fuel.is_some() || [memory, max_output, max_log, max_string].into_iter().any(Option::is_some)
+    }
 }
 
 /// Names the option of a limit that cannot be set.

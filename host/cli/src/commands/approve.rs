@@ -105,7 +105,7 @@ pub(crate) async fn review(
     let several = candidates.len() > 1;
     for candidate in candidates {
         if let Candidate::Server(server) = &candidate
-            && !server.may_start(&lock)
+            && server.reason_not_to_start(&lock).is_some()
             && !decide_entry(arguments, approve, &mut lock, server)?
         {
             open.push(candidate.name().to_string());

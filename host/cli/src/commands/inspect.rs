@@ -66,9 +66,6 @@ fn print(arguments: &Arguments, inspect: &args::Inspect, report: &Report<'_>) ->
 }
 
 fn report(file: String, component: &Component) -> Report<'_> {
-    let mut powers: Vec<_> = component.imports().iter().filter_map(|import| import.power).collect();
-    powers.sort_unstable();
-    powers.dedup();
     let hidden = component.definitions().iter().map(ToolDefinition::hidden_chars);
     let hidden = hidden.chain(component.resources().iter().map(ResourceDefinition::hidden_chars));
     Report {
@@ -79,7 +76,7 @@ fn report(file: String, component: &Component) -> Report<'_> {
         accepted_contract: fumehood::ACCEPTED_CONTRACT,
         producers: component.producers(),
         imports: component.imports(),
-        powers,
+        powers: render::powers(component.imports()),
         tools: component.definitions(),
         resources: component.resources(),
         sanitized: hidden.sum(),

@@ -1,9 +1,10 @@
 //! Imports, annotations and grants of a component, in words.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anyhow::Result;
 use fumehood::limits::{display_bytes, parse_bytes};
+use fumehood::permission::Power;
 use fumehood::{Annotations, Import};
 
 use super::quotation::{Quotation, write_host_text};
@@ -31,12 +32,14 @@ fn print_grouped_imports(imports: &[Import], mut names: Option<&mut Quotation>) 
         write_host_text(4, "without any grant")?;
         print_meanings(&free, names.as_deref_mut())?;
     }
-    let mut powers: Vec<&str> = imports.iter().filter_map(|import| import.power).collect();
-    powers.sort_unstable();
-    powers.dedup();
+    let powers = powers(imports);
     for power in &powers {
-        let needing: Vec<&Import> = imports.iter().filter(|import| import.power == Some(power)).collect();
-        line(&format!("    only with a grant of `{}`", styled(BAD, power)))?;
+        let needing: Vec<&Import> = imports.iter().filter(|import| import.power == Some(*power)).collect();
+        let name = styled(BAD, power.as_str());
+        match power.example() {
+            Some(_) => line(&format!("    only with a grant of `{name}`"))?,
+            None => line(&format!("    never, because no grant gives `{name}`"))?,
+        }
         print_meanings(&needing, names.as_deref_mut())?;
     }
     if powers.is_empty() {
@@ -47,11 +50,18 @@ fn print_grouped_imports(imports: &[Import], mut names: Option<&mut Quotation>) 
 
 /// Describes in a few words what imports could do with a grant.
 pub(super) fn summarize_imports(imports: &[Import]) -> String {
-    let powers: BTreeSet<&str> = imports.iter().filter_map(|import| import.power).collect();
-    match powers.into_iter().collect::<Vec<_>>().as_slice() {
+    match powers(imports).into_iter().map(Power::as_str).collect::<Vec<_>>().as_slice() {
         [] => "nothing that needs a grant".to_owned(),
         powers => format!("{}: without a grant they have no effect", powers.join(", ")),
     }
+}
+
+/// Returns the powers that imports need, in the order of their names.
+pub(crate) fn powers(imports: &[Import]) -> Vec<Power> {
+    let mut powers: Vec<Power> = imports.iter().filter_map(|import| import.power).collect();
+    powers.sort_unstable_by_key(|power| power.as_str());
+    powers.dedup();
+    powers
 }
 
 /// Prints each meaning once, with its interfaces if `names` is given.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use fumehood::limits::display_bytes;
+use fumehood::permission::Power;
 use fumehood::{Annotations, Dialect, Import, ResourceDefinition, Skipped, ToolDefinition, ToolName};
 use serde::Serialize;
 
@@ -22,7 +23,7 @@ pub(crate) struct Report<'a> {
     pub(crate) accepted_contract: &'static str,
     pub(crate) producers: &'a [(String, Vec<String>)],
     pub(crate) imports: &'a [Import],
-    pub(crate) powers: Vec<&'static str>,
+    pub(crate) powers: Vec<Power>,
     pub(crate) tools: &'a [ToolDefinition],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub(crate) resources: &'a [ResourceDefinition],

@@ -64,7 +64,7 @@ fn summarize_texts(quotation: &mut Quotation, parts: &Manifest) -> Result<()> {
         quotation.write_beginning("  to models  ", &one_line(&instructions.to_sanitized()))?;
     }
     if !parts.tools.is_empty() {
-        line(&format!("  tools      {}, each with the effects that it declares", parts.tools.len()))?;
+        write_host_text(2, &format!("tools      {}, each with the effects that it declares", parts.tools.len()))?;
     }
     for tool in &parts.tools {
         let arguments = tool.input_schema.parse_json().map(|schema| argument_names(&schema.to_sanitized()));

@@ -22,7 +22,7 @@ use fumehood::sanitize::printable_json;
 use serde::Serialize;
 
 pub(crate) use approval::{Origin, approval, server_entry};
-pub(crate) use component::format_grant;
+pub(crate) use component::{format_grant, powers};
 pub(crate) use failure::{CALL_ID, FailureForm, failure};
 pub(crate) use inspection::{Report, inspection};
 pub(crate) use result::{event, format_duration, result};

@@ -5,13 +5,20 @@ use std::time::Duration;
 
 use anyhow::Result;
 use fumehood::limits::{display_bytes, display_count};
-use fumehood::{CallError, CallResult, CapturedStream, Content, ErrorKind, Event, Level, Metadata};
+use fumehood::{CallError, CallResult, CapturedStream, Content, ErrorKind, Event, Level, Metadata, ResultForm};
 
 use super::quotation::{Quotation, indent_continuations, one_line, wrap_for_stderr};
 use super::{BAD, FAINT, STRONG, bytes, line, lines, note, note_lines, styled};
 
-/// Prints the result of a call.
-pub(crate) fn result(result: &CallResult) -> Result<()> {
+/// Prints the result of a call: the parts that a model reads of it.
+pub(crate) fn result(result: &CallResult, form: ResultForm) -> Result<()> {
+    match result.outcome.as_ref().ok().and_then(|parts| form.for_model(parts)) {
+        Some(parts) => print_result(&CallResult { outcome: Ok(parts), ..result.clone() }),
+        None => print_result(result),
+    }
+}
+
+fn print_result(result: &CallResult) -> Result<()> {
     print_captured("stdout", &result.metadata.stdout)?;
     print_captured("stderr", &result.metadata.stderr)?;
     if result.metadata.log_dropped > 0 {

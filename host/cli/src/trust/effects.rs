@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn lists_every_effect() {
         let config = Config::parse(Path::new("fumehood.toml"), TEXT).unwrap();
-        let shown = lines(&config).join("\n");
+        let shown = lines(&config).join("\n").replace("\n  |     ", " ");
         for part in [
             r#"start   MCP server time: run: ["sh", "-c", "echo\n  | start nothing"]"#,
             r#"MCP server time: env: KEY = a secret, the variable "HOME""#,

@@ -163,7 +163,12 @@ impl ServerSource {
         self.refused.extend(refused);
         let standing = self.pinned.as_mut().map(|pinned| pinned.compare(&self.remote, &listed));
         let unlisted = self.unlisted.clone().filter(|_| self.is_unlisted());
-        self.library_notices = unlisted.into_iter().chain(self.remote.library().notices()).collect();
+        let library = self.remote.library();
+        self.library_notices = unlisted.into_iter().chain(library.notices()).collect();
+        // A server that is not approved has its own refusal, which covers its resources and prompts.
+        if !matches!(standing, Some(Standing::Refused(_))) {
+            self.library_notices.extend(library.waiting_notices());
+        }
         self.refused.extend(self.library_notices.iter().cloned());
         self.refusal = match &standing {
             Some(Standing::Refused(refusal)) => refusal.clone(),

@@ -16,11 +16,8 @@ pub struct Import {
     pub meaning: &'static str,
     /// The power that the import needs; `None` if it needs none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub power: Option<&'static str>,
+    pub power: Option<Power>,
 }
-
-/// The powers that an import can need.
-const POWERS: [Power; 5] = [Power::Files, Power::Http, Power::Env, Power::Sockets, Power::KeyValue];
 
 const UNKNOWN: &str = "unknown to this host";
 const TYPES: &str = "define types";
@@ -33,14 +30,14 @@ impl Import {
 }
 
 /// Interface, meaning, power. The first row whose interface is a prefix of the import's name applies.
-const KNOWN: &[(&str, &str, Option<&str>)] = &[
+const KNOWN: &[(&str, &str, Option<Power>)] = &[
     ("fumehood:tool/log", "write log lines for the operator", None),
     ("fumehood:tool/progress", "report progress while it runs", None),
     ("fumehood:tool/context", "know its call's id, remaining time and actor; read agent state if granted", None),
-    ("fumehood:tool/key-value", "keep keys and values between its calls, in a private store", Some("key_value")),
+    ("fumehood:tool/key-value", "keep keys and values between its calls, in a private store", Some(Power::KeyValue)),
     ("fumehood:tool/secrets", "ask whether it has a secret by name, without seeing it", None),
     ("fumehood:tool/", "share types with the host", None),
-    ("wasi:cli/environment", "read environment variables and arguments", Some("env")),
+    ("wasi:cli/environment", "read environment variables and arguments", Some(Power::Env)),
     ("wasi:cli/exit", "end itself early", None),
     ("wasi:cli/stdin", "read its standard input, which is empty", None),
     ("wasi:cli/stdout", "write to its standard output, which is captured", None),
@@ -51,12 +48,12 @@ const KNOWN: &[(&str, &str, Option<&str>)] = &[
     ("wasi:clocks/wall-clock", "tell the time, to the millisecond", None),
     ("wasi:clocks/", "measure time, to the millisecond, and sleep", None),
     ("wasi:random/", "get random bytes", None),
-    ("wasi:filesystem/preopens", "list its granted folders", Some("files")),
-    ("wasi:filesystem/", "read and write files in its granted folders", Some("files")),
-    ("wasi:sockets/ip-name-lookup", "look up host names", Some("sockets")),
-    ("wasi:sockets/", "open network sockets", Some("sockets")),
-    ("wasi:http/outgoing-handler", "make HTTP requests", Some("http")),
-    ("wasi:http/", "build HTTP requests", Some("http")),
+    ("wasi:filesystem/preopens", "list its granted folders", Some(Power::Files)),
+    ("wasi:filesystem/", "read and write files in its granted folders", Some(Power::Files)),
+    ("wasi:sockets/ip-name-lookup", "look up host names", Some(Power::Sockets)),
+    ("wasi:sockets/", "open network sockets", Some(Power::Sockets)),
+    ("wasi:http/outgoing-handler", "make HTTP requests", Some(Power::Http)),
+    ("wasi:http/", "build HTTP requests", Some(Power::Http)),
 ];
 
 /// An import of a power that is not granted.
@@ -81,10 +78,9 @@ impl fmt::Display for Ungranted {
 
 /// Returns the imports whose power is not granted.
 pub(crate) fn find_ungranted(imports: &[Import], grant: &Grant) -> Vec<Ungranted> {
-    let needs = |import: &Import| POWERS.into_iter().find(|power| import.power == Some(power.as_str()));
     // The environment and the arguments share one interface.
     let is_granted = |power| grant.has(power) || (power == Power::Env && grant.has(Power::Args));
-    let ungranted = imports.iter().filter_map(|import| Some((import, needs(import)?)));
+    let ungranted = imports.iter().filter_map(|import| Some((import, import.power?)));
     ungranted
         .filter(|(_, power)| !is_granted(*power))
         .map(|(import, power)| Ungranted { name: import.name.clone(), power })
@@ -117,16 +113,16 @@ mod tests {
 
     #[test]
     fn describes_imports_and_their_power() {
-        let check = |name: &str, meaning: &str, power: Option<&str>| {
+        let check = |name: &str, meaning: &str, power: Option<Power>| {
             let import = describe(name, false);
             assert!(import.meaning.contains(meaning), "{import:?}");
             assert_eq!(import.power, power, "{name}");
         };
-        check("wasi:filesystem/types@0.2.6", "files", Some("files"));
-        check("wasi:http/outgoing-handler@0.2.12", "HTTP requests", Some("http"));
+        check("wasi:filesystem/types@0.2.6", "files", Some(Power::Files));
+        check("wasi:http/outgoing-handler@0.2.12", "HTTP requests", Some(Power::Http));
         check("wasi:cli/stdout@0.2.0", "captured", None);
         check("fumehood:tool/log@0.1.0", "log lines", None);
-        check("fumehood:tool/key-value@0.1.0", "private store", Some("key_value"));
+        check("fumehood:tool/key-value@0.1.0", "private store", Some(Power::KeyValue));
         check("fumehood:tool/secrets@0.1.0", "without seeing it", None);
         check("acme:db/sql@1.0.0", "unknown", None);
         assert!(describe("acme:db/sql@1.0.0", false).is_unknown());

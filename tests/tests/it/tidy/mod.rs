@@ -5,6 +5,7 @@ mod files;
 mod names;
 mod pages;
 mod platform;
+mod release;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,6 +18,14 @@ struct Package {
     folder: String,
     /// Names of its normal dependencies: neither those of tests nor those of build scripts.
     dependencies: Vec<String>,
+    /// The members of its manifest, as cargo writes them.
+    manifest: serde_json::Value,
+}
+
+impl Package {
+    fn is_published(&self) -> bool {
+        self.manifest["publish"].is_null()
+    }
 }
 
 static PACKAGES: LazyLock<Vec<Package>> = LazyLock::new(packages);
@@ -36,6 +45,7 @@ fn packages() -> Vec<Package> {
             name: package["name"].as_str().unwrap().to_owned(),
             folder: folder.display().to_string(),
             dependencies: normal.map(|dependency| dependency["name"].as_str().unwrap().to_owned()).collect(),
+            manifest: package.clone(),
         }
     };
     metadata["packages"].as_array().unwrap().iter().map(package).collect()

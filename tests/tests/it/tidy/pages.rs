@@ -14,7 +14,8 @@ const MIN_REPEATED_BYTES: usize = 60;
 /// Returns the pages of the book with their names, the README first.
 fn pages() -> Vec<(String, String)> {
     let mut files = vec![root().join("README.md")];
-    files.extend(["SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|page| root().join(page)));
+    let pages = ["SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md"];
+    files.extend(pages.map(|page| root().join(page)));
     files.extend(std::fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path()));
     files.retain(|file| file.extension().is_some_and(|extension| extension == "md") && !file.ends_with("SUMMARY.md"));
     files.iter().map(|file| (file.file_name().unwrap().display().to_string(), read(file))).collect()

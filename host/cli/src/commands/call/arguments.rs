@@ -4,8 +4,8 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Result;
+use fumehood::ToolDefinition;
 use fumehood::limits::display_bytes;
-use fumehood::{Component, ToolDefinition};
 use serde_json::{Map, Value};
 
 use crate::exit::UsageError;
@@ -55,13 +55,12 @@ impl TypedArguments {
         Ok(Self::Words(pairs))
     }
 
-    /// Converts the arguments to JSON for a tool of this component.
-    pub(super) fn into_json(self, component: &Component, tool: &str) -> String {
+    /// Converts the arguments to JSON for a tool, if it is known.
+    pub(super) fn into_json(self, definition: Option<&ToolDefinition>) -> String {
         let pairs = match self {
             Self::Json(text) => return text,
             Self::Words(pairs) => pairs,
         };
-        let definition = component.definitions().iter().find(|it| it.name.as_str() == tool);
         let schema = definition.map(|ToolDefinition { input_schema, .. }| input_schema.to_sanitized().into_owned());
         let schema = schema.unwrap_or(Value::Bool(true));
         let object: Map<String, Value> =

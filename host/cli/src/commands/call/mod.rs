@@ -1,6 +1,7 @@
-//! `fumehood call`: calls one tool.
+//! `fumehood call`: calls one tool of a component, or of an MCP server of the configuration.
 
 mod arguments;
+mod server;
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use anyhow::Result;
 use fumehood::hooks::{CallHooks, HookedTools};
 use fumehood::{
     Call, CallError, CallLog, CallResult, CancellationToken, Component, ErrorKind, EventStream, Host, HostBuilder,
-    Limits, Load, Namespace, Observed, QualifiedName, SEPARATOR, ToolName, ToolProvider as _,
+    Limits, Load, Namespace, Observed, QualifiedName, ResultForm, SEPARATOR, ToolName, ToolProvider as _,
 };
 
 use self::arguments::TypedArguments;
@@ -19,13 +20,12 @@ use super::approve;
 use crate::args::{self, Arguments};
 use crate::config::Config;
 use crate::config::amount::MAX_MEMORY_BYTES;
-use crate::config::mcp::McpServerSection;
 use crate::configured::{self, ConfiguredComponent, Version};
 use crate::exit::{self, Exit, UsageError};
 use crate::hooks::{self, TerminalHookApprover};
 use crate::recording::{EntryPoint, Recording};
 use crate::trust::ConfigSource;
-use crate::{flags, host, published, render, source, telemetry, user_folders};
+use crate::{flags, host, published, render, servers, source, telemetry, user_folders};
 
 pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit> {
     // Errors of the command line are reported before any file is read.
@@ -38,43 +38,81 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     // Before anything is loaded: nothing runs that cannot be recorded, and only existing files can be protected from
     // tools.
     let recording = Recording::begin(&call.recording, &config, EntryPoint::Call, call.actor.as_deref()).await?;
-    let Target { builder, load, name, file, default_limits } = choose_target(arguments, call, &config).await?;
-    let builder = recording.iter().fold(builder, |builder, recording| recording.protect(builder));
-    let limits = call.limits.over(default_limits, MAX_MEMORY_BYTES).map_err(|error| args::name_limit_option(&error))?;
-    let hook_components = hooks::components(&config).await?;
-    let hook_memory = hook_components.iter().map(|hook| hook.limits.memory).max().unwrap_or_default();
-    let roomy = at_least_default(&limits);
-    let host = builder.limits(roomy).memory_ceiling(roomy.memory.max(hook_memory)).build()?;
-    let is_typed = host::configured_name(&call.component).is_none();
-    let loaded = host::load(&host, &file, load.limits(roomy)).await;
-    let component = if is_typed { loaded.map_err(host::with_option_hints)? } else { loaded? };
-    for hook in hook_components {
-        host::load(&host, &hook.label, hook.load).await?;
-    }
-    let hooks = hooks::from_config(&config, &host)?;
-    let Some(tool) = &call.tool else { return Err(missing_tool(call, &component).into()) };
-    let tool = own_name(&component, tool, &name);
-    let json = typed_arguments.into_json(&component, tool);
-    let mut request = Call::new(format!("{name}{SEPARATOR}{tool}"), json).limits(limits);
-    if let Some(actor) = &call.actor {
-        request = request.actor(actor.as_str());
-    }
-    if let Some(state) = state {
-        request = request.state(state);
-    }
-    let mut result = call_and_watch(&host, request, (hooks, recording.as_ref().map(Recording::calls))).await;
-    if let Err(error) = &mut result.outcome {
-        translate_for_cli(error, &format!("{name}{SEPARATOR}"), is_typed);
-    }
-    let rendered = if arguments.json { render::json(&result) } else { render::result(&result) };
-    // Scratch space is removed after the answer.
-    host.shutdown(Duration::ZERO).await;
-    rendered?;
-    let exit = exit::from_result(&result);
+    let invocation = Invocation { arguments, call, config: &config, recording: recording.as_ref() };
+    let server = host::configured_name(&call.component).map(|name| servers::find(&config, name)).transpose()?.flatten();
+    let exit = match server {
+        Some(server) => invocation.call_server(&server, typed_arguments).await?,
+        None => invocation.call_component(typed_arguments, state).await?,
+    };
     if let Some(recording) = recording {
         recording.end(exit.kind()).await?;
     }
     Ok(exit)
+}
+
+/// One invocation of this command.
+struct Invocation<'a> {
+    arguments: &'a Arguments,
+    call: &'a args::Call,
+    config: &'a Config,
+    recording: Option<&'a Recording>,
+}
+
+impl Invocation<'_> {
+    /// Calls a tool of a component and prints its result.
+    async fn call_component(&self, typed_arguments: TypedArguments, state: Option<Arc<str>>) -> Result<Exit> {
+        let Self { arguments, call, config, recording } = self;
+        let Target { builder, load, name, file, default_limits } = choose_target(arguments, call, config).await?;
+        let limits = call.limits.over(default_limits, MAX_MEMORY_BYTES);
+        let limits = limits.map_err(|error| args::name_limit_option(&error))?;
+        let (host, hook_components) = self.build_host(builder, at_least_default(&limits)).await?;
+        let is_typed = host::configured_name(&call.component).is_none();
+        let loaded = host::load(&host, &file, load.limits(at_least_default(&limits))).await;
+        let component = if is_typed { loaded.map_err(host::with_option_hints)? } else { loaded? };
+        let hooks = self.load_hooks(&host, hook_components).await?;
+        let Some(tool) = &call.tool else { return Err(missing_component_tool(call, &component).into()) };
+        let names: Vec<_> = component.definitions().iter().map(|tool| tool.name.as_str()).collect();
+        let tool = own_name(&names, tool, &name);
+        let definition = component.definitions().iter().find(|it| it.name.as_str() == tool);
+        let request = self.request(&format!("{name}{SEPARATOR}{tool}"), typed_arguments.into_json(definition));
+        let request = request.limits(limits);
+        let request = if let Some(state) = state { request.state(state) } else { request };
+        let mut result = call_and_watch(&host, request, (hooks, recording.map(Recording::calls))).await;
+        if let Err(error) = &mut result.outcome {
+            translate_for_cli(error, &format!("{name}{SEPARATOR}"), is_typed);
+        }
+        let rendered = self.print(&result, ResultForm::Parts);
+        // Scratch space is removed after the answer.
+        host.shutdown(Duration::ZERO).await;
+        rendered?;
+        Ok(exit::from_result(&result))
+    }
+
+    /// Builds a host for a component with these limits, and for hooks, which are returned and not loaded yet.
+    async fn build_host(&self, builder: HostBuilder, limits: Limits) -> Result<(Host, Vec<ConfiguredComponent>)> {
+        let builder = self.recording.iter().fold(builder, |builder, recording| recording.protect(builder));
+        let hook_components = hooks::components(self.config).await?;
+        let hook_memory = hook_components.iter().map(|hook| hook.limits.memory).max().unwrap_or_default();
+        let host = builder.limits(limits).memory_ceiling(limits.memory.max(hook_memory)).build()?;
+        Ok((host, hook_components))
+    }
+
+    async fn load_hooks(&self, host: &Host, components: Vec<ConfiguredComponent>) -> Result<CallHooks> {
+        for hook in components {
+            host::load(host, &hook.label, hook.load).await?;
+        }
+        hooks::from_config(self.config, host)
+    }
+
+    fn request(&self, tool: &str, arguments: String) -> Call {
+        let request = Call::new(tool, arguments);
+        if let Some(actor) = &self.call.actor { request.actor(actor.as_str()) } else { request }
+    }
+
+    /// Prints a result: for people what a model reads, and for programs everything.
+    fn print(&self, result: &CallResult, form: ResultForm) -> Result<()> {
+        if self.arguments.json { render::json(result) } else { render::result(result, form) }
+    }
 }
 
 /// Rewrites an error for the command line: removes the prefix of the only component from names of tools, and names the
@@ -173,9 +211,6 @@ async fn target_from_configuration(
         let message = format!("`{name}` is a hook in {}, and has no tools to call", config.origin.display());
         return Err(UsageError(message).into());
     }
-    if let Some(section) = config.mcp.servers.get(name) {
-        return Err(server_instead_of_component(config, name, section).into());
-    }
     let found = configured::find(config, &lock, name, Version::Pinned).await?;
     let Some(ConfiguredComponent { name, label, load, limits, .. }) = found else {
         return Err(UsageError(format!("no such file {name}, and {}", approve::unknown_component(config, name))).into());
@@ -188,18 +223,6 @@ async fn target_from_configuration(
     let load = if call.allow_slow_compile { load.allow_slow_compile() } else { load };
     let builder = host::builder_for(arguments, config)?;
     Ok(Target { builder, load, name: name.to_string(), file: label, default_limits: limits })
-}
-
-/// Returns the error for a call of an MCP server, with the command that calls its tools.
-fn server_instead_of_component(config: &Config, name: &str, section: &McpServerSection) -> UsageError {
-    let command = section.command.iter().flatten().map(|word| flags::quoted(word));
-    let words: Vec<String> = command.chain(section.url.iter().map(|url| flags::quoted(url))).collect();
-    UsageError(format!(
-        "`{name}` is an MCP server of {}, but `call` is for components; call its tools with `fumehood mcp call TOOL \
-         '{{…}}' -- {}`, or let a model or client call them: `fumehood run`, `fumehood serve --servers`",
-        config.origin.display(),
-        words.join(" ")
-    ))
 }
 
 /// Raises limits to at least the defaults, for a component that describes its tools before the call. Otherwise a small
@@ -216,22 +239,26 @@ fn at_least_default(limits: &Limits) -> Limits {
 }
 
 /// Returns the tool's own name. Its full name is accepted too.
-fn own_name<'a>(component: &Component, typed: &'a str, name: &str) -> &'a str {
-    let is_own = component.definitions().iter().any(|tool| tool.name.as_str() == typed);
+fn own_name<'a>(names: &[&str], typed: &'a str, namespace: &str) -> &'a str {
     match QualifiedName::split(typed) {
-        Some((namespace, tool)) if !is_own && namespace == name => tool,
+        Some((typed_namespace, tool)) if !names.contains(&typed) && typed_namespace == namespace => tool,
         _ => typed,
     }
 }
 
-/// Returns the error for a call that names no tool.
-fn missing_tool(call: &args::Call, component: &Component) -> UsageError {
-    let file = call.component.display();
+/// Returns the error for a call that names no tool of a component.
+fn missing_component_tool(call: &args::Call, component: &Component) -> UsageError {
+    let file = call.component.display().to_string();
     let tools: Vec<&str> = component.definitions().iter().map(|tool| tool.name.as_str()).collect();
+    missing_tool(&file, &tools, &format!("fumehood inspect {file}"))
+}
+
+/// Returns the error for a call that names no tool, with the tools and the command that shows their arguments.
+fn missing_tool(target: &str, tools: &[&str], inspect: &str) -> UsageError {
     let first = tools.first().copied().unwrap_or("TOOL");
     UsageError(format!(
-        "missing TOOL; {file} has: {}\nCall one like this: `fumehood call {file} {first} '{{…}}'`; `fumehood inspect \
-         {file}` shows their arguments",
+        "missing TOOL; {target} has: {}\nCall one like this: `fumehood call {target} {first} '{{…}}'`; `{inspect}` shows their \
+         arguments",
         tools.join(", ")
     ))
 }

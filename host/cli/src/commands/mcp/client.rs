@@ -130,11 +130,7 @@ pub(crate) async fn call(arguments: &Arguments, call: &CallRemote) -> Result<Exi
         render::json(&result)?
     } else {
         // What a model reads: `--json` has the other form, too.
-        let read = result.outcome.as_ref().ok().and_then(|parts| ResultForm::TextFirst.for_model(parts));
-        match read {
-            Some(parts) => render::result(&CallResult { outcome: Ok(parts), ..result.clone() })?,
-            None => render::result(&result)?,
-        }
+        render::result(&result, ResultForm::TextFirst)?;
     }
     let exit = exit::from_result(&result);
     if let Some(recording) = recording {

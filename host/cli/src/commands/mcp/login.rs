@@ -20,7 +20,7 @@ pub(crate) async fn login(arguments: &Arguments, typed: &TypedLogin) -> Result<E
     let config = ConfigSource::from_arguments(arguments).open()?;
     let server = find(&config, &typed.name)?;
     // Nothing is asked of a server before somebody has seen where it is.
-    if !server.may_start(&configured::open_lock(&config)?) {
+    if server.reason_not_to_start(&configured::open_lock(&config)?).is_some() {
         let message = format!(
             "the address of the MCP server `{0}` is not approved, or changed; review it with `fumehood approve {0}`",
             server.name

@@ -32,9 +32,8 @@ pub(crate) fn drawn(bench: &Workbench, columns: u16, arguments: &[&str]) -> Vec<
 
 /// Returns the maximum number of cells of a line. Every character takes one, and those of East Asia two.
 pub(crate) fn cells(line: &str) -> usize {
-    line.chars()
-        .map(|c| if ('\u{1100}'..='\u{ffef}').contains(&c) && !matches!(c, '…' | '│' | '✓') { 2 } else { 1 })
-        .sum()
+    let is_narrow = |c: char| matches!(c, '…' | '–' | '—' | '✓' | '\u{2500}'..='\u{257f}');
+    line.chars().map(|c| if ('\u{1100}'..='\u{ffef}').contains(&c) && !is_narrow(c) { 2 } else { 1 }).sum()
 }
 
 /// Returns texts that would forge lines of the host if the terminal broke them, or if they began lines. Each word has a

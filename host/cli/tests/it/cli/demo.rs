@@ -11,6 +11,7 @@ use super::workbench::Workbench;
 fn endings(table: &str) -> String {
     let columns = Regex::new(" {2,}").unwrap();
     let mut endings = String::new();
+    let (table, _commands) = table.split_once("\nNext:\n").unwrap();
     for line in table.lines().filter(|line| line.starts_with(' ')) {
         let cells: Vec<&str> = columns.split(line.trim()).collect();
         endings.push_str(&cells.iter().take(2).copied().collect::<Vec<_>>().join(" | "));

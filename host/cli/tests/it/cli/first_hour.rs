@@ -67,9 +67,6 @@ fn names_of_the_configuration_are_inspected() {
     assert_eq!(by_name, by_file);
     check(&bench, &["inspect", "sum"], &["no such file sum, and fumehood.toml has no component `sum`; it has: sums"]);
     check(&bench, &["inspect", "time"], &["is an MCP server", "`fumehood approve time --check`"]);
-    let hint = "`fumehood mcp call TOOL '{…}' -- 'mcp server' -v`";
-    check(&bench, &["call", "time", "now"], &["is an MCP server of fumehood.toml", hint]);
-    check(&bench, &["call", "time__now"], &[hint]);
 }
 
 #[test]

@@ -101,7 +101,10 @@ fn approve_shows_who_approved_and_keeps_the_lock_as_it_is() {
         assert!(shown.stderr.contains(words), "{words}: {shown:?}");
     }
     assert!(shown.stdout.contains("notes was approved by another person, but not by you"), "{shown:?}");
-    assert!(shown.stdout.contains("env: PLACE = \"home\"") && shown.stdout.contains("tool       │ read"), "{shown:?}");
+    assert!(
+        shown.stdout.contains("env: PLACE = \"home\"") && shown.stdout.contains("│ read() — A tool of a test."),
+        "{shown:?}"
+    );
     assert_eq!(run(&bench, &["approve", "notes", "--yes"]).code, 0);
     assert_eq!(run(&bench, &["call", "notes", "read"]).stdout.trim(), "one");
     assert!(!calls_server(&bench, &[]) && !bench.path("started").exists());

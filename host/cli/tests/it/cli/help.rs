@@ -20,8 +20,8 @@ fn help_lists_the_commands_in_groups() {
     let help = Workbench::new().run(&["--help"]).stdout;
     let mut rest = help.as_str();
     for part in [
-        "\nUse tools:\n  demo            Run useful and hostile tools",
-        "\nWrite tools:\n  new             Create a project",
+        "\nUse tools:\n  demo          Run useful and hostile tools",
+        "\nWrite tools:\n  new           Create a project",
         "\nPublish tools:\n  key ",
         "\nServe tools:\n  serve ",
         "\nOperate:\n  config ",

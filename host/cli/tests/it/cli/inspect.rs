@@ -131,6 +131,15 @@ fn a_component_of_plain_functions() {
 }
 
 #[test]
+fn sockets_are_said_to_be_out_of_reach() {
+    let bench = Workbench::new();
+    bench.program("reach-out");
+    let inspected = bench.run(&["inspect", "reach-out.wasm"]).stdout;
+    assert!(inspected.contains("never, because no grant gives `sockets`\n      open network sockets"), "{inspected}");
+    assert!(!inspected.contains("only with a grant of `sockets`"), "{inspected}");
+}
+
+#[test]
 fn every_import_is_described() {
     let bench = Workbench::new();
     bench.program("look-around");

@@ -43,6 +43,7 @@ fn a_library_is_approved_with_its_server_and_its_reads_are_recorded() {
     let bench = bench(CONFIG);
     let approved = bench.run(&["approve", "other", "--yes", "--full"]);
     assert_eq!(approved.code, 0, "{approved:?}");
+    assert!(!approved.stderr.contains("is not approved"), "the question is about all of it: {approved:?}");
     for words in ["resources  all of the server's resources", "  prompt\n", "│ review", r#""description":"ABOUT""#] {
         assert!(approved.stdout.contains(words), "{words}: {approved:?}");
     }

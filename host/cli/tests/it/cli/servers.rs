@@ -391,3 +391,27 @@ comand = ["a"]
         "#]],
     );
 }
+
+#[test]
+fn call_reaches_a_tool_of_a_server() {
+    let bench = ours(ADD, "");
+    let call = |arguments: &[&str]| bench.run(&[&["call"], arguments].concat());
+    let refused = call(&["sums", "calculator__add", "a=3", "b=5"]);
+    assert!(refused.code == 3 && refused.stderr.contains("`fumehood approve sums`"), "{refused:?}");
+    assert_eq!(bench.run(&["approve", "sums", "--yes"]).code, 0);
+    let called = call(&["sums", "calculator__add", "a=3", "b=5", "--log", "events.db"]);
+    assert_eq!((called.code, called.stdout.as_str()), (0, "{\"result\":8}\n"), "{called:?}");
+    let log = bench.run(&["log", "--log", "events.db", "--json"]).json();
+    assert_eq!((&log[0]["tool"], &log[0]["status"]), (&"sums__calculator__add".into(), &"ok".into()), "{log}");
+    assert_eq!(call(&["sums__calculator__add", r#"{"a": 3, "b": 5}"#]).stdout, "{\"result\":8}\n");
+    let wrong = call(&["sums", "calculator__add", "a=three", "b=5"]);
+    assert!(wrong.code == 3 && wrong.stderr.contains("expected a number"), "{wrong:?}");
+    let unknown = call(&["sums", "calculator__ad"]);
+    assert!(unknown.code != 0 && unknown.stderr.contains("calculator__add"), "{unknown:?}");
+    let listed = call(&["sums"]);
+    assert!(listed.code == 2 && listed.stderr.contains("sums has: calculator__add, "), "{listed:?}");
+    for option in [["--memory", "1MiB"], ["--allow-read", ".:/docs"], ["--state", "{}"]] {
+        let rejected = call(&[&["sums", "calculator__add", "a=3", "b=5"], &option[..]].concat());
+        assert!(rejected.code == 2 && rejected.stderr.contains("outside of the sandbox"), "{option:?}: {rejected:?}");
+    }
+}

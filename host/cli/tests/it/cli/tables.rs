@@ -7,7 +7,10 @@ const WIDTHS: [u16; 3] = [80, 100, 120];
 
 /// Checks that every line fits, and returns the text.
 fn fitting(bench: &Workbench, columns: u16, arguments: &[&str]) -> String {
-    let lines = drawn(bench, columns, arguments);
+    // A spinner writes its line again and again.
+    let last = |line: String| line.trim_end().rsplit('\r').next().unwrap_or_default().to_owned();
+    let printed = drawn(bench, columns, arguments).into_iter().map(last);
+    let lines: Vec<_> = printed.map(|line| anstream::adapter::strip_str(&line).to_string()).collect();
     for line in &lines {
         assert!(cells(line) <= usize::from(columns), "{columns} columns: {line:?}");
     }
@@ -23,7 +26,7 @@ fn the_demo_fits_on_a_screen() {
             let is_left_out = columns == 80 && word == "2.1 MiB";
             assert!(is_left_out || text.contains(word), "{word} in {columns} columns:\n{text}");
         }
-        assert_eq!(text.contains("the terminal is too narrow for: "), columns < 120, "{text}");
+        assert_eq!(text.contains("the terminal is too narrow for: "), columns == 80, "{text}");
     }
 }
 

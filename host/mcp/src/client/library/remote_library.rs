@@ -240,17 +240,21 @@ impl RemoteLibrary {
         self.options().resources && lists.capabilities.resources.is_some()
     }
 
-    /// Returns notices about definitions that are left out, and about those that wait for an approval.
+    /// Returns notices about definitions that are left out because of what they are.
     #[must_use]
     pub fn notices(&self) -> Vec<ToolNotice> {
-        let lists = self.state().lists();
+        self.state().lists().notices.clone()
+    }
+
+    /// Returns notices about definitions that wait for an approval.
+    #[must_use]
+    pub fn waiting_notices(&self) -> Vec<ToolNotice> {
         let unapproved = |item: &LibraryItem| {
             let name = item.name.to_sanitized();
             ToolNotice::new(&name, format!("the current version of the {} is not approved", item.kind.as_str()))
         };
         let items = self.items();
-        let waiting = items.iter().filter(|item| !self.state().is_approved(&item.digest())).map(unapproved);
-        lists.notices.iter().cloned().chain(waiting).collect()
+        items.iter().filter(|item| !self.state().is_approved(&item.digest())).map(unapproved).collect()
     }
 
     /// Returns the tools in place of the requests that the server answers. Clients do not see them.
