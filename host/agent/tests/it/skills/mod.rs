@@ -180,7 +180,10 @@ async fn a_skill_that_a_program_implements_asks_no_model() {
     let ending = run(skill(), "{\"a\": ", with_lines).await;
     assert!(matches!(&ending, Ending::ToolFailed { message, .. } if message.contains("is not a JSON object")));
     let ending = run(skill(), &"x".repeat(64 << 10), with_lines).await;
-    assert!(matches!(&ending, Ending::ToolFailed { message, .. } if message.contains("the maximum is 64")), "{ending:?}");
+    assert!(
+        matches!(&ending, Ending::ToolFailed { message, .. } if message.contains("the maximum is 64")),
+        "{ending:?}"
+    );
 }
 
 #[tokio::test]

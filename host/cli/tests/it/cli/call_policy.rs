@@ -97,5 +97,5 @@ fn notes_outlive_the_session_and_belong_to_one_actor() {
     let read = r#"{"calls": [{"name": "memory_read", "arguments": {"key": "milk"}}]}"#;
     say("ann", &format!("{write}\n{}", r#"{"text": "Done."}"#));
     say("ann", &format!("{read}\n{}", r#"{"text": "Done.", "expect": "Buy milk."}"#));
-    say("bob", &format!("{read}\n{}", r#"{"text": "Done.", "expect": "there is no note"}"#));
+    say("bob", &format!("{read}\n{}", r#"{"text": "Done.", "expect": "unknown note"}"#));
 }

@@ -91,7 +91,7 @@ fn a_channel_that_is_none_or_lacks_the_skill_is_refused() {
         assert!(ran.code != 0 && ran.stdout.is_empty(), "{ran:?}");
         words.iter().for_each(|words| assert!(ran.stderr.contains(words), "{words}: {ran:?}"));
     };
-    check("", &["--channel", "phone"], &["no channel `phone`", "it has: open, support"]);
+    check("", &["--channel", "phone"], &["unknown channel `phone`", "it has: open, support"]);
     let words = "the skill `taking` cannot be used in the channel `support`, which has: adding";
     check("", &["--channel", "support", "--skill", "taking"], &[words]);
     check("[channels.phone]\nskills = [\"singing\"]\n", &[], &["names the skill `singing`", "it has: adding, taking"]);

@@ -104,7 +104,7 @@ async fn a_program_that_is_no_compiler_is_an_error() {
     assert!(
         matches!(&error, ComponentError::NoCompiler { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
     );
-    assert!(error.to_string().contains("/no/such/program cannot be started"), "{error}");
+    assert!(error.to_string().contains("cannot start the compiler /no/such/program"), "{error}");
     for (script, says) in [
         ("exit 0", "exit code 0 without output"),
         ("echo garbage, garbage, garbage", "did not return compiled code"),

@@ -25,7 +25,7 @@ fn waiting() -> Workbench {
     let bench = bench();
     let ran = agent(&bench, &["run", "Go", "--session", "s"], "calls.jsonl");
     assert_eq!((ran.code, ran.stdout.as_str()), (11, ""), "{ran:?}");
-    for part in ["s:1", "calculator__add waits for approval", "fumehood approve-call", "fumehood run --resume s"] {
+    for part in ["s:1", "calculator__add is waiting for approval", "fumehood approve-call", "fumehood run --resume s"] {
         assert!(ran.stderr.contains(part), "{part} is not in: {}", ran.stderr);
     }
     bench

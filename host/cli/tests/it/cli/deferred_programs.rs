@@ -40,7 +40,7 @@ fn program_waits_for_each_of_its_calls() {
     };
     let ran = run(&["run", "Go", "--session", "s"], "program.jsonl");
     assert_eq!(ran.code, 11, "{ran:?}");
-    assert!(ran.stderr.contains("s:1  calculator__add waits for approval"), "{ran:?}");
+    assert!(ran.stderr.contains("s:1  calculator__add is waiting for approval"), "{ran:?}");
     assert_eq!(started(&bench), ["run_code", "calculator__multiply"]);
     let state = bench.run(&["sessions", "show", "s"]).stdout;
     assert!(state.contains("waiting for approval of s:1 calculator__add"), "{state}");

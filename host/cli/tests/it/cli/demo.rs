@@ -78,9 +78,6 @@ fn every_call_ends_as_it_should() {
         The event log
         verify the log | [count] records in order
         change the 16 to 17 in a copy | row [count] was edited: it does not match its hash
-        /work/wt-words/target/debug/fumehood selftest
-        /work/wt-words/target/debug/fumehood new hello
-        /work/wt-words/target/debug/fumehood --help
     "#]]
     .assert_eq(&endings(&ran.stdout));
     for word in ["time", "deadline", "fuel", "peak memory", "calls of", "Next:", " selftest\n"] {

@@ -60,7 +60,7 @@ fn documentation_without_effect_is_refused() {
     for (component, wit, code, says) in [
         ("add.wasm", "plain.wit", 2, "has no doc comments"),
         ("add.wasm", "broken.wit", 2, "broken.wit:3"),
-        ("add.wasm", "none.wit", 2, "none.wit cannot be read as WIT"),
+        ("add.wasm", "none.wit", 2, "none.wit is not valid WIT"),
         ("none.wasm", "add.wit", 2, "cannot read none.wasm"),
         ("add.wit", "add.wit", 6, "not WebAssembly"),
     ] {

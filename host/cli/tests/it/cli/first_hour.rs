@@ -35,7 +35,7 @@ fn usage_errors_say_how_it_is_written() {
 #[test]
 fn a_server_without_tools_makes_no_token() {
     let bench = Workbench::new();
-    check(&bench, &["serve", "http", "--listen", "127.0.0.1:0"], &["there is nothing to serve; name components"]);
+    check(&bench, &["serve", "http", "--listen", "127.0.0.1:0"], &["nothing to serve; name components"]);
     let ran = bench.run(&["serve", "mcp", "--listen", "127.0.0.1:0"]);
     assert!(ran.code == 2 && !format!("{ran:?}").contains("oken"), "{ran:?}");
     bench.put("fumehood.toml", "[mcp.servers.time]\ncommand = [\"mcp-server-time\"]\n");

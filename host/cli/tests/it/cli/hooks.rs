@@ -160,7 +160,7 @@ fn wrong_hooks_are_reported_with_their_place() {
     check("[[hooks.rate_limit]]\nper_minute = 5000000000", "per_minute");
     check("[[hooks.rate_limit]]\ntools = [\"text__*\"]", "per_minute");
     check("[[hooks.component]]\nname = \"gone\"", "the hook `gone` is not in [tools]");
-    check("[[hooks.component]]\nname = \"other\"", "is no hook");
+    check("[[hooks.component]]\nname = \"other\"", "is not a hook");
     check("[[hooks.component]]\nname = \"text\"\non = []", "`on` of the hook");
     check("[[hooks.component]]\nname = \"text\"\non = [\"during\"]", "during");
 }

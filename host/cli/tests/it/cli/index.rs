@@ -80,7 +80,7 @@ fn refuses_indexes_that_were_changed() {
     let changed = catalogue.search(&["divide"], "default");
     assert!(changed.code == 3 && changed.stderr.contains("the index `tools`"), "{changed:?}");
     std::fs::write(&file, "{}").unwrap();
-    assert!(catalogue.search(&["divide"], "default").stderr.contains("cannot be read"));
+    assert!(catalogue.search(&["divide"], "default").stderr.contains("cannot read the index"));
     std::fs::write(catalogue.bench.path("renamed.json"), &text).unwrap();
     let arguments = ["search", "divide", "--index", "renamed.json", "--index-key", "default"];
     let renamed = catalogue.bench.run(&arguments);

@@ -325,7 +325,7 @@ fn a_program_that_is_no_worker_is_refused() {
         let bytes = fumehood_tests::component("counter").unwrap();
         let error = missing.load(Load::bytes("counter", bytes)).await.err().unwrap();
         let error = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-        assert!(error.contains("/no/such/program cannot be started"), "{error}");
+        assert!(error.contains("cannot start the worker program /no/such/program"), "{error}");
     });
 }
 

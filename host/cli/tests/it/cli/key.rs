@@ -61,7 +61,7 @@ fn overwrites_no_key() {
     assert_eq!(std::fs::read(bench.path("data/fumehood/keys/default.pem")).unwrap(), before);
     bench.put("release.pub", "something of somebody's");
     let beside = run_with_passphrase(&bench, PASSPHRASE, &["key", "new", "--out", "release.pem"]);
-    assert!(beside.code == 2 && beside.stderr.contains("release.pub exists"), "{beside:?}");
+    assert!(beside.code == 2 && beside.stderr.contains("release.pub already exists"), "{beside:?}");
     assert!(!bench.path("release.pem").exists());
     symlink("/nowhere", bench.path("link.pem")).unwrap();
     assert_eq!(run_with_passphrase(&bench, PASSPHRASE, &["key", "new", "--out", "link.pem"]).code, 2);

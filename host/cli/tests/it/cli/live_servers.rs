@@ -111,7 +111,7 @@ fn a_new_tool_of_an_approved_server_waits_until_it_is_approved() {
     assert_eq!(text(&call(&mut session, 1, "other__t")), "done");
     hears_of_change(&mut session);
     let warned = session.next();
-    assert!(warned["params"]["data"].as_str().unwrap().contains("approve them: other__new"), "{warned}");
+    assert!(warned["params"]["data"].as_str().unwrap().contains("an operator's approval: other__new"), "{warned}");
     session.says("waiting for approval: other__new; review the changes with `fumehood approve other`");
     assert_eq!(session.names(), ["other__t"]);
     assert_eq!(text(&call(&mut session, 2, "other__t")), "done", "what was approved goes on");

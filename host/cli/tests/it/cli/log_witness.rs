@@ -42,11 +42,11 @@ fn tamper(bench: &Workbench, sql: &str) {
 #[test]
 fn without_its_key_a_log_is_not_in_order() {
     let bench = bench();
-    check(&log(&bench, &["verify"]), 0, &["in order: ", "e.db.key lies beside the log", "`--log-key FILE`"]);
+    check(&log(&bench, &["verify"]), 0, &["in order: ", "the key e.db.key is next to the log", "`--log-key FILE`"]);
     std::fs::remove_file(bench.path("e.db.key")).unwrap();
     // Anybody can compute the hashes anew.
     let ran = log(&bench, &["verify"]);
-    check(&ran, 10, &["not verified: ", "the seals were not checked", "e.db.key is gone", "`--without-key`"]);
+    check(&ran, 10, &["not verified: ", "the seals were not checked", "e.db.key is missing", "`--without-key`"]);
     assert!(!ran.stdout.contains("in order:") && !ran.stdout.contains("to keep elsewhere"), "{ran:?}");
     let json = log(&bench, &["verify", "--json"]);
     assert_eq!((json.code, &json.json()["status"]), (10, &"unverified".into()), "{json:?}");
@@ -84,7 +84,7 @@ fn a_key_elsewhere_is_used_and_not_warned_of() {
     let ran = bench.run(&[&["log", "verify"], &key[..]].concat());
     check(&ran, 0, &["in order: "]);
     assert_eq!(ran.stderr, "");
-    check(&log(&bench, &["verify"]), 10, &["e.db.key is gone"]);
+    check(&log(&bench, &["verify"]), 10, &["e.db.key is missing"]);
     // No tool can be granted the folder of the key.
     bench.program("files");
     let read = ["call", "files.wasm", "read", "{}", "--allow-read", "./keys:/keys"];

@@ -184,7 +184,7 @@ fn missing_granted_files_are_reported_with_their_place() {
     }
     bench.put("file", "");
     let no_folder = policy("read = [\"./file:/docs\"]");
-    assert!(no_folder.stderr.contains("file` is granted as a folder and is none"), "{no_folder:?}");
+    assert!(no_folder.stderr.contains("file` is granted as a folder, but is not a folder"), "{no_folder:?}");
 }
 
 #[test]

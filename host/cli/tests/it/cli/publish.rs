@@ -133,7 +133,7 @@ fn refuses_what_is_no_component_or_has_another_digest() {
         assert!(ran.code == code && ran.stderr.contains(expected), "{ran:?}");
     };
     let reference = published.reference("acme/calculator:1");
-    check(&reference, "none.wasm", 2, "there is no none.wasm");
+    check(&reference, "none.wasm", 2, "no such file none.wasm");
     published.bench.put("text.wasm", "hello");
     check(&reference, "text.wasm", 6, "this is not a WebAssembly component");
     published.bench.put("module.wasm", wat::parse_str("(module)").unwrap());

@@ -139,9 +139,9 @@ fn the_exit_code_says_how_it_ended() {
 #[test]
 fn incomplete_answer_has_an_exit_code_of_its_own() {
     for (stop, words) in [
-        ("length", "the answer was cut at its length limit; `--max-tokens` (`max_tokens` in [model])"),
-        ("filtered", "the provider filtered the answer; ask in other words"),
-        ("refused", "the model refused to answer; ask for something else"),
+        ("length", "the answer was cut at its length limit; raise `--max-tokens` (`max_tokens` in [model])"),
+        ("filtered", "the provider filtered the answer; rephrase the task"),
+        ("refused", "the model refused to answer; change the task"),
         ("paused", "the provider paused the answer repeatedly; try again"),
         ("failed", "the provider reported that the answer failed; try again"),
     ] {
@@ -248,7 +248,7 @@ fn only_the_tools_that_were_named_may_be_called() {
 #[test]
 fn without_a_terminal_a_call_that_needs_approval_is_refused() {
     let script = r#"{"calls": [{"name": "calculator__add", "arguments": {"a": 3, "b": 5}}]}
-{"text": "Nobody allows it.", "expect": "somebody has to approve this call"}"#;
+{"text": "Nobody allows it.", "expect": "this call needs approval"}"#;
     let ran = run(&bench(script), &["--ask", "calculator__add"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "Nobody allows it.\n"), "{ran:?}");
     assert!(ran.stderr.contains("✗ calculator__add → needs_approval"), "{ran:?}");

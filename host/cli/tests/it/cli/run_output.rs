@@ -53,7 +53,7 @@ fn schema_that_cannot_be_used_is_an_error_of_the_command_line() {
     bench.put("text.json", "sum");
     bench.put("wrong.json", r#"{"type": "integr"}"#);
     check("text.json", "text.json is not JSON");
-    check("wrong.json", "wrong.json is not a schema that can be checked");
+    check("wrong.json", "wrong.json is not a supported JSON Schema");
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn what_cannot_be_granted_is_refused_before_anything_runs() {
     check(&["--allow-read", ".:/all"], 6, "which has files of the host");
     let bench = bench("never");
     let ran = bench.run(&["run", "Hi", "--script", "script.jsonl", "--no-log", "--allow-read", "./docs:/docs"]);
-    assert!(ran.code == 2 && ran.stderr.contains("named with `--tool FILE`, and none is"), "{ran:?}");
+    assert!(ran.code == 2 && ran.stderr.contains("named with `--tool FILE`, but none are"), "{ran:?}");
 }
 
 #[test]
@@ -74,5 +74,8 @@ fn the_named_store_is_used_unless_one_is_configured() {
     assert!(bench.path("kept.db").exists());
     bench.put("fumehood.toml", "[tools.mine]\ncomponent = \"notes.wasm\"\nkey_value = \"1MiB\"\n");
     let ran = bench.run(&run);
-    assert!(ran.code == 2 && ran.stderr.contains("`--key-value-store`: fumehood.toml has tools that keep"), "{ran:?}");
+    assert!(
+        ran.code == 2 && ran.stderr.contains("`--key-value-store` conflicts with the store in fumehood.toml"),
+        "{ran:?}"
+    );
 }

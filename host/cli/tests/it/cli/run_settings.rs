@@ -80,7 +80,7 @@ fn a_model_that_has_to_search_calls_what_it_found() {
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "13\n"), "{ran:?}");
     configured.put("fumehood.toml", "[agent]\ntools = \"search\"\npinned = [\"calculator__nope\"]\n");
     let ran = run(&configured, &[]);
-    assert!(ran.code != 0 && ran.stderr.contains("'calculator__nope' is pinned, and is not registered"), "{ran:?}");
+    assert!(ran.code != 0 && ran.stderr.contains("the pinned tool 'calculator__nope' is not registered"), "{ran:?}");
 }
 
 /// Creates a folder with a tool that returns the agent's state.
@@ -191,7 +191,7 @@ fn only_settings_that_are_set_reach_the_provider() {
         let ran = run(&bench, more);
         assert!(ran.code == 2 && ran.stderr.contains(words), "{words}: {ran:?}");
     };
-    check("", &["--temperature", "3"], "invalid temperature `3`; expected a number from 0 to 2");
+    check("", &["--temperature", "3"], "expected a number from 0 to 2");
     check("", &["--max-tokens", "0"], "--max-tokens");
     check("", &["--reasoning-effort", "huge"], "xhigh");
     check("[model]\nreasoning_effort = \"huge\"\n", &[], "reasoning_effort");

@@ -187,7 +187,7 @@ fn saved_run_is_suspended_by_a_signal_and_goes_on() {
             (&"outcome".into(), &"suspended".into(), &"suspended".into())
         );
         assert_eq!(running.wait().unwrap().code(), Some(130));
-        assert!(bench.run(&["sessions", "show", "s"]).stdout.contains("a run is under way"));
+        assert!(bench.run(&["sessions", "show", "s"]).stdout.contains("a run is active or was interrupted"));
 
         let server = Server::answering(|request| {
             let told = since_the_message(request).last().unwrap().to_string();
@@ -240,7 +240,7 @@ fn resumed_session_has_the_model_and_the_restrictions_that_it_began_with() {
 
     let refused = bench.run(&["run", "--resume", "s"]);
     assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{refused:?}");
-    assert!(refused.stderr.contains("type them again, or others: --tool calculator.wasm"), "{refused:?}");
+    assert!(refused.stderr.contains("repeat the options: --tool calculator.wasm"), "{refused:?}");
     let ran = bench.run(&[&["run", "--resume", "s", "--approve", "refuse"], &tools[..]].concat());
     assert_eq!(ran.code, 11, "calls that waited go on waiting: {ran:?}");
     assert_eq!(bench.run(&["approve-call", "s:1", "--yes"]).code, 0);

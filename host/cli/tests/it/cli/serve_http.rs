@@ -207,5 +207,5 @@ fn options_without_use_are_refused() {
     let ran = bench.run(&["serve", "http", "calculator.wasm", "--listen", "nowhere"]);
     assert!(ran.code == 2 && ran.stderr.contains("nowhere"), "{ran:?}");
     let ran = bench.run(&["serve", "--listen", "127.0.0.1:0", "--no-auth"]);
-    assert!(ran.code == 2 && ran.stderr.contains("there is nothing to serve"), "{ran:?}");
+    assert!(ran.code == 2 && ran.stderr.contains("nothing to serve"), "{ran:?}");
 }

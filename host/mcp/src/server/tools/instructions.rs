@@ -61,7 +61,7 @@ fn server_instructions(tools: &[Arc<Tool>]) -> Vec<String> {
 
 fn component_line(component: &str, tools: usize, may: &[String]) -> String {
     let noun = if tools == 1 { "tool" } else { "tools" };
-    let may = if may.is_empty() { "compute, and nothing else".to_owned() } else { may.join("; ") };
+    let may = if may.is_empty() { "only compute".to_owned() } else { may.join("; ") };
     let line = PrintableLine::from(&format!("- {component} ({tools} {noun}): may {may}"));
     if line.len() > MAX_LINE_BYTES { format!("{}…", truncate_str(&line, MAX_LINE_BYTES)) } else { line.into() }
 }
@@ -95,7 +95,7 @@ mod tests {
         let text = instructions(Some("Ours."), &tools).unwrap();
         let (head, list) = text.split_once(":\n").unwrap();
         assert!(head.starts_with("Ours.\nEvery tool belongs"), "{text}");
-        let expected = "- calc (2 tools): may compute, and nothing else\n\
+        let expected = "- calc (2 tools): may only compute\n\
                         - fetch (1 tool): may make HTTP requests (GET https://example.com/**)";
         assert_eq!(list, expected);
         assert_eq!(instructions(None, &[]), None);
