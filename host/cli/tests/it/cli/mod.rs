@@ -105,6 +105,8 @@ mod providers;
 mod publish;
 #[cfg(test)]
 mod published;
+mod quick_start;
+mod readme;
 #[cfg(test)]
 mod recorded;
 #[cfg(test)]
@@ -148,6 +150,7 @@ mod servers;
 mod service;
 #[cfg(test)]
 mod session;
+mod shell;
 #[cfg(test)]
 mod skills;
 mod store;
