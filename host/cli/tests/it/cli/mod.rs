@@ -97,6 +97,7 @@ mod other_collector;
 #[cfg(test)]
 mod persist;
 mod planted;
+mod pictures;
 #[cfg(test)]
 mod powers;
 #[cfg(test)]
