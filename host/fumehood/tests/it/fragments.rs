@@ -60,9 +60,12 @@ mod program {
 
 /// docs/embedding.md, *One call*.
 #[rustfmt::skip]
+#[allow(clippy::let_and_return, reason = "it is so in the page")]
 async fn call(host: &Host, observer: Arc<dyn Observer>) -> CallResult {
-    let (arguments, state) = (r#"{"title": "milk", "text": "buy some"}"#, "{}");
-    let (limits, token) = (Limits::default(), CancellationToken::new());
+    let arguments = r#"{"title": "milk", "text": "buy some"}"#;
+    let state = "{}";
+    let limits = Limits::default();
+    let token = CancellationToken::new();
     let call = Call::new("notes__write", arguments)   // text as a model wrote it, or a `serde_json::Value`
         .id("order-17")                               // in results and events
         .actor("ann")                                 // on whose behalf
@@ -75,6 +78,7 @@ async fn call(host: &Host, observer: Arc<dyn Observer>) -> CallResult {
 }
 
 /// docs/embedding.md, *Several tenants*.
+#[allow(clippy::let_and_return, reason = "it is so in the page")]
 async fn serve_tenants(host: &Host, tenants: Vec<(&str, u64)>) -> Result<ToolService<Host>> {
     let notes = host.load(Load::path("notes.wasm")).await?;
     for (tenant, bytes) in tenants {

@@ -96,8 +96,8 @@ mod openapi_client;
 mod other_collector;
 #[cfg(test)]
 mod persist;
-mod planted;
 mod pictures;
+mod planted;
 #[cfg(test)]
 mod powers;
 #[cfg(test)]

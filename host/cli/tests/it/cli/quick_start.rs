@@ -50,8 +50,9 @@ fn check_output(block: &Block, printed: &Typed) {
 
 /// Returns the entry for a client that a text has, without the folders of its paths.
 fn entry(text: &str) -> String {
-    let (Some(start), Some(end)) = (text.find('{'), text.rfind('}')) else { panic!("{text}") };
-    let entry: serde_json::Value = serde_json::from_str(&text[start..=end]).unwrap();
+    let (_, entry) = text.split_once('{').unwrap();
+    let (entry, _) = entry.rsplit_once('}').unwrap();
+    let entry: serde_json::Value = serde_json::from_str(&format!("{{{entry}}}")).unwrap();
     Regex::new(r#""/[^"]*/"#).unwrap().replace_all(&entry.to_string(), "\"").into_owned()
 }
 
