@@ -9,6 +9,7 @@ pub mod docker_registry;
 pub mod fake_server;
 pub mod key_value_suite;
 pub mod longest_poll;
+pub mod markdown;
 pub mod named;
 pub mod otlp_collector;
 pub mod postgres;

@@ -1,4 +1,4 @@
-// The programs of docs/node-embedding.md run as they are written.
+// The programs of docs/node-embedding.md, and the lines of README.md, run as they are written.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -7,13 +7,15 @@ import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { component } from './shared.js'
 
-const document = readFileSync('node-embedding.md', 'utf8')
-const programs = [...document.matchAll(/```js\n(.*?)```/gs)].map(([, program]) => program)
+const blocks = (page) => [...readFileSync(page, 'utf8').matchAll(/```js\n(.*?)```/gs)].map(([, block]) => block)
+const readme = blocks('README.md').map((lines) => `import { Host } from 'fumehood'\n${lines}console.log(result.structured)`)
+const programs = [...blocks('node-embedding.md'), ...readme]
 const printed = [
   ["calculator__add [ 'a', 'b' ]", 'true { result: 8 }', 'invalid_arguments: /a: expected a number'],
   ['read files in /docs', '{ result: 2 }'],
   ['1 of 3', '3 of 3', "tool: 'countdown__countdown'", 'stopped'],
   ['calculator__add'],
+  ['{ result: 8 }'],
 ]
 
 test('every program of the documentation has its lines here', () => assert.equal(programs.length, printed.length))

@@ -1,20 +1,36 @@
-"""The programs of docs/python-embedding.md run as they are written."""
+"""The programs of docs/python-embedding.md, and the one of README.md, run as they are written."""
 
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
-DOCUMENT = pathlib.Path(__file__).parent.parent / "python-embedding.md"
-PROGRAMS = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+FOLDER = pathlib.Path(__file__).parent.parent
+
+
+def programs(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (FOLDER / page).read_text(), re.DOTALL)
+
+
+# README.md has a tool, which a test of the command builds, and lines that stand in an asynchronous function.
+LINES = programs("README.md")[-1]
+README = f"""import asyncio, fumehood
+async def main():
+{textwrap.indent(LINES, "    ")}
+    print(result.structured)
+asyncio.run(main())
+"""
+PROGRAMS = [*programs("python-embedding.md"), README]
 PRINTED = [
     ["calculator__add ['a', 'b']", "True {'result': 8}", "invalid_arguments: /a: expected a number"],
     ["read files in /docs", "{'result': 2}"],
     ["1 of 3", "3 of 3", 'Result(tool="countdown__countdown", ok=True)', "stopped"],
     [],
+    ["{'result': 8}"],
 ]
 
 

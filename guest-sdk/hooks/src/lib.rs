@@ -6,7 +6,7 @@
 //! ```
 //! use fumehood_guest_hooks::{Authorization, BeforeDecision, Hook, ToolCall};
 //!
-//! /// Asks a person about everything that is not read-only, and knows no guests.
+//! /// Refuses guests, and asks a person about calls that may change something.
 //! struct Careful;
 //!
 //! impl Hook for Careful {

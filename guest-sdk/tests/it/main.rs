@@ -2,4 +2,5 @@
 
 #![allow(clippy::needless_pass_by_value, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod guide;
 mod tools;

@@ -5,6 +5,8 @@
 
 mod agent;
 mod args;
+#[cfg(test)]
+mod book;
 #[cfg(feature = "cell")]
 mod cell;
 mod commands;

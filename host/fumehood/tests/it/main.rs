@@ -21,6 +21,8 @@ mod code_savings;
 mod context;
 #[cfg(feature = "agent")]
 mod flows;
+#[cfg(all(feature = "agent", feature = "tower"))]
+mod fragments;
 mod load_again;
 mod sandbox;
 #[cfg(feature = "tower")]

@@ -96,6 +96,7 @@ mod openapi_client;
 mod other_collector;
 #[cfg(test)]
 mod persist;
+mod pictures;
 mod planted;
 #[cfg(test)]
 mod powers;
@@ -105,6 +106,8 @@ mod providers;
 mod publish;
 #[cfg(test)]
 mod published;
+mod quick_start;
+mod readme;
 #[cfg(test)]
 mod recorded;
 #[cfg(test)]
@@ -148,6 +151,7 @@ mod servers;
 mod service;
 #[cfg(test)]
 mod session;
+mod shell;
 #[cfg(test)]
 mod skills;
 mod store;

@@ -36,6 +36,8 @@ pub(crate) struct AtTerminal {
     keys: File,
     screen: Receiver<Vec<u8>>,
     seen: String,
+    /// What was on the screen up to the last words that were waited for.
+    pub(crate) passed: String,
 }
 
 impl AtTerminal {
@@ -72,7 +74,7 @@ impl AtTerminal {
                 }
             }
         });
-        Self { child, keys, screen, seen: String::new() }
+        Self { child, keys, screen, seen: String::new(), passed: String::new() }
     }
 
     /// Waits until these words are on the screen, after those of earlier waits.
@@ -84,8 +86,8 @@ impl AtTerminal {
             let more = more.unwrap_or_else(|error| panic!("{error}; no {words:?} in {:?}", self.seen));
             self.seen.push_str(&String::from_utf8_lossy(&more));
         }
-        let (_, rest) = self.seen.split_once(words).unwrap();
-        self.seen = rest.to_owned();
+        let end = self.seen.find(words).unwrap() + words.len();
+        self.passed.extend(self.seen.drain(..end));
     }
 
     pub(crate) fn type_in(&mut self, keys: &str) {
