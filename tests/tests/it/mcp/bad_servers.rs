@@ -31,7 +31,7 @@ async fn a_server_that_dies_hangs_or_floods_fails_one_call() {
     let gone = ErrorKind::Interrupted;
     let late = ErrorKind::Deadline;
     let much = ErrorKind::OutputTooLarge;
-    check("echo goodbye >&2; sleep 0.2; exit 3", whole(), gone, "it said: goodbye").await;
+    check("echo goodbye >&2; sleep 0.2; exit 3", whole(), gone, "stderr: goodbye").await;
     check("exec 1>&-; sleep 1000", whole(), gone, "the call may have run").await;
     check("sleep 1000", quick(), late, "did not answer within 1000 ms").await;
     check("echo junk; echo '{}'; echo '[1]'; sleep 1000", quick(), late, "did not answer").await;

@@ -117,7 +117,7 @@ fn a_stopped_call_uses_up_the_fuel_of_its_tenant() {
         let (status, problem) = server.ask("POST", "/v1/tools/spin__run/calls", "{}");
         assert!(status == 504 && problem.contains("did not finish"), "{isolation}: {problem}");
         let (status, problem) = server.ask("POST", "/v1/tools/spin__run/calls", "{}");
-        assert!(status == 429 && problem.contains("of today"), "{isolation}: {problem}");
+        assert!(status == 429 && problem.contains("today's fuel"), "{isolation}: {problem}");
     }
 }
 

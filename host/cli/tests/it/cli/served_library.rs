@@ -95,7 +95,7 @@ fn powers_over_clients_are_part_of_what_is_approved() {
     }
     bench.put("fumehood.toml", format!("{CONFIG}approval = \"off\"\napp_origins = [\"a.example\"]\n"));
     let refused = bench.run(&["serve", "mcp", "--servers"]);
-    assert!(refused.code == 2 && refused.stderr.contains("`app_origins` has `a.example`"), "{refused:?}");
+    assert!(refused.code == 2 && refused.stderr.contains("invalid origin `a.example`"), "{refused:?}");
     bench.put("fumehood.toml", format!("{CONFIG}approval = \"off\"\nresources = false\nprompts = false\n"));
     let mut session = Session::start(&bench, &["--servers", "--no-log"]);
     let listed = session.request(1, "prompts/list", json!({}));

@@ -187,7 +187,7 @@ fn an_unusable_server_is_left_out_with_a_warning() {
     let ran = run(&bench, &[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "alone\n"), "{ran:?}");
     assert!(ran.stderr.contains("continuing without the MCP server `other`"), "{ran:?}");
-    assert!(ran.stderr.contains("it said: no such luck"), "{ran:?}");
+    assert!(ran.stderr.contains("stderr: no such luck"), "{ran:?}");
     let looked = bench.run(&["approve", "other"]);
     assert!(looked.code == 2 && looked.stderr.contains("needs no approval"), "{looked:?}");
     configure(&bench, &[("ON_START", "exit 3")], "");
