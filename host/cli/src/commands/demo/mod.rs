@@ -132,7 +132,7 @@ fn rows<'a>(
     vec![
         ("Useful tools".to_owned(), rows_of(Section::Useful)),
         ("Hostile tools".to_owned(), rows_of(Section::Hostile)),
-        ("Blocked attempts of tools with a folder, a server and a secret".to_owned(), attempts),
+        ("Attempts beyond the grants".to_owned(), attempts),
         ("A scripted model: (3 + 5) * 2".to_owned(), turns),
         ("The event log".to_owned(), log),
     ]

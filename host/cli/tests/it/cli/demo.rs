@@ -51,7 +51,7 @@ fn every_call_ends_as_it_should() {
         crash | trap: the tool crashed: it aborted (`unreachable`, which is how a panic …
         read out of bounds | trap: the tool crashed: it used memory out of bounds
         recurse for ever | trap: the tool crashed: its call stack overflowed (the recursion is too …
-        Blocked attempts of tools with a folder, a server and a secret
+        Attempts beyond the grants
         read ../canary | denied: it leads out of the folder that was granted
         follow a link to it | denied: it leads out of the folder that was granted
         plant a link to /etc/passwd | denied: a link may only point to a relative path without `..`
