@@ -138,8 +138,8 @@ impl Iterator for Keys {
 impl fmt::Display for StoreError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::Denied => "this tool has no store to keep anything in; whoever runs it can grant it one",
-            Self::InvalidKey => "a key has to be 1 to 256 bytes of text without control characters",
+            Self::Denied => "this tool has no key-value store; the operator can grant one",
+            Self::InvalidKey => "a key must be 1 to 256 bytes of text without control characters",
             Self::TooLarge => "a value in the store has at most 64 KiB; keep less under one key",
             Self::Full => "the store of this tool is full; delete something first",
             Self::Unavailable => "the store of this tool cannot be reached just now; try again later",

@@ -10,7 +10,7 @@ pub(crate) fn io_failure(verb: &str, path: &Path, error: &Error) -> ToolError {
     let path = path.display();
     match error.kind() {
         ErrorKind::NotFound => {
-            ToolError::invalid_arguments(format!("there is no `{path}`; `list` tells what is in a folder"))
+            ToolError::invalid_arguments(format!("there is no `{path}`; `list` lists the contents of a folder"))
         }
         ErrorKind::NotADirectory => ToolError::invalid_arguments(format!("a part of `{path}` is not a folder")),
         ErrorKind::IsADirectory => ToolError::invalid_arguments(format!("`{path}` is a folder, not a file")),

@@ -50,7 +50,7 @@ pub(crate) fn check_path(path: &str) -> Result<PathBuf, ToolError> {
 
 /// Returns the error of a tool without any granted folder.
 pub(crate) fn none_error() -> ToolError {
-    ToolError::denied("no folder was granted; whoever runs this tool can grant it one")
+    ToolError::denied("no folder was granted; the operator can grant one")
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ pub(crate) fn open(path: &Path) -> Result<BufReader<File>, ToolError> {
     let file = File::open(path).map_err(|error| io_failure("read", path, &error))?;
     let is_folder = file.metadata().map_err(|error| io_failure("read", path, &error))?.is_dir();
     if is_folder {
-        let message = format!("`{}` is a folder; `list` tells what is in it", path.display());
+        let message = format!("`{}` is a folder; `list` lists its contents", path.display());
         return Err(ToolError::invalid_arguments(message));
     }
     Ok(BufReader::with_capacity(MAX_LINE_BYTES, file))

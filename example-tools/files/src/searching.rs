@@ -96,7 +96,7 @@ fn pattern(text: &str, is_regex: bool, case_sensitive: bool) -> Result<Regex, To
         .case_insensitive(!case_sensitive)
         .size_limit(MAX_PATTERN_BYTES)
         .build()
-        .map_err(|error| ToolError::invalid_arguments(format!("`text` is no regular expression: {error}")))
+        .map_err(|error| ToolError::invalid_arguments(format!("`text` is not a valid regular expression: {error}")))
 }
 
 /// Returns the files and folders in a folder, sorted by name, with `true` for a folder. Anything else is not searched.

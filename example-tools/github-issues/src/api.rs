@@ -53,7 +53,7 @@ impl<'a> Repository<'a> {
         };
         match text.split_once('/') {
             Some((owner, name)) if is_plain(owner) && is_plain(name) => Ok(Self { owner, name }),
-            _ => Err(ToolError::invalid_arguments(format!("`{text}` is no repository; write `owner/name`"))),
+            _ => Err(ToolError::invalid_arguments(format!("`{text}` is not a repository; write `owner/name`"))),
         }
     }
 

@@ -51,7 +51,7 @@ pub fn read(
 ) -> Result<String, ToolError> {
     match store::get(&title)? {
         Some(note) => Ok(String::from_utf8_lossy(&note).into_owned()),
-        None => Err(ToolError::invalid_arguments(format!("there is no note called `{title}`; `list` tells which are"))),
+        None => Err(ToolError::invalid_arguments(format!("there is no note called `{title}`; `list` lists all notes"))),
     }
 }
 
@@ -151,6 +151,6 @@ mod tests {
         assert_eq!(kind(testing::Call::new(), "a\nb", "c"), FailureKind::InvalidArguments);
         assert_eq!(kind(testing::Call::new(), "a", &"b".repeat(70_000)), FailureKind::InvalidArguments);
         let missing = testing::Call::new().run(|| read("work".to_owned())).returned.unwrap_err();
-        assert_eq!(missing.message(), "there is no note called `work`; `list` tells which are");
+        assert_eq!(missing.message(), "there is no note called `work`; `list` lists all notes");
     }
 }

@@ -32,11 +32,11 @@ impl fmt::Display for RequestError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Denied => {
-                "this request is not allowed; whoever runs this tool can grant it, so ask them or do without"
+                "this request is not allowed; the operator can grant it"
             }
             Self::UsedUp => "this call may make, send or receive no more; ask for less at once",
             Self::Invalid(why) => return write!(formatter, "the request cannot be sent: {why}"),
-            Self::NoSuchHost => "there is no host of that name; check the address",
+            Self::NoSuchHost => "unknown host; check the address",
             Self::Timeout => "the server did not answer in time; try again later",
             Self::Tls => "the connection is not secure: the server's certificate is not trusted, or encryption failed",
             Self::Connection => "the server cannot be reached, or the connection broke; try again later",

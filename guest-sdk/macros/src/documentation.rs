@@ -13,7 +13,7 @@ pub(crate) fn text(attributes: &[Attribute]) -> Result<String> {
         let Expr::Lit(ExprLit { lit: Lit::Str(line), .. }) = &pair.value else {
             return Err(Error::new_spanned(
                 &pair.value,
-                "a tool's description has to be written out here: use a `///` comment or a string literal",
+                "a tool's description must be a `///` comment or a string literal",
             ));
         };
         for line in line.value().split('\n') {

@@ -129,7 +129,7 @@ pub(crate) fn resource(attribute: TokenStream, item: TokenStream) -> Result<Toke
     if !is_page && !options.page.is_empty() {
         return Err(Error::new(
             uri.span(),
-            "this is no page, whose URI has the scheme `ui`; leave out the options of pages",
+            "this is not a page: the URI of a page has the scheme `ui`; remove the options of pages",
         ));
     }
     if let (true, Some(mime_type)) = (is_page, &options.mime_type) {

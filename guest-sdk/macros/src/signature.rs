@@ -25,7 +25,7 @@ pub(crate) fn check(signature: &Signature) -> Result<()> {
     if !signature.generics.params.is_empty() {
         problems.push(Error::new_spanned(
             &signature.generics,
-            "a tool cannot be generic: its schema has to be known; name the types",
+            "a tool cannot be generic, because its schema must be known; name the types",
         ));
     }
     for input in &signature.inputs {

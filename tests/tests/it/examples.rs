@@ -189,7 +189,7 @@ async fn files_are_reached_where_folders_were_granted_and_nowhere_else() {
     let bare = host_with("files").await.call(Call::new("files__read", json!({"path": "/docs/a.md"}))).await;
     assert_eq!(
         error_of(&bare),
-        (ErrorKind::Denied, "no folder was granted; whoever runs this tool can grant it one".to_owned())
+        (ErrorKind::Denied, "no folder was granted; the operator can grant one".to_owned())
     );
     assert_eq!(bare.metadata.refused[0].power, Power::Files);
     assert!(bare.error().unwrap().hint.as_ref().unwrap().contains("read = [\"./FOLDER:/FOLDER\"]"), "{bare:?}");

@@ -265,7 +265,7 @@ async fn a_call_is_repeated_elsewhere_only_where_tool_and_operator_allow_it() {
         } else {
             let error = answer.error().unwrap();
             assert_eq!((error.kind, ran), (ErrorKind::Interrupted, 0), "{error}");
-            assert!(error.to_string().contains("had begun"), "{error}");
+            assert!(error.to_string().contains("had started"), "{error}");
         }
     }
 }

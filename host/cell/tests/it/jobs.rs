@@ -199,7 +199,7 @@ async fn an_end_that_no_worker_signed_for_this_request_counts_for_nothing() {
     wait_for(&entries, &format!("job.{}.request", JobId::from_bits(1))).await;
     entries.put(format!("job.{}.end", JobId::from_bits(1)), "{\"id\":\"1\"}".into()).await.unwrap();
     let result = forged.await.unwrap();
-    assert!(kind(&result) == Some(ErrorKind::Host) && result.error().unwrap().message.contains("does not count"));
+    assert!(kind(&result) == Some(ErrorKind::Host) && result.error().unwrap().message.contains("was rejected"));
     // An end of another job, which a worker has signed.
     let _worker = cell.worker("w1").await;
     let (real, _) = begin(&gateway, 2, 0).await;

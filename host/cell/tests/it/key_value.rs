@@ -276,7 +276,7 @@ fn a_bucket_with_other_settings_or_a_damaged_catalog_is_refused() {
             stream
         });
         let refused = store(nats, "w1").get(&owner("notes"), &key("a"), PATIENCE).unwrap_err().to_string();
-        assert!(refused.contains("a history of 1 is needed"), "{refused}");
+        assert!(refused.contains("expected a history of 1"), "{refused}");
         let node = runtime.block_on(async {
             stream.delete_stream("KV_test-tools").await.unwrap();
             let node = Arc::new(store(nats, "w1"));

@@ -147,7 +147,7 @@ fn powers_that_cannot_be_granted_come_with_a_fix() {
         check(&format!("limits = {{ {limit} = {zero} }}"), &[&format!("the {limit} limit is zero"), "leave it out"]);
     }
     check("http_limits = { requests = 1 }", &["`http_limits` has no effect without `http`"]);
-    check("http_limits = { requests = \"5G\" }\nhttp = [\"https://a.example/**\"]", &["is more than 4294967295"]);
+    check("http_limits = { requests = \"5G\" }\nhttp = [\"https://a.example/**\"]", &["the maximum is 4294967295"]);
 
     // Patterns for everything, and for nothing.
     check("http = [\"GET https://*/**\"]", &["would allow every host", "name one"]);

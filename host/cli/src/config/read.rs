@@ -119,7 +119,7 @@ mod tests {
         check(
             "[limit]\ndeadline = \"2s\"\n",
             expect![
-                "fumehood.toml:1:2: the unknown key `limit` in file; did you mean `limits`?; known keys: agent, \
+                "fumehood.toml:1:2: unknown key `limit` in the file; did you mean `limits`?; known keys: agent, \
                  approval, arguments, cell, channels, flows, guardrails, hooks, http_in_flight, jobs, \
                  key_value_store, knowledge, limits, log, mcp, model, prompts, registry, serve, skills, storage, \
                  telemetry, tenants, tools, tools_in"

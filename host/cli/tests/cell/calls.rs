@@ -51,7 +51,7 @@ fn a_killed_worker_is_an_interrupted_call() {
     let answer = read(running, killed);
     println!("kill -9: known after {:?}", answer.took);
     assert_eq!((answer.status, answer.kind()), (502, "interrupted"), "{answer:?}");
-    assert!(answer.detail().contains("`w1`") && answer.detail().contains("had begun"), "{answer:?}");
+    assert!(answer.detail().contains("`w1`") && answer.detail().contains("had started"), "{answer:?}");
     assert!(answer.took < GENEROUS, "{:?}", answer.took);
 }
 

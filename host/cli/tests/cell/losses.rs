@@ -67,7 +67,7 @@ fn a_lost_worker_is_known_soon() {
         };
         let answer = read(running, lost);
         assert_eq!(answer.kind(), "interrupted", "{harm}: {answer:?}");
-        assert!(answer.detail().contains("had begun"), "{harm}: {answer:?}");
+        assert!(answer.detail().contains("had started"), "{harm}: {answer:?}");
         times.entry(harm).or_default().push(answer.took);
         match harm {
             "kill -9" => cell.worker("w1", 1),

@@ -34,7 +34,7 @@ fn commands_of_the_page_make_a_cell() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = std::fs::read_to_string(root.join("docs/cell.md")).unwrap();
     let section = page.split_once(HEADING).unwrap().1;
-    let block = section.split("```\n").nth(1).unwrap();
+    let block = section.split_once("```sh\n").unwrap().1.split("```\n").next().unwrap();
     let (script, request) = block.split_once("curl ").unwrap();
     assert!(
         request.contains("/v1/tools/calculator__add/calls") && request.contains(r#"{"a": 3, "b": 5}"#),

@@ -124,13 +124,13 @@ fn nothing_runs_that_cannot_be_recorded() {
     let refused = one.add(3, 5);
     assert_eq!((refused.code, refused.stdout.as_str()), (7, ""), "{refused:?}");
     for part in
-        ["nothing was run, because it could not be recorded in postgres://fumehood@127.0.0.1", "cannot be reached"]
+        ["nothing was run, because it could not be recorded in postgres://fumehood@127.0.0.1", "cannot reach the database server"]
     {
         assert!(refused.stderr.contains(part), "{part}: {refused:?}");
     }
     let listed = one.run(&["log", "list"]);
     assert_ne!(listed.code, 0);
-    assert!(listed.stderr.contains("cannot be reached"), "{listed:?}");
+    assert!(listed.stderr.contains("cannot reach the database server"), "{listed:?}");
     server.run().unwrap();
     assert_eq!(one.add(3, 5).code, 0);
     assert_eq!(one.recorded(), ["ok", "ok"]);

@@ -173,9 +173,9 @@ mod tests {
             (&b"s3cr3t"[..], 0o644, "chmod 600"),
             (b"s3cr3t", 0o640, "(mode 640)"),
             (b"s3cr3t", 0o604, "chmod 600"),
-            (b"", 0o600, "no secret"),
-            (b"\n", 0o600, "no secret"),
-            (b"s3cr3t\n\n", 0o600, "no secret"),
+            (b"", 0o600, "invalid secret"),
+            (b"\n", 0o600, "invalid secret"),
+            (b"s3cr3t\n\n", 0o600, "invalid secret"),
             (b"s3cr\xff", 0o600, "cannot read"),
             (&large, 0o600, "too large"),
         ] {

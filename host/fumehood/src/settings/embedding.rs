@@ -300,7 +300,7 @@ mod tests {
             let error = prepare(&plain, &settings, bytes).unwrap_err();
             assert!(error.starts_with(expected), "{error}");
         };
-        check(json!({}), None, "`path`: there is no component");
+        check(json!({}), None, "`path`: no component is given");
         check(json!({}), Some(Vec::new()), "`name`: a component in memory needs a `name`");
         check(
             json!({"path": "oci://ghcr.io/acme/greeter:1.0"}),

@@ -74,7 +74,7 @@ mod tests {
             let error = read_json::<Powers>("grants", json).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");
         };
-        check(r#"{"scratch": "much"}"#, "`grants.scratch`: `much` is not an amount of bytes");
+        check(r#"{"scratch": "much"}"#, "`grants.scratch`: invalid size `much`");
         check(r#"{"http_limits": {"requests": -1}}"#, "`grants.http_limits.requests`: ");
         check(r#"{"http_limits": {"request": 1}}"#, "`grants.http_limits.request`: unknown field `request`, expected");
         check(r#"{"write": [{"folder": "."}]}"#, "`grants.write[0]`: missing field `guest`");

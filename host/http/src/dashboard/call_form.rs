@@ -238,7 +238,7 @@ mod tests {
         );
         check(&[("a.2", "null"), ("a.9", "ignored"), ("text", "ignored")], Ok(json!({"mode": null, "text": ""})));
         check(&[("a.0", "x")], Err("`count` must be a number"));
-        check(&[("a.1", "[")], Err("`list` is JSON"));
+        check(&[("a.1", "[")], Err("`list` must be JSON"));
         check(&[("a.2", "other")], Err("`mode` must be one of"));
         check(&[("a.4", "yes")], Err("`wanted` must be one of"));
     }

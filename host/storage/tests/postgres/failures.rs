@@ -93,7 +93,7 @@ fn server_that_is_gone_is_reported_and_no_record_is_lost() {
     assert!(error.contains("is in memory"), "{error}");
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     let queued = block_on(log.record(record(3), Durability::Queued)).unwrap_err();
-    assert!(queued.to_string().contains("cannot be reached"), "{queued}");
+    assert!(queued.to_string().contains("cannot reach the database server"), "{queued}");
     assert!(log.reader().query(&Filter::default()).is_err());
     let gone = EventLog::open_postgres(&address(&url), &writer(2)).unwrap_err();
     assert!(matches!(&gone, OpenError::Server { place, .. } if place.starts_with("postgres://fumehood@127.0.0.1:")));

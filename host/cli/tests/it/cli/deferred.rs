@@ -60,7 +60,7 @@ fn call_that_waits_is_approved_and_runs_once() {
 
     let ran = bench.run(&["approve-call", "s:1", "--yes", "--by", "ada"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.stderr.contains("resume with `fumehood run --resume s`"), "{ran:?}");
+    assert!(ran.stderr.contains("resume the session with `fumehood run --resume s`"), "{ran:?}");
     assert_eq!((started(&bench, "calculator__add"), started(&bench, "calculator__multiply")), (0, 1));
     let ran = bench.run(&["approve-call", "s:1", "--no"]);
     assert_eq!(ran.code, 2, "{ran:?}");

@@ -182,7 +182,7 @@ fn command_line_errors_are_reported_before_anything_runs() {
     check(&["run", "x", "--script", "script.jsonl", "--wall", "soon"], 2, &["invalid time"]);
     check(&["run", "x", "--script", "script.jsonl", "--timeout", "0s"], 2, &["--timeout: the deadline limit is zero"]);
     check(&["run", "x", "--script", "script.jsonl", "--driver", "magic"], 2, &["native, react, batch"]);
-    check(&["run", "x", "--script", "script.jsonl", "--skill", "sums"], 2, &["there is no skill `sums`"]);
+    check(&["run", "x", "--script", "script.jsonl", "--skill", "sums"], 2, &["unknown skill `sums`"]);
     check(
         &["run", "x", "--script", "script.jsonl", "--only", "a__b"],
         2,

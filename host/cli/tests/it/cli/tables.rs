@@ -23,10 +23,11 @@ fn the_demo_fits_on_a_screen() {
     for columns in WIDTHS {
         let text = fitting(&bench, columns, &["demo"]);
         for word in ["output_too_large", "[::ffff:127.0.0.1]", "/proc/self/environ", "instance,", "2.1 MiB"] {
-            let is_left_out = columns == 80 && word == "2.1 MiB";
+            // With 120 columns, the reasons for errors are shown in place of the memory.
+            let is_left_out = columns != 100 && word == "2.1 MiB";
             assert!(is_left_out || text.contains(word), "{word} in {columns} columns:\n{text}");
         }
-        assert_eq!(text.contains("the terminal is too narrow for: "), columns == 80, "{text}");
+        assert_eq!(text.contains("the terminal is too narrow for: "), columns != 100, "{text}");
     }
 }
 

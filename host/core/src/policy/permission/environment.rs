@@ -124,6 +124,6 @@ mod tests {
         let full = Environment::none().with("A", "").unwrap().with("B", &value).unwrap();
         let error = full.with("C", "").unwrap_err().to_string();
         assert_eq!(error, "with `C`, the variables have 32769 bytes in total; the maximum is 32768");
-        check(&[&format!("{}=", "A".repeat(40_000))], "A…`; all names");
+        check(&[&format!("{}=", "A".repeat(40_000))], "A…`, the variables have");
     }
 }

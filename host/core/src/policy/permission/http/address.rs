@@ -186,7 +186,7 @@ mod tests {
             ("fec0::1", "site-local"),
             ("ff02::1", "multicast"),
             ("100::1", "outside of the public ranges"),
-            ("4000::1", "nobody"),
+            ("4000::1", "outside of the public ranges"),
             ("5f00::1", "nobody"),
             ("2001:db8::1", "documentation"),
             ("2001:2::1", "protocols"),

@@ -136,8 +136,8 @@ mod tests {
         check("GET", "https://u:p@evil.example/", "user");
         check("GET", "https://example.com:0/", "port 0");
         check("GET", "https://example.com:65536/", "port");
-        check("GET", "https://example.com/a/..%2fb", "steps");
-        check("GET", "https://example.com/%252e%252e/b", "steps");
+        check("GET", "https://example.com/a/..%2fb", "`..` parts");
+        check("GET", "https://example.com/%252e%252e/b", "`..` parts");
         check("CONNECT", "https://example.com/", "never");
         check("TRACE", "https://example.com/", "never");
         check("get", "https://example.com/", "never");
