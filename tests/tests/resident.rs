@@ -94,7 +94,7 @@ async fn what_the_host_keeps_is_within_the_memory_limit(host: &Host) {
             assert!(grown <= MEMORY + SLACK, "{name} {kinds:#b}: {} MiB", grown / MIB);
             let error = result.error().unwrap();
             assert_eq!(error.kind, ErrorKind::Memory, "{name} {kinds:#b}: {error:?}");
-            assert!(error.message.as_str().contains("the host keeps"), "{error:?}");
+            assert!(error.message.as_str().contains("the host uses"), "{error:?}");
         }
     }
 }

@@ -79,7 +79,7 @@ test('components are loaded from a path, a URL and bytes', async () => {
   assert.deepEqual([host.unload('other'), host.unload('other')], [true, false])
   for (const [source, message] of [
     [component('nothing'), /nothing\.wasm: No such file/],
-    [file, /a component named `calculator` is loaded already/],
+    [file, /a component named `calculator` is already loaded/],
     [component('.').slice(0, -6), /not a regular file/],
     [component('digests').replace('.wasm', '.toml'), /WebAssembly/],
   ]) {
@@ -170,13 +170,13 @@ test('leaving the loop over events stops the guest, and so does a signal', async
 
 for (const [options, message] of [
   [{ grants: { raed: ['./a:/a'] } }, /`grants\.raed`: unknown field `raed`, expected one of `state`, `read`, `write`/],
-  [{ grants: { read: ['docs'] } }, /`grants`: read\[0\]: `docs` does not say where/],
+  [{ grants: { read: ['docs'] } }, /`grants`: read\[0\]: `docs` has no path for the tool/],
   [{ grants: { read: './docs:/docs' } }, /`grants\.read`: invalid type: string/],
-  [{ grants: { http: ['GET example.com'] } }, /`grants`: http\[0\]: `GET example\.com` is no rule/],
+  [{ grants: { http: ['GET example.com'] } }, /`grants`: http\[0\]: invalid rule `GET example\.com`/],
   [{ grants: { http: ['GETT https://a.example/'] } }, /did you mean `GET`\?/],
   [{ limits: { deadlin: '1s' } }, /`limits\.deadlin`: unknown field `deadlin`/],
   [{ limits: { deadline: 5 } }, /`limits\.deadline`: invalid type: integer `5`, expected a string with a number and a unit, such as "2s"/],
-  [{ limits: { deadline: 'soon' } }, /`limits\.deadline`: `soon` is not an amount of time/],
+  [{ limits: { deadline: 'soon' } }, /`limits\.deadline`: invalid time `soon`/],
   [{ grant: {} }, /unknown option `grant`; expected one of name, grants, limits/],
 ]) {
   test(`misspelt settings are refused: ${JSON.stringify(options)}`, async () => {
@@ -192,7 +192,7 @@ for (const [options, message] of [
 
 test('settings of a host are checked', async () => {
   assert.throws(() => new Host({ isolation: 'jail' }), { code: 'ERR_FUMEHOOD_SETTING', message: /`isolation`: unknown variant `jail`/ })
-  assert.throws(() => new Host({ memoryCeiling: 'much' }), /`memory_ceiling`: `much` is not an amount of bytes/)
+  assert.throws(() => new Host({ memoryCeiling: 'much' }), /`memory_ceiling`: invalid size `much`/)
   assert.throws(
     () => new Host({ limits: { deadline: '0s' } }),
     (error) => error instanceof HostError && error.code === 'ERR_FUMEHOOD_HOST' && /the deadline limit is zero/.test(error.message),
@@ -211,7 +211,7 @@ test('calls without the name of a tool are errors of the program', async () => {
 test('references need settings of registries, which are checked', async () => {
   const store = join(temporaryFolder(), 'store')
   const reference = 'oci://localhost:1/acme/calculator:1.0'
-  await assert.rejects((await hostWith()).load(reference), /is a reference; say with `registry`/)
+  await assert.rejects((await hostWith()).load(reference), /is a reference; set `registry`/)
   assert.throws(() => new Host({ registry: { store, trusted_keys: ['no key'] } }), /`registry\.trusted_keys`: /)
   assert.throws(() => new Host({ registry: { store, signature: 'off' } }), /`registry\.signature`: unknown field/)
   await assert.rejects(new Host({ registry: { store, offline: true } }).load(reference), LoadError)

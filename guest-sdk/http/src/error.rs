@@ -31,9 +31,7 @@ pub enum RequestError {
 impl fmt::Display for RequestError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::Denied => {
-                "this request is not allowed; the operator can grant it"
-            }
+            Self::Denied => "this request is not allowed; the operator can grant it",
             Self::UsedUp => "this call may make, send or receive no more; ask for less at once",
             Self::Invalid(why) => return write!(formatter, "the request cannot be sent: {why}"),
             Self::NoSuchHost => "unknown host; check the address",

@@ -132,7 +132,7 @@ async fn notes_outlive_a_call_where_a_store_was_granted() {
     let refused = bare.call(Call::new("notes__read", json!({"title": "shopping"}))).await;
     let error = refused.error().unwrap();
     assert_eq!(error.kind, ErrorKind::Denied);
-    assert!(error.message.contains("grant it one"), "{error:?}");
+    assert!(error.message.contains("the operator can grant one"), "{error:?}");
     assert_eq!(refused.metadata.refused.len(), 1);
 }
 
@@ -187,10 +187,7 @@ async fn files_are_reached_where_folders_were_granted_and_nowhere_else() {
     assert_eq!(std::fs::read_dir(&out).unwrap().count(), 1, "nothing is left beside it");
 
     let bare = host_with("files").await.call(Call::new("files__read", json!({"path": "/docs/a.md"}))).await;
-    assert_eq!(
-        error_of(&bare),
-        (ErrorKind::Denied, "no folder was granted; the operator can grant one".to_owned())
-    );
+    assert_eq!(error_of(&bare), (ErrorKind::Denied, "no folder was granted; the operator can grant one".to_owned()));
     assert_eq!(bare.metadata.refused[0].power, Power::Files);
     assert!(bare.error().unwrap().hint.as_ref().unwrap().contains("read = [\"./FOLDER:/FOLDER\"]"), "{bare:?}");
 }

@@ -143,8 +143,7 @@ fn words(language: Language, dialect: Dialect) -> Words {
             gitignore: template!("javascript/gitignore"),
         },
         Language::C => Words {
-            setup: "Install a C compiler for WebAssembly: Zig, or the WASI SDK with `WASI_SDK_PATH` set to its folder."
-                .to_owned(),
+            setup: "Install Zig, or the WASI SDK with `WASI_SDK_PATH` set to its folder.".to_owned(),
             rules: concat!(
                 "- `tools.h` is generated from `wit/world.wit` when the component is built.\n",
                 "- Allocate returned values with `malloc`. The caller frees them.\n",

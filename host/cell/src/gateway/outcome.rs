@@ -99,7 +99,8 @@ mod tests {
 
     #[test]
     fn an_interrupted_call_says_whether_it_had_begun() {
-        for (begun, part) in [(Begun::No, "had not started"), (Begun::Perhaps, "may have"), (Begun::Yes, "had started")] {
+        for (begun, part) in [(Begun::No, "had not started"), (Begun::Perhaps, "may have"), (Begun::Yes, "had started")]
+        {
             let error = error_of(&Conclusion::<()>::Interrupted(begun), "w1", "a__b");
             assert_eq!(error.kind, ErrorKind::Interrupted);
             assert!(error.to_string().contains(part) && error.to_string().contains("`w1`"), "{error}");

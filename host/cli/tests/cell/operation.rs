@@ -26,7 +26,10 @@ fn a_worker_is_drained_over_the_cell() {
     let unknown = cell.run_as_gateway(&["worker", "drain", "nobody"]);
     assert!(!unknown.status.success() && String::from_utf8_lossy(&unknown.stderr).contains("nobody"), "{unknown:?}");
     let absent = cell.run_as_gateway(&["worker", "drain", "w2"]);
-    assert!(!absent.status.success() && String::from_utf8_lossy(&absent.stderr).contains("announce itself"), "{absent:?}");
+    assert!(
+        !absent.status.success() && String::from_utf8_lossy(&absent.stderr).contains("announce itself"),
+        "{absent:?}"
+    );
     let drained = cell.run_as_gateway(&["worker", "drain", "w1"]);
     assert!(drained.status.success(), "{drained:?}");
     let told = String::from_utf8_lossy(&drained.stderr).into_owned();

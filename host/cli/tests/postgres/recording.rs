@@ -123,9 +123,10 @@ fn nothing_runs_that_cannot_be_recorded() {
     server.shut_down().unwrap();
     let refused = one.add(3, 5);
     assert_eq!((refused.code, refused.stdout.as_str()), (7, ""), "{refused:?}");
-    for part in
-        ["nothing was run, because it could not be recorded in postgres://fumehood@127.0.0.1", "cannot reach the database server"]
-    {
+    for part in [
+        "nothing was run, because it could not be recorded in postgres://fumehood@127.0.0.1",
+        "cannot reach the database server",
+    ] {
         assert!(refused.stderr.contains(part), "{part}: {refused:?}");
     }
     let listed = one.run(&["log", "list"]);

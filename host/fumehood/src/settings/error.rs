@@ -80,7 +80,7 @@ mod tests {
         check(r#"{"write": [{"folder": "."}]}"#, "`grants.write[0]`: missing field `guest`");
         check(
             r#"{"write": [5]}"#,
-            "`grants.write[0]`: invalid type: integer `5`, expected a text \"HOST:GUEST\" or a table",
+            "`grants.write[0]`: invalid type: integer `5`, expected a string \"HOST:GUEST\" or a table",
         );
         check(r#"{"secrets": [{"name": "a", "from": {"variable": "A"}, "for": "x"}]}"#, "`grants.secrets[0].from");
         check(r#"{"env": {"A": 1}}"#, "`grants.env.A`: invalid type");

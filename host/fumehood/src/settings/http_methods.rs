@@ -73,7 +73,11 @@ mod tests {
         assert_eq!(check("GET,POST https://a.example/**"), Ok(()));
         assert_eq!(check("https://a.example/**"), Ok(()));
         let message = check("POST,GETT https://a.example/**").unwrap_err();
-        assert!(message.starts_with("unknown HTTP method `GETT` in `POST,GETT ") && message.ends_with("did you mean `GET`?"), "{message}");
+        assert!(
+            message.starts_with("unknown HTTP method `GETT` in `POST,GETT ")
+                && message.ends_with("did you mean `GET`?"),
+            "{message}"
+        );
         assert!(check("FROBNICATE https://a.example/**").unwrap_err().contains("expected methods such as GET"));
     }
 }

@@ -56,7 +56,10 @@ fn store_works_again_when_its_server_is_back() {
     store.set(&owner, &key, b"v", 1000, PATIENCE).unwrap();
     server.shut_down().unwrap();
     let refused = store.get(&owner, &key, PATIENCE).unwrap_err().to_string();
-    assert!(refused.contains("cannot reach the database server") && refused.contains("postgres://fumehood@127.0.0.1"), "{refused}");
+    assert!(
+        refused.contains("cannot reach the database server") && refused.contains("postgres://fumehood@127.0.0.1"),
+        "{refused}"
+    );
     server.run().unwrap();
     assert_eq!(store.get(&owner, &key, PATIENCE).unwrap(), Some(b"v".to_vec()));
 }

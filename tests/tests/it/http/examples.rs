@@ -76,7 +76,7 @@ async fn what_goes_wrong_on_the_way_is_said_in_words() {
     let get = async |url: String| host.call(Call::new("fetch__get", json!({ "url": url }))).await;
     failed(&get(format!("https://{wrong}/")).await, ErrorKind::ToolFailed, "the connection is not secure");
     failed(&get(format!("http://{nonsense}/")).await, ErrorKind::ToolFailed, "broken or too large");
-    failed(&get("https://absent.example/".to_owned()).await, ErrorKind::InvalidArguments, "no host of that name");
+    failed(&get("https://absent.example/".to_owned()).await, ErrorKind::InvalidArguments, "unknown host");
     let (builder, config) = trusting("page.test");
     let small = Server::start_tls(config, |stream, _| ok(stream, &"x".repeat(5000)));
     let at = small.at("page.test");

@@ -30,7 +30,7 @@ async fn odd_results_keep_what_can_be_read() {
             r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"video"},{"type":"text","text":"after"}]}}"#,
             "after",
         ),
-        (r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"video"}]}}"#, "a part of the type"),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"video"}]}}"#, "a malformed part of the type"),
         (
             r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"kept","annotations":{"audience":["system"],"priority":"high"}}]}}"#,
             "kept",
@@ -73,7 +73,7 @@ async fn answers_that_cannot_be_read_fail_at_once_and_say_that_the_call_may_have
         (
             r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"ty"#,
             ErrorKind::BadResult,
-            "cannot be read: it is no JSON",
+            "malformed answer of the server `other`: it is not JSON",
         ),
         (r#"{"jsonrpc":"2.0","id":ID,"answer":1}"#, ErrorKind::BadResult, "check its effects"),
     ] {
@@ -121,7 +121,7 @@ async fn a_server_that_begins_oddly_is_used_all_the_same() {
 async fn an_odd_definition_costs_no_other_tool() {
     let good = r#"{"name":"t","inputSchema":{"type":"object"}}"#;
     for (odd, listed, words) in [
-        (r#"{"name":"b"}"#, 2, "b: it has no schema of its arguments"),
+        (r#"{"name":"b"}"#, 2, "b: it has no input schema"),
         (
             r#"{"name":"b","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":"yes"}}"#,
             2,

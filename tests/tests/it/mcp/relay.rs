@@ -383,7 +383,10 @@ async fn pages_reach_only_clients_that_declare_them_and_only_allowed_origins() {
     tools.close().await;
     let (server, tools) = gateway(&environment, all(), policy(false, false, false), None).await;
     let notices: Vec<_> = tools.refused().iter().map(ToString::to_string).collect();
-    assert!(notices.iter().any(|notice| notice.starts_with("zoom: only pages of its server call it")), "{notices:?}");
+    assert!(
+        notices.iter().any(|notice| notice.starts_with("zoom: only pages of its server can call it")),
+        "{notices:?}"
+    );
     let mut raw = client(&server, declared).await;
     assert_eq!(raw.request("resources/read", page).await["error"]["code"], -32002, "the operator allows none");
     raw.leave().await;

@@ -241,7 +241,7 @@ async fn a_call_that_nobody_waits_for_is_taken_back() {
 async fn a_program_that_cannot_begin_says_why() {
     for (program, arguments, expected) in [
         ("/nowhere/at-all", vec![], "cannot start `/nowhere/at-all`: no such file; correct the path"),
-        ("no-such-program-at-all", vec![], "`no-such-program-at-all`: there is no such program in PATH; install it"),
+        ("no-such-program-at-all", vec![], "`no-such-program-at-all`: no such program in PATH; install it"),
         ("sh", vec!["-c", "echo no such thing >&2; exit 1"], "stderr: no such thing"),
     ] {
         let arguments = arguments.into_iter().map(str::to_owned).collect();

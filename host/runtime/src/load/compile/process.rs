@@ -248,9 +248,9 @@ mod tests {
         check("echo 'memory allocation of 5 bytes failed' >&2; kill -ABRT $$", "Memory");
         check("kill -XCPU $$", "Cpu");
         check("kill -9 $$", "signal 9");
-        check("echo this is not compiled code, sorry; sleep 1000", "something else");
-        check("yes", "something else");
-        check("printf 'FumeCode\\004\\000\\000\\000\\000\\000\\000\\000code'; yes", "something else");
+        check("echo this is not compiled code, sorry; sleep 1000", "did not return compiled code");
+        check("yes", "did not return compiled code");
+        check("printf 'FumeCode\\004\\000\\000\\000\\000\\000\\000\\000code'; yes", "did not return compiled code");
         check("printf 'FumeCode\\004\\000\\000\\000\\000\\000\\000\\000cod'", "exit code 0");
         check("printf 'FumeCode\\004\\000\\000\\000\\000\\000\\000\\000code'; exit 2", "exit code 2");
         check("printf 'FumeCode\\000\\000\\000\\000\\000\\000\\000\\001'; yes", "Output(72057594037927936)");
