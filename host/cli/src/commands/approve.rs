@@ -160,7 +160,11 @@ async fn choose_candidates(
         let servers = servers::all(config)?.into_iter().map(|server| Candidate::Server(Box::new(server)));
         let candidates: Vec<_> = components.chain(servers).filter(Candidate::is_pinned).collect();
         if candidates.is_empty() {
-            render::note(&format!("{} has no components that need approval", config.origin.display()));
+            let file = config.origin.display();
+            render::note(&match config.origin.exists() {
+                true => format!("{file} has no components that need approval"),
+                false => format!("there is no {file}, so nothing needs approval"),
+            });
         }
         return Ok(candidates);
     }
@@ -194,10 +198,14 @@ pub(crate) fn unknown_component(config: &Config, name: &str) -> UsageError {
     }
     let known = |names: &mut dyn Iterator<Item = &String>| names.map(String::as_str).collect::<Vec<_>>().join(", ");
     let components = known(&mut config.tools.keys());
-    let components = if components.is_empty() { "it has none".to_owned() } else { format!("it has: {components}") };
     let servers = known(&mut config.mcp.servers.keys());
-    let servers = if servers.is_empty() { servers } else { format!("; and the MCP servers: {servers}") };
-    UsageError(format!("{} has no component `{name}`; {components}{servers}", config.origin.display()))
+    let has = match (components.as_str(), servers.as_str()) {
+        ("", "") => "it has none".to_owned(),
+        (components, "") => format!("it has: {components}"),
+        ("", servers) => format!("it has the MCP servers: {servers}"),
+        (components, servers) => format!("it has: {components}; and the MCP servers: {servers}"),
+    };
+    UsageError(format!("{} has no component `{name}`; {has}", config.origin.display()))
 }
 
 /// Loads a component, or lists the tools of a server, and compares it with its approval.

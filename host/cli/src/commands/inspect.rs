@@ -40,8 +40,9 @@ async fn inspect_configured(
     name: &str,
 ) -> Result<Exit> {
     if config.mcp.servers.contains_key(name) {
-        let message =
-            format!("`{name}` is an MCP server, not a component; `fumehood approve {name} --check` shows its tools");
+        let message = format!(
+            "`{name}` is an MCP server, not a component; `fumehood approve {name} --check --full` shows its tools"
+        );
         return Err(UsageError(message).into());
     }
     let lock = configured::open_lock(config)?;

@@ -35,7 +35,14 @@ pub(crate) enum Origin {
 pub(crate) fn approval(name: &str, origin: &Origin, check: &ApprovalCheck, full: bool) -> Result<()> {
     let mut quotation = Quotation::new(full);
     let hidden = match check.standing() {
-        ApprovalStatus::Approved => return print_heading(&mut quotation, &styled(GOOD, "✓"), name, "is approved"),
+        ApprovalStatus::Approved => {
+            print_heading(&mut quotation, &styled(GOOD, "✓"), name, "is approved")?;
+            if !full {
+                return Ok(());
+            }
+            print_manifest(&mut quotation, origin, check.parts())?;
+            count_hidden_in_parts(check.parts())
+        }
         ApprovalStatus::NeverApproved => {
             print_heading(&mut quotation, &styled(BAD, "!"), name, "was never approved")?;
             print_manifest(&mut quotation, origin, check.parts())?;

@@ -41,10 +41,13 @@ fn print_result(result: &CallResult) -> Result<()> {
 
 /// Formats the duration, fuel and memory of a call.
 fn format_cost(metadata: &Metadata) -> String {
+    let time = format!("{} of {}", format_duration(metadata.duration), format_duration(metadata.deadline));
+    // A tool of an MCP server runs outside of the sandbox, where neither is counted.
+    if metadata.fuel_used == 0 && metadata.peak_memory == 0 {
+        return time;
+    }
     format!(
-        "{} of {}, {} fuel, {} peak memory",
-        format_duration(metadata.duration),
-        format_duration(metadata.deadline),
+        "{time}, {} fuel, {} peak memory",
         display_count(metadata.fuel_used),
         display_bytes(metadata.peak_memory as u64)
     )

@@ -174,18 +174,22 @@ fn new_remote(server: &[String], options: &ServerOptions, limits: RemoteOptions)
     let (first, rest) = server
         .split_first()
         .ok_or_else(|| UsageError("missing server; give a URL, or a command that starts one".to_owned()))?;
-    let endpoint = match first.starts_with("http://") || first.starts_with("https://") {
-        true => {
-            let token = options.token_file.as_deref().map(Token::read).transpose()?;
-            Endpoint::Http { url: first.clone(), credentials: token.map_or(Credentials::None, Credentials::Token) }
-        }
-        false => Endpoint::Process(Launch {
+    let is_url = first.starts_with("http://") || first.starts_with("https://");
+    if let Some(word) = rest.first().filter(|_| is_url) {
+        let message = format!("unexpected argument `{word}` after a URL; write options before the URL");
+        return Err(UsageError(message).into());
+    }
+    let endpoint = if is_url {
+        let token = options.token_file.as_deref().map(Token::read).transpose()?;
+        Endpoint::Http { url: first.clone(), credentials: token.map_or(Credentials::None, Credentials::Token) }
+    } else {
+        Endpoint::Process(Launch {
             program: PathBuf::from(first),
             arguments: rest.to_vec(),
             environment: options.env.clone(),
             folder: None,
             wrapper: Some(through_this_program()),
-        }),
+        })
     };
     Ok(Remote::new(Namespace::parse(SERVER_NAME)?, endpoint, limits))
 }

@@ -66,7 +66,7 @@ fn names_of_the_configuration_are_inspected() {
     let by_file = bench.run(&["inspect", "calculator.wasm", "--json"]).json();
     assert_eq!(by_name, by_file);
     check(&bench, &["inspect", "sum"], &["no such file sum, and fumehood.toml has no component `sum`; it has: sums"]);
-    check(&bench, &["inspect", "time"], &["is an MCP server", "`fumehood approve time --check`"]);
+    check(&bench, &["inspect", "time"], &["is an MCP server", "`fumehood approve time --check --full`"]);
 }
 
 #[test]

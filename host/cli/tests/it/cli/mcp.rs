@@ -172,6 +172,8 @@ fn people_list_and_call_the_tools_of_a_server() {
     let ran = call("calculator__add", r#"{"a": "3"}"#);
     assert_eq!((ran.code, &ran.json()["error"]["kind"]), (3, &json!("invalid_arguments")), "{ran:?}");
     assert_eq!(call("calculator__ad", "{}").code, 3);
+    let ran = bench.run(&["mcp", "list", "http://127.0.0.1:1/", "--token-file", "token"]);
+    assert!(ran.code == 2 && ran.stderr.contains("unexpected argument `--token-file` after a URL"), "{ran:?}");
     let ran = bench.run(&["mcp", "list", "/nowhere/at-all"]);
     assert_eq!(ran.code, 7);
     assert_eq!(ran.stderr, "error: cannot start `/nowhere/at-all`: no such file; correct the path\n");
