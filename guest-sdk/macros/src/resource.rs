@@ -228,7 +228,7 @@ mod tests {
         assert!(refusal(quote!(), function()).contains("needs a URI"));
         assert!(refusal(quote!(url = "a:b"), function()).contains("no such option"));
         assert!(refusal(quote!(uri = "a:b", uri = "a:c"), function()).contains("twice"));
-        assert!(refusal(quote!(uri = "a:b", tools("draw")), function()).contains("no page"));
+        assert!(refusal(quote!(uri = "a:b", tools("draw")), function()).contains("not a page"));
         assert!(refusal(quote!(uri = "ui://a", mime_type = "text/html"), function()).contains("leave this out"));
         assert!(
             refusal(

@@ -164,7 +164,7 @@ pub(crate) fn open_key(
     for attempt in 1.. {
         let typed = ask(what, &format!("passphrase of {what}: "))?;
         match SigningKey::read(path, Some(&typed)) {
-            Err(KeyError::Passphrase) if attempt < ATTEMPTS => render::note("the passphrases differ; try again"),
+            Err(KeyError::Passphrase) if attempt < ATTEMPTS => render::note("wrong passphrase; try again"),
             read => return Ok((read?, Some(typed))),
         }
     }

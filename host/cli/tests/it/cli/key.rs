@@ -46,7 +46,7 @@ fn new_keys_are_encrypted_and_private() {
         std::fs::remove_file(&public).unwrap();
         assert!(bench.run(&["key", "export"]).stderr.contains("set FUMEHOOD_KEY_PASSPHRASE"));
         assert_eq!(run_with_passphrase(&bench, PASSPHRASE, &["key", "export"]).stdout, exported.stdout);
-        let wrong = run_with_passphrase(&bench, "the passphrases differ", &["key", "export"]);
+        let wrong = run_with_passphrase(&bench, "another passphrase", &["key", "export"]);
         assert!(wrong.code == 3 && wrong.stderr.contains("wrong passphrase"), "{wrong:?}");
     }
 }
@@ -129,7 +129,7 @@ fn imports_keys_of_openssl() {
     assert_eq!(openssl(&["pkey", "-in", ours, "-passin", &passphrase, "-pubout"]), public);
     let encrypted = openssl(&["pkcs8", "-topk8", "-in", "plain.pem", "-passout", &passphrase]);
     put_private(&bench, "encrypted.pem", &encrypted);
-    let wrong = run_with_passphrase(&bench, "the passphrases differ", &["key", "import", "encrypted.pem", "again"]);
+    let wrong = run_with_passphrase(&bench, "another passphrase", &["key", "import", "encrypted.pem", "again"]);
     assert!(wrong.code == 3 && wrong.stderr.contains("wrong passphrase"), "{wrong:?}");
     assert_eq!(run_with_passphrase(&bench, PASSPHRASE, &["key", "import", "encrypted.pem", "again"]).code, 0);
     put_private(&bench, "rsa.pem", "-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----\n");

@@ -151,7 +151,7 @@ fn refuses_wrong_passphrases_and_keys_before_anything_is_sent() {
     let Some(published) = Published::start(Settings::default()) else { return };
     let reference = published.reference("acme/calculator:1");
     let arguments = ["publish", &reference, "calculator.wasm", "--sign", "default"];
-    let wrong = run_with_passphrase(&published.bench, "the passphrases differ", &arguments);
+    let wrong = run_with_passphrase(&published.bench, "another passphrase", &arguments);
     assert!(wrong.code == 3 && wrong.stderr.contains("wrong passphrase"), "{wrong:?}");
     let none = published.bench.run(&arguments);
     assert!(none.code == 2 && none.stderr.contains("set FUMEHOOD_KEY_PASSPHRASE"), "{none:?}");

@@ -187,7 +187,7 @@ mod tests {
             ("ff02::1", "multicast"),
             ("100::1", "outside of the public ranges"),
             ("4000::1", "outside of the public ranges"),
-            ("5f00::1", "nobody"),
+            ("5f00::1", "outside of the public ranges"),
             ("2001:db8::1", "documentation"),
             ("2001:2::1", "protocols"),
             ("2001:10::1", "protocols"),
