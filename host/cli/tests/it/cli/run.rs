@@ -186,7 +186,7 @@ fn command_line_errors_are_reported_before_anything_runs() {
     check(
         &["run", "x", "--script", "script.jsonl", "--only", "a__b"],
         2,
-        &["no tool `a__b`", "load a component with `--tool"],
+        &["unknown tool `a__b`", "load a component with `--tool"],
     );
     check(&["run", "x", "--script", "script.jsonl", "--tool", "none.wasm"], 6, &["none.wasm"]);
     check(&["run", "x", "--script", "script.jsonl", "--log", "/proc/x/e.db"], 7, &["/proc/x/e.db", "`--no-log`"]);
