@@ -105,7 +105,7 @@ async fn names_of_nothing_are_refused_at_once() {
         }
         assert!(text.contains(expected), "{text}");
     };
-    check(host.agent(model()).allow(["calculator__ad"]).build(), "'calculator__ad' is to be allowed");
+    check(host.agent(model()).allow(["calculator__ad"]).build(), "the allowed tool 'calculator__ad'");
     check(host.agent(model()).use_skill("maths").build(), "the skill 'maths'");
     let skill = Skill::new().component_tool("nothing");
     check(host.agent(model()).skill("s", skill).build(), "the skill 's' names the tool 'nothing'");
@@ -298,5 +298,5 @@ async fn a_channel_in_use_is_all_that_there_is() {
     assert_eq!(status(&mut on("desk").build().unwrap()).await.0, Status::Ok);
     assert!(matches!(on("fax").build(), Err(AgentError::UnknownChannel(name)) if name == "fax"));
     let misspelt = host.agent(model).channel("phone", ["calculator__multipy"]).build();
-    assert!(misspelt.is_err_and(|error| error.to_string().contains("the path of a call")));
+    assert!(misspelt.is_err_and(|error| error.to_string().contains("cannot set up the pipeline of calls")));
 }

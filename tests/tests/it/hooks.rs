@@ -152,7 +152,7 @@ async fn calls_are_refused_once_the_hook_is_gone_or_replaced() {
     host.reload(Load::bytes("judge", hook("guests-only").unwrap()).approval(None)).await.unwrap();
     check_refused(&tools.dispatch(add()).await, ErrorKind::NeedsApproval, "never approved");
     assert!(host.unload("judge"));
-    check_refused(&tools.dispatch(add()).await, ErrorKind::Denied, "not loaded");
+    check_refused(&tools.dispatch(add()).await, ErrorKind::Denied, "unknown component");
 }
 
 #[tokio::test]
@@ -241,7 +241,7 @@ async fn hooks_decide_on_calls_of_agents_and_of_their_programs_alike() {
     };
     check("change", &["42"]).await;
     check("trap", &["`judge`", "crashed"]).await;
-    check("widen", &["`judge`", "does not take"]).await;
+    check("widen", &["`judge`", "to invalid ones"]).await;
     check("guests-only", &["`judge`", "not you"]).await;
     check("ask", &["May it run?", "approve"]).await;
 }

@@ -163,7 +163,10 @@ fn powers_that_cannot_be_granted_come_with_a_fix() {
     check("http = [\"http://0x7f.1/**\"]", &["127.0.0.1"]);
     check("http = [\"http://[::1]/**\"]", &["can never match", "::1"]);
     check("http = [\"http://169.254.169.254/**\"]", &["can never match", "169.254.169.254"]);
-    check("http = [\"https://bücher.example/**\"]", &["means `xn--bcher-kva.example`", "write `xn--bcher-kva.example` instead"]);
+    check(
+        "http = [\"https://bücher.example/**\"]",
+        &["means `xn--bcher-kva.example`", "write `xn--bcher-kva.example` instead"],
+    );
     check("http = [\"https://раураl.example/**\"]", &["means `xn--"]);
     check("http = [\"https://exa\u{200b}mple.com/**\"]", &["means `example.com`"]);
     check("http = [\"https://１２７.0.0.1/**\"]", &["127.0.0.1"]);

@@ -21,7 +21,7 @@ async fn a_disk_is_not_filled() {
         let result = place.call(tool, arguments.clone()).await;
         let error = result.error().unwrap();
         assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Quota, r#""quota""#), "{tool}");
-        assert!(error.hint.as_ref().unwrap().contains("it may add 1"), "{error:?}");
+        assert!(error.hint.as_ref().unwrap().contains("it may add at most 1"), "{error:?}");
         assert_eq!(usage(&place.path("write")).0, QUOTA + 9, "all of it, and not a byte more");
         // The quota holds across calls, for every file, and for holes.
         for path in ["full", "other"] {
@@ -176,7 +176,7 @@ async fn no_call_piles_up_what_is_to_be_written() {
     assert_eq!(pile(64, 65_536).await.text().as_deref(), Some("64"));
     let result = pile(65, 1).await;
     assert_eq!(result.error().unwrap().kind, ErrorKind::Quota);
-    assert!(result.metadata.exhausted[0].contains("64 streams"), "{result:?}");
+    assert!(result.metadata.exhausted[0].contains("64 open file streams"), "{result:?}");
     let result = pile(1, 65_537).await;
     assert_eq!(result.error().unwrap().kind, ErrorKind::Trap, "{result:?}");
 }
