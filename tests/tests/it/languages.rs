@@ -193,7 +193,7 @@ impl Shop {
         check(&spent, ErrorKind::Fuel, "100000000 units of fuel");
 
         let full = self.call_within("hoard", &none, patient).await;
-        check(&full, ErrorKind::Memory, "more memory than the 64.0 MiB");
+        check(&full, ErrorKind::Memory, "more than its 64.0 MiB of memory");
         assert!(full.metadata.peak_memory <= 64 << 20, "{:?}", full.metadata);
     }
 

@@ -144,8 +144,8 @@ async fn memory_stays_under_its_ceiling() {
     let bomb = load("memory-bomb").await;
     let limits = Limits { deadline: PATIENCE, ..limits() };
     let bombed = bomb.call(Call::new("it__run", json!({})).limits(limits)).await;
-    check(&bombed, ErrorKind::Memory, "more memory than the 64.0 MiB");
-    check(&run("many-memories", "run", json!({})).await, ErrorKind::Memory, "more memory");
+    check(&bombed, ErrorKind::Memory, "more than its 64.0 MiB of memory");
+    check(&run("many-memories", "run", json!({})).await, ErrorKind::Memory, "more than its");
     let table = run("table-grow", "run", json!({})).await;
     assert_eq!(table.text().as_deref(), Some("-1"), "{table:?}");
 }
@@ -248,10 +248,10 @@ async fn results_are_capped_and_checked() {
     let huge = load("huge-result").await;
     let patient = Limits { deadline: PATIENCE, ..limits() };
     let result = huge.call(Call::new("it__run", json!({})).limits(patient)).await;
-    check(&result, ErrorKind::OutputTooLarge, "larger than the 1.0 MiB");
+    check(&result, ErrorKind::OutputTooLarge, "larger than 1.0 MiB");
     let aliased = load("aliased-result").await;
     let result = aliased.call(Call::new("it__run", json!({})).limits(patient)).await;
-    check(&result, ErrorKind::OutputTooLarge, "larger than the 1.0 MiB");
+    check(&result, ErrorKind::OutputTooLarge, "larger than 1.0 MiB");
     let result = run("bad-text", "run", json!({})).await;
     check(&result, ErrorKind::BadResult, "utf-8");
 }
@@ -319,7 +319,7 @@ async fn a_part_without_content_is_not_free() {
     let host = Host::builder().limits(Limits { deadline: PATIENCE, ..limits() }).build().unwrap();
     let parts = answering(&[Described::new("t")], Answer::EmptyTexts(40_000)).unwrap();
     host.load(Load::bytes("it", parts)).await.unwrap();
-    check(&host.call(Call::new("it__t", "{}")).await, ErrorKind::OutputTooLarge, "at most 1.0 MiB");
+    check(&host.call(Call::new("it__t", "{}")).await, ErrorKind::OutputTooLarge, "the maximum is 1.0 MiB");
 }
 
 #[tokio::test]

@@ -167,9 +167,9 @@ async fn what_a_component_says_about_itself_is_checked() {
     check(answering(&twins, Answer::Nothing).unwrap(), "same name").await;
     check(one(Described::new("Read")), "'R'").await;
     check(one(Described::new("rеad")), "'е'").await;
-    check(one(Described { description: "d".repeat(17_000), ..Described::new("a") }), "17000 bytes long").await;
+    check(one(Described { description: "d".repeat(17_000), ..Described::new("a") }), "has 17000 bytes").await;
     check(one(Described::new("a").taking("{")), "not JSON").await;
-    check(one(Described::new("a").taking(&" ".repeat(70_000))), "70000 bytes long").await;
+    check(one(Described::new("a").taking(&" ".repeat(70_000))), "has 70000 bytes").await;
     check(one(Described::new("a").taking("17")), "input schema").await;
     check(one(Described::new("a").returning(r#"{"type": "nothing"}"#)), "output schema").await;
 }
