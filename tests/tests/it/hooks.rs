@@ -152,7 +152,7 @@ async fn calls_are_refused_once_the_hook_is_gone_or_replaced() {
     host.reload(Load::bytes("judge", hook("guests-only").unwrap()).approval(None)).await.unwrap();
     check_refused(&tools.dispatch(add()).await, ErrorKind::NeedsApproval, "never approved");
     assert!(host.unload("judge"));
-    check_refused(&tools.dispatch(add()).await, ErrorKind::Denied, "unknown component");
+    check_refused(&tools.dispatch(add()).await, ErrorKind::Denied, "no longer loaded");
 }
 
 #[tokio::test]

@@ -72,7 +72,7 @@ async fn files_are_looked_at_before_they_are_read() {
     let large = std::fs::File::create(folder.path().join("large.wasm")).unwrap();
     large.set_len(1 << 30).unwrap();
     let started = Instant::now();
-    check("large.wasm", "1.0 GiB; at most 256.0 MiB").await;
+    check("large.wasm", "1.0 GiB; the maximum is 256.0 MiB").await;
     assert!(started.elapsed() < Duration::from_secs(1), "a file over the cap is not read");
     std::fs::write(folder.path().join("….wasm"), "").unwrap();
     check("….wasm", "needs a name").await;
