@@ -106,7 +106,7 @@ async fn names_of_nothing_are_refused_at_once() {
         assert!(text.contains(expected), "{text}");
     };
     check(host.agent(model()).allow(["calculator__ad"]).build(), "the allowed tool 'calculator__ad'");
-    check(host.agent(model()).use_skill("maths").build(), "the skill 'maths'");
+    check(host.agent(model()).use_skill("maths").build(), "unknown skill 'maths'");
     let skill = Skill::new().component_tool("nothing");
     check(host.agent(model()).skill("s", skill).build(), "the skill 's' names the tool 'nothing'");
     check(host.agent(model()).event_log("/dev/null/events.db").build(), "cannot open the event log");

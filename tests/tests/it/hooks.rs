@@ -243,7 +243,7 @@ async fn hooks_decide_on_calls_of_agents_and_of_their_programs_alike() {
     check("trap", &["`judge`", "crashed"]).await;
     check("widen", &["`judge`", "to invalid ones"]).await;
     check("guests-only", &["`judge`", "not you"]).await;
-    check("ask", &["May it run?", "approve"]).await;
+    check("ask", &["May it run?", "needs approval"]).await;
 }
 
 /// An approver that says yes, if it was asked what the program `ask` asks.
