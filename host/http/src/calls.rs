@@ -294,9 +294,13 @@ async fn find(shared: &Shared, caller: &Caller, id: &str) -> Result<Found, CallS
     let running = shared.tools.running().find(&caller.tenant.name, id);
     let mut calls: Vec<CallSummary> = running.into_iter().rev().map(CallSummary::from).collect();
     if let Some(store) = store.filter(|_| calls.iter().all(|call| call.id != id)) {
-        let (actor, model_call) = (actor.clone(), Some(id.to_owned()));
-        let older =
-            store.list(CallQuery { actor, model_call, limit: MAX_CHOICES, ..CallQuery::default() }).await?.calls;
+        let query = CallQuery {
+            actor: actor.clone(),
+            model_call: Some(id.to_owned()),
+            limit: MAX_CHOICES,
+            ..CallQuery::default()
+        };
+        let older = store.list(query).await?.calls;
         // One that waits for a place is not recorded yet.
         calls.retain(|call| older.iter().all(|older| older.id != call.id));
         calls.extend(older);

@@ -169,9 +169,10 @@ impl Attempt {
     fn explain(&self) -> String {
         let reason = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
         let reason = reason.as_deref().unwrap_or("the NATS server did not answer in time");
-        match self.may_have_happened.load(Ordering::Relaxed) {
-            true => format!("{reason}; the outcome of the write is unknown"),
-            false => reason.to_owned(),
+        if self.may_have_happened.load(Ordering::Relaxed) {
+            format!("{reason}; the outcome of the write is unknown")
+        } else {
+            reason.to_owned()
         }
     }
 }

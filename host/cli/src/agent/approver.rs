@@ -112,9 +112,10 @@ impl Approver for TerminalApprover {
             let paused = self.progress.pause();
             let is_allowed = question::ask_with(|| show(question)).await;
             drop(paused);
-            match is_allowed {
-                true => Answer::Allow,
-                false => Answer::Deny { reason: "refused by the person at the terminal".to_owned() },
+            if is_allowed {
+                Answer::Allow
+            } else {
+                Answer::Deny { reason: "refused by the person at the terminal".to_owned() }
             }
         })
     }

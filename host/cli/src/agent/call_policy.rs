@@ -97,9 +97,12 @@ pub(crate) fn rules(config: &Config, typed: &AgentArguments) -> Result<Vec<Arc<d
 
 /// Builds a rule that denies every call of these tools.
 fn deny_rule(tools: BTreeSet<String>) -> Arc<dyn Rule> {
-    Arc::new(RuleFn::new("deny", move |proposed: &ProposedCall| match proposed.is_named_in(&tools) {
-        true => Verdict::Deny { reason: format!("calls of the tool {} are denied by [guardrails]", proposed.tool) },
-        false => Verdict::Allow,
+    Arc::new(RuleFn::new("deny", move |proposed: &ProposedCall| {
+        if proposed.is_named_in(&tools) {
+            Verdict::Deny { reason: format!("calls of the tool {} are denied by [guardrails]", proposed.tool) }
+        } else {
+            Verdict::Allow
+        }
     }))
 }
 

@@ -161,9 +161,10 @@ async fn choose_candidates(
         let candidates: Vec<_> = components.chain(servers).filter(Candidate::is_pinned).collect();
         if candidates.is_empty() {
             let file = config.origin.display();
-            render::note(&match config.origin.exists() {
-                true => format!("{file} has no components that need approval"),
-                false => format!("there is no {file}, so nothing needs approval"),
+            render::note(&if config.origin.exists() {
+                format!("{file} has no components that need approval")
+            } else {
+                format!("there is no {file}, so nothing needs approval")
             });
         }
         return Ok(candidates);

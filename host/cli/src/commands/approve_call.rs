@@ -162,9 +162,10 @@ fn list(arguments: &Arguments, reader: &Reader) -> Result<Exit> {
         is_empty = false;
         print(session, call)?;
     }
-    render::note(match is_empty {
-        true => "no calls are waiting for approval",
-        false => "answer with `fumehood approve-call ID --yes` or `--no`",
+    render::note(if is_empty {
+        "no calls are waiting for approval"
+    } else {
+        "answer with `fumehood approve-call ID --yes` or `--no`"
     });
     Ok(Exit::Ok)
 }

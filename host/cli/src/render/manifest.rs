@@ -21,7 +21,8 @@ pub(super) fn print_manifest(quotation: &mut Quotation, origin: &Origin, parts: 
     match origin {
         Origin::File(file, component) => {
             quotation.write_labelled("  component  ", file)?;
-            let (digest, size) = (component.digest().to_string(), display_bytes(component.size() as u64));
+            let digest = component.digest().to_string();
+            let size = display_bytes(component.size() as u64);
             if quotation.is_full() {
                 quotation.write_fact("  digest     ", &digest)?;
                 quotation.write_fact("  size       ", &size)?;
@@ -68,7 +69,8 @@ fn summarize_texts(quotation: &mut Quotation, parts: &Manifest) -> Result<()> {
     }
     for tool in &parts.tools {
         let arguments = tool.input_schema.parse_json().map(|schema| argument_names(&schema.to_sanitized()));
-        let (arguments, about) = (arguments.unwrap_or_default().join(", "), tool.description.to_sanitized());
+        let arguments = arguments.unwrap_or_default().join(", ");
+        let about = tool.description.to_sanitized();
         let text = one_line(&format!("{}({arguments}) — {about}", tool.name));
         quotation.write_beginning(&format!("    {:11}  ", declared_effect(&tool.annotations)), &text)?;
     }

@@ -41,7 +41,8 @@ impl Invocation<'_> {
         tools: &Arc<McpTools>,
         typed_arguments: TypedArguments,
     ) -> Result<CallResult> {
-        let (host, hook_components) = self.build_host(host::builder(self.arguments), Limits::default()).await?;
+        let (host, hook_components) =
+            self.build_host(host::builder_for(self.arguments, self.config)?, Limits::default()).await?;
         let hooks = self.load_hooks(&host, hook_components).await?;
         let prefix = format!("{}{SEPARATOR}", server.name);
         let listed = tools.tools();

@@ -212,13 +212,11 @@ mod tests {
             CallPhase::Running => (Some(10_000), Some(123), Some(65_536)),
             CallPhase::Waiting => (None, None, None),
         };
-        let (id, tool) = (format!("h-{tool}"), tool.to_owned());
-        let tenant = Some("acme".to_owned());
         LiveCall {
-            id,
+            id: format!("h-{tool}"),
             model_call: None,
-            tool,
-            tenant,
+            tool: tool.to_owned(),
+            tenant: Some("acme".to_owned()),
             actor: None,
             phase,
             elapsed_ms: 5_000,

@@ -415,3 +415,17 @@ fn call_reaches_a_tool_of_a_server() {
         assert!(rejected.code == 2 && rejected.stderr.contains("outside of the sandbox"), "{option:?}: {rejected:?}");
     }
 }
+
+#[test]
+fn hooks_decide_on_calls_of_servers() {
+    let hook = "approval = \"off\"\n[tools.rate-limit]\ncomponent = \"rate-limit.wasm\"\napproval = \"off\"\nkey_value = \"1MiB\"\n\
+                env = { PER_MINUTE = \"1\" }\n[[hooks.component]]\nname = \"rate-limit\"\non = [\"before\"]\n";
+    let bench = ours(ADD, hook);
+    bench.example("rate-limit");
+    let call = || bench.run(&["call", "sums__calculator__add", "a=3", "b=5", "--no-log", "--actor", "ada"]);
+    let calls: Vec<Ran> = (0..4).map(|_| call()).collect();
+    // A new minute may begin in between.
+    let refused: Vec<&Ran> = calls.iter().filter(|ran| ran.code != 0).collect();
+    assert!(calls[0].code == 0 && refused.len() >= 2, "{calls:?}");
+    assert!(refused[0].stderr.contains("denied by the hook `rate-limit`"), "{refused:?}");
+}

@@ -96,7 +96,9 @@ impl CallView {
 /// Lists calls that match a query: those of the event log, or else the newest that have ended.
 pub(crate) async fn list(visit: &Visit, query: &Fields) -> Response {
     let text = |name: &str| Some(find(query, name).to_owned()).filter(|text| !text.is_empty());
-    let (tool, outcome, model_call) = (text("tool"), text("outcome"), text("model_call"));
+    let tool = text("tool");
+    let outcome = text("outcome");
+    let model_call = text("model_call");
     let options = &visit.shared.options;
     let (calls, next) = match &options.calls {
         Some(store) => {

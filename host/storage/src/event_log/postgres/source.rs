@@ -147,7 +147,8 @@ impl RecordSource for PostgresSource {
              WHERE call IS NOT NULL AND left(call, 64) COLLATE \"C\" {beyond}= left($1, 64) AND call COLLATE \"C\" {beyond} $1
              ORDER BY beginning{direction}, call{direction} LIMIT $2"
         );
-        let (from, max) = (from.to_owned(), i64::try_from(max).unwrap_or(i64::MAX));
+        let from = from.to_owned();
+        let max = i64::try_from(max).unwrap_or(i64::MAX);
         self.run(PATIENCE, async move |connection| {
             let rows = connection.query(&sql, &[&from, &max]).await?;
             rows.iter().map(|row| Ok(row.try_get(1)?)).collect()
