@@ -77,7 +77,7 @@ async def test_components_are_loaded_by_path_and_bytes(host: fumehood.Host, comp
     assert host.unload("other") and not host.unload("other")
     for source, message in [
         (components / "nothing.wasm", "nothing.wasm: No such file"),
-        (file, "a component named `calculator` is loaded already"),
+        (file, "a component named `calculator` is already loaded"),
         (components, "not a regular file"),
         (components / "digests.toml", "WebAssembly"),
     ]:
