@@ -7,20 +7,23 @@ import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { component } from './shared.js'
 
-const blocks = (page) => [...readFileSync(page, 'utf8').matchAll(/```js\n(.*?)```/gs)].map(([, block]) => block)
-const readme = blocks('README.md').map((lines) => `import { Host } from 'fumehood'\n${lines}console.log(result.structured)`)
+// Returns the programs of a page, each with what the page says that it prints.
+const blocks = (page) =>
+  readFileSync(page, 'utf8').split('```js\n').slice(1).map((part) => ({
+    program: part.split('```')[0],
+    printed: part.match(/```text\n(.*?)```/s)?.[1] ?? '',
+  }))
+const readme = blocks('README.md').map(({ program }) => ({
+  program: `import { Host } from 'fumehood'\n${program}console.log(result.structured)`,
+  printed: '{ result: 8 }\n',
+}))
 const programs = [...blocks('node-embedding.md'), ...readme]
-const printed = [
-  ["calculator__add [ 'a', 'b' ]", 'true { result: 8 }', 'invalid_arguments: /a: expected a number'],
-  ['read files in /docs', '{ result: 2 }'],
-  ['1 of 3', '3 of 3', "tool: 'countdown__countdown'", 'stopped'],
-  ['calculator__add'],
-  ['{ result: 8 }'],
-]
 
-test('every program of the documentation has its lines here', () => assert.equal(programs.length, printed.length))
+test('the page says what its programs print', () => {
+  assert.equal(programs.filter(({ printed }) => printed).length, 5)
+})
 
-programs.forEach((program, index) => {
+programs.forEach(({ program, printed }, index) => {
   test(`program ${index + 1} of the documentation runs`, async () => {
     // Within this folder, where the packages are found.
     const folder = mkdtempSync(join(process.cwd(), 'program-'))
@@ -30,7 +33,8 @@ programs.forEach((program, index) => {
       writeFileSync(join(folder, 'program.mjs'), program)
       const options = { cwd: folder, timeout: 120_000 }
       const { stdout } = await promisify(execFile)(process.execPath, ['program.mjs'], options)
-      for (const line of printed[index]) assert(stdout.includes(line), stdout)
+      // The time that a tool has waited is that of this machine.
+      assert.equal(stdout.replace(/waited_ms: \d+/, 'waited_ms: 30'), printed)
     } finally {
       rmSync(folder, { recursive: true, force: true })
     }

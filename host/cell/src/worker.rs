@@ -64,6 +64,8 @@ struct State {
     grants: Grants,
     /// The number of the last announcement.
     announced: u64,
+    /// True once this worker ends, whatever still runs.
+    is_ending: bool,
     tokens: HashMap<AttemptId, CancellationToken>,
 }
 
@@ -103,6 +105,7 @@ impl Worker {
             calls: WorkerCalls::new(run, options.places),
             grants: Grants::default(),
             announced: 0,
+            is_ending: false,
             tokens: HashMap::new(),
         });
         let (drain, began, sessions) = (CancellationToken::new(), Instant::now(), Mutex::default());
@@ -339,7 +342,11 @@ impl Inner {
     }
 
     async fn cancel_all(&self) {
-        self.state().tokens.values().for_each(CancellationToken::cancel);
+        {
+            let mut state = self.state();
+            state.is_ending = true;
+            state.tokens.values().for_each(CancellationToken::cancel);
+        }
         let until = Instant::now() + STOP_GRACE;
         while self.state().calls.running() > 0 && Instant::now() < until {
             tokio::time::sleep(BUSY_TICK).await;

@@ -32,8 +32,11 @@ pub enum KeyError {
     /// Others can read the private key.
     #[error("other users can read the private key {0}; make it private (`chmod 600`)")]
     Open(String),
+    /// The file is there already.
+    #[error("{0} already exists; choose another file, or print its public key with `fumehood cell key show {0}`")]
+    Exists(String),
     /// The file cannot be read or written.
-    #[error("the key of the cell, {file}")]
+    #[error("cannot read or write the key of the cell in {file}")]
     Io {
         /// The file.
         file: String,
@@ -81,7 +84,10 @@ impl NodeKey {
             opened.sync_all()?;
             private::sync_parent(file)
         });
-        written.map_err(|source| KeyError::Io { file: file.display().to_string(), source })?;
+        written.map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => KeyError::Exists(file.display().to_string()),
+            _ => KeyError::Io { file: file.display().to_string(), source },
+        })?;
         Ok(key)
     }
 
@@ -166,7 +172,7 @@ mod tests {
         let file = folder.path().join("key");
         let made = NodeKey::create(&file).unwrap();
         assert_eq!(NodeKey::read(&file).unwrap().public(), made.public());
-        assert!(NodeKey::create(&file).unwrap_err().to_string().contains("key"));
+        assert!(NodeKey::create(&file).unwrap_err().to_string().contains("key already exists"));
         assert_eq!(made.public().to_string().parse::<NodePublicKey>().unwrap(), made.public());
     }
 

@@ -35,9 +35,13 @@ impl RunningCall {
     pub(super) async fn run(self, arguments: String) {
         let (id, attempt) = (self.request.call.clone(), self.request.attempt);
         let ended = AssertUnwindSafe(self.call(arguments)).catch_unwind().await;
-        let result = ended.unwrap_or_else(|_| {
+        let mut result = ended.unwrap_or_else(|_| {
             failure(&id, &self.tool, CallError::new(ErrorKind::Host, "the worker failed while the tool ran"))
         });
+        if result.error().is_some_and(|error| error.kind == ErrorKind::Cancelled) && self.inner.state().is_ending {
+            // The worker has cancelled it, and not the caller.
+            result.outcome = Err(interrupted_by_end(self.inner.link.name()));
+        }
         let mut body = serde_json::to_vec(&result).unwrap_or_default();
         if body.len() > self.inner.link.max_body_bytes() {
             let (size, maximum) = (body.len(), self.inner.link.max_body_bytes());
@@ -138,6 +142,11 @@ impl Observer for Forwarder {
             self.tell(&ToGateway::Used { attempt: self.attempt, fuel: usage.fuel, peak_memory });
         }
     }
+}
+
+fn interrupted_by_end(worker: &str) -> CallError {
+    let message = format!("the worker `{worker}` was shut down before the tool finished");
+    CallError::new(ErrorKind::Interrupted, message).with_hint("check its effects before you call again")
 }
 
 fn failure(id: &str, tool: &Tool, error: CallError) -> CallResult {

@@ -209,6 +209,33 @@ async fn a_worker_that_was_told_to_end_is_waited_for() {
     serving.await.unwrap().unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_a_worker_stops_at_its_end_was_not_cancelled_by_the_caller() {
+    let Some(nats) = Nats::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let ((gateway, known_gateway), (worker, known_worker)) = (shared_key(&folder, "g"), shared_key(&folder, "w"));
+    let waiting = TestTool::waiting();
+    let options = node_options(&nats, "w", worker, ("g", &known_gateway));
+    let worker = Worker::join(options, Arc::<TestTool>::clone(&waiting), worker_options(4)).await.unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = tokio::spawn(async move { worker.serve(stopped, Duration::from_millis(50)).await });
+    let options = node_options(&nats, "g", gateway, ("w", &known_worker));
+    let tools = CellTools::join(options, TestTool::waiting(), gateway_options()).await.unwrap();
+    assert!(tools.wait_for_workers(PATIENCE).await);
+    let calling = async { tools.dispatch(Call::new("test__wait", json!({"ms": 20_000}).to_string())).await };
+    let stopping = async {
+        while waiting.ran() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        stop.send(()).unwrap();
+    };
+    let (answer, ()) = tokio::join!(calling, stopping);
+    let error = answer.error().unwrap();
+    assert_eq!(error.kind, ErrorKind::Interrupted, "{error}");
+    assert!(error.to_string().contains("`w` was shut down"), "{error}");
+    serving.await.unwrap().unwrap();
+}
+
 /// Calls a tool at a worker that is lost meanwhile, where another worker has it as well. Returns the answer, and whether the
 /// other worker ran it.
 async fn call_at_a_worker_that_is_lost(

@@ -45,7 +45,7 @@ pub enum LoadError {
         source: Box<fumehood_registry::fetch::FetchError>,
     },
     /// The component has no valid name.
-    #[error("the component needs a name: {reason}; set it with `Load::named`")]
+    #[error("the component needs a name: {reason}; pass one when you load it")]
     Name {
         /// The error of the name that it would have.
         reason: NameError,

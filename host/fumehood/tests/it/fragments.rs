@@ -12,14 +12,18 @@ use fumehood::agent::react::ReactDriver;
 use fumehood::chat::{Model, ModelError, Request, Response};
 use fumehood::permission::KeyValueQuota;
 use fumehood::{Call, CallResult, CancellationToken, Grant, Host, Limits, Load, Observer, ToolService};
-use fumehood_tests::markdown::{all_blocks, root};
+use fumehood_tests::markdown::{all_blocks, blocks, root};
 use serde_json::json;
 
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
 /// Files that have blocks of the pages.
-const PLACES: [&str; 3] =
-    ["host/fumehood/tests/it/fragments.rs", "guest-sdk/tests/it/guide.rs", "guest-sdk/hooks/src/lib.rs"];
+const PLACES: [&str; 4] = [
+    "host/fumehood/tests/it/fragments.rs",
+    "host/fumehood/examples/isolated.rs",
+    "guest-sdk/tests/it/guide.rs",
+    "guest-sdk/hooks/src/lib.rs",
+];
 /// The section of README.md with a tool, which a test of the command builds as a component.
 const BUILT: &str = "Write a tool";
 /// Set in the process that runs in the folder of the components.
@@ -118,9 +122,12 @@ impl Observer for Silent {}
 async fn fragments_do_what_the_pages_say() {
     if std::env::var_os(IN_FOLDER).is_none() {
         let mut again = Command::new(std::env::current_exe().unwrap());
-        again.args(["--exact", "fragments::fragments_do_what_the_pages_say"]).env(IN_FOLDER, "1");
+        again.args(["--exact", "--nocapture", "fragments::fragments_do_what_the_pages_say"]).env(IN_FOLDER, "1");
         let ran = again.current_dir(root().join("example-tools/dist")).output().unwrap();
         assert!(ran.status.success(), "{ran:?}");
+        let page = blocks("docs/embedding.md").unwrap();
+        let output = page.iter().find(|block| block.language == "text").unwrap();
+        assert!(String::from_utf8_lossy(&ran.stdout).contains(&output.text), "{ran:?}");
         return;
     }
     std::thread::spawn(program::run).join().unwrap();

@@ -66,7 +66,10 @@ impl CopyTarget for ServerCopy {
             let find = "SELECT number, is_imported, seq, hash FROM writers WHERE log = $1";
             if let Some(found) = connection.query_opt(find, &[&log.as_slice()]).await? {
                 let (number, is_imported) = (found.try_get(0)?, found.try_get(1)?);
-                connection.run("ROLLBACK").await?;
+                // The first copy may have been made without the key.
+                let name_key = "UPDATE writers SET key_id = coalesce(key_id, $2) WHERE number = $1 AND is_imported";
+                connection.execute(name_key, &[&number, &key_id.as_ref().map(|id| id.as_slice())]).await?;
+                connection.run("COMMIT").await?;
                 return Ok::<_, StorageError>(Begun { number, is_imported, head: mark_columns(&found, 2, 3)? });
             }
             let insert = "INSERT INTO writers (log, key_id, is_imported, seq, hash) VALUES ($1, $2, true, $3, $4)
