@@ -42,7 +42,9 @@ pub(crate) fn section(config: &Config) -> Result<&CellSection> {
     config.cell.as_ref().ok_or_else(|| {
         let file = config.origin.display();
         let message = if config.origin.exists() {
-            format!("{file} has no [cell]; add it with `nats`, `name` and `key`, and the public keys of the other nodes")
+            format!(
+                "{file} has no [cell]; add it with `nats`, `name` and `key`, and the public keys of the other nodes"
+            )
         } else {
             format!("there is no {file}; name the configuration of this node with --config FILE")
         };
