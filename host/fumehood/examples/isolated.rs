@@ -11,7 +11,7 @@ use serde_json::json;
 
 const TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist");
 
-pub fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("compile-component") => fumehood::serve_compiler(),
         Some("run-worker") => fumehood::serve_worker(),
