@@ -50,6 +50,16 @@ impl Language {
             Self::C => "c",
         }
     }
+
+    /// Returns the extensions of source files.
+    pub(crate) const fn source_extensions(self) -> &'static [&'static str] {
+        match self {
+            Self::Rust => &["rs"],
+            Self::Python => &["py"],
+            Self::Javascript => &["js", "mjs", "cjs", "ts"],
+            Self::C => &["c", "h"],
+        }
+    }
 }
 
 impl Dialect {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -18,6 +19,9 @@ const MANIFESTS: [(&str, Language); 4] = [
     ("package.json", Language::Javascript),
     ("tool.toml", Language::C),
 ];
+/// Folders below a project without sources of its component. Hidden folders and virtual environments of Python are no
+/// sources either.
+const OTHER_FOLDERS: [&str; 4] = ["dist", "node_modules", "target", "tests"];
 
 /// The project of a tool.
 #[derive(Debug, Clone)]
@@ -93,6 +97,21 @@ pub enum ProjectError {
         /// The error and its place.
         reason: String,
     },
+    /// The component was not built yet.
+    #[error("no such file {}; build it with `fumehood build`", .0.display())]
+    NotBuilt(PathBuf),
+    /// A source changed after the component was built.
+    #[error(
+        "{} is older than {}, so it may lack your changes; run `fumehood build`, or name the file to use it as it is",
+        component.display(),
+        changed.display()
+    )]
+    Outdated {
+        /// The component.
+        component: PathBuf,
+        /// The source that changed last.
+        changed: PathBuf,
+    },
 }
 
 fn manifests() -> String {
@@ -135,6 +154,54 @@ impl Project {
         self.join(Path::new("dist")).join(format!("{}.wasm", self.name))
     }
 
+    /// Returns the file of the component, if it was built from the sources as they are.
+    ///
+    /// # Errors
+    /// If it does not exist, or is older than a source. Then the last build failed, or the source changed since.
+    pub fn built_component(&self) -> Result<PathBuf, ProjectError> {
+        let component = self.component();
+        let built = fs::metadata(&component).ok().filter(fs::Metadata::is_file);
+        let built = built.ok_or_else(|| ProjectError::NotBuilt(component.clone()))?.modified().ok();
+        match self.newest_source() {
+            Some((time, changed)) if built.is_some_and(|built| built < time) => {
+                Err(ProjectError::Outdated { component, changed })
+            }
+            _ => Ok(component),
+        }
+    }
+
+    /// Returns the source that changed last, and when; `None` for a component that another program builds.
+    fn newest_source(&self) -> Option<(SystemTime, PathBuf)> {
+        if self.language == Language::C && self.settings.sources.is_empty() {
+            return None;
+        }
+        let mut newest = None;
+        let mut folders = vec![self.folder.clone(), self.wit()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                let name = entry.file_name();
+                let name = name.to_string_lossy();
+                // Links are not followed.
+                let Ok(metadata) = entry.metadata() else { continue };
+                if metadata.is_file() && self.is_source(&name) {
+                    let path = path.strip_prefix(".").map(Path::to_owned).unwrap_or(path);
+                    newest = newest.max(metadata.modified().ok().map(|time| (time, path)));
+                } else if metadata.is_dir() && !name.starts_with('.') && !OTHER_FOLDERS.contains(&&*name) {
+                    folders.extend((!path.join("pyvenv.cfg").exists()).then_some(path));
+                }
+            }
+        }
+        newest
+    }
+
+    /// Returns whether a file of this name can change the component.
+    fn is_source(&self, name: &str) -> bool {
+        let is_manifest = MANIFESTS.contains(&(name, self.language));
+        let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
+        is_manifest || extension.is_some_and(|it| it == "wit" || self.language.source_extensions().contains(&it))
+    }
+
     /// Returns the folder of the cases.
     #[must_use]
     pub fn cases(&self) -> PathBuf {
@@ -148,7 +215,7 @@ impl Project {
     }
 
     /// Returns the path of a part of the project, for people too: `dist`, and not `./dist`.
-    fn join(&self, part: &Path) -> PathBuf {
+    pub(crate) fn join(&self, part: &Path) -> PathBuf {
         if self.folder == Path::new(".") { part.to_owned() } else { self.folder.join(part) }
     }
 
@@ -341,6 +408,40 @@ mod tests {
 
         let c = open("tool.toml", "name = 'cities'\n[build]\nsources = ['src/tool.c']\nworld = 'tool'").unwrap();
         assert_eq!((c.language, c.settings.sources.len()), (Language::C, 1));
+    }
+
+    #[test]
+    fn a_component_that_is_older_than_a_source_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |name: &str, seconds: u64| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "[project]\nname = 'a'").unwrap();
+            let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+            fs::File::open(&path).unwrap().set_modified(time).unwrap();
+        };
+        put("pyproject.toml", 1);
+        let project = Project::open(folder.path()).unwrap();
+        assert!(matches!(project.built_component(), Err(ProjectError::NotBuilt(_))));
+        put("dist/a.wasm", 5);
+        put("app.py", 5);
+        for other in ["README.md", "tests/test_app.py", "dist/a.py", ".venv/a.py", "env/pyvenv.cfg", "env/lib/a.py"] {
+            put(other, 9);
+        }
+        assert_eq!(project.built_component().unwrap(), folder.path().join("dist/a.wasm"));
+        for source in ["app.py", "helpers/a.py", "wit/deps/a.wit", "pyproject.toml"] {
+            put(source, 9);
+            let error = project.built_component().unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("dist/a.wasm is older than {}/{source}", folder.path().display())),
+                "{error}"
+            );
+            put(source, 4);
+        }
+        // Another program builds this component.
+        fs::remove_file(folder.path().join("pyproject.toml")).unwrap();
+        fs::write(folder.path().join("tool.toml"), "name = 'a'").unwrap();
+        assert!(Project::open(folder.path()).unwrap().built_component().is_ok());
     }
 
     #[test]

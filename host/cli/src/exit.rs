@@ -45,6 +45,11 @@ pub(crate) enum Exit {
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
 
+/// Something that was refused before it was done.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct RefusedError(pub(crate) String);
+
 /// A question that needs a terminal, and there is none. It has what was not done.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}, because there is no terminal to ask at; review it, then pass `--yes`")]
@@ -174,9 +179,10 @@ fn from_author_error(error: &anyhow::Error) -> Option<Exit> {
     if let Some(error) = error.downcast_ref::<BuildError>() {
         return Some(match error {
             BuildError::Start { .. } | BuildError::Io { .. } => Exit::Host,
-            BuildError::Failed { .. } | BuildError::Component(_) | BuildError::Irreproducible { .. } => {
-                Exit::ToolFailed
-            }
+            BuildError::Failed { .. }
+            | BuildError::Syntax(_)
+            | BuildError::Component(_)
+            | BuildError::Irreproducible { .. } => Exit::ToolFailed,
             _ => Exit::Usage,
         });
     }
@@ -235,7 +241,7 @@ pub(crate) fn from_error(error: &anyhow::Error) -> Exit {
         Some(_) => Exit::NotLoaded,
         None if error.is::<ComponentLoadError>() => Exit::NotLoaded,
         None if error.is::<UsageError>() || error.is::<ModelSetupError>() => Exit::Usage,
-        None if error.is::<UnansweredError>() => Exit::Refused,
+        None if error.is::<UnansweredError>() || error.is::<RefusedError>() => Exit::Refused,
         None if error.is::<UntrustedConfigError>() || error.is::<UntrustedCasesError>() => Exit::Refused,
         None if let Some(error) = error.downcast_ref::<FetchError>() => match error {
             FetchError::Policy(_) => Exit::Refused,

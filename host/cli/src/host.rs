@@ -335,17 +335,22 @@ fn to_load_error(file: &str, error: LoadError) -> anyhow::Error {
     }
 }
 
+/// Shows a spinner with a message and the time that passed, if standard error is a terminal.
+pub(crate) fn spinner(message: String) -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} {msg} … {elapsed}");
+    let spinner = ProgressBar::new_spinner().with_message(message);
+    spinner.set_style(style.unwrap_or(ProgressStyle::default_spinner()));
+    spinner.enable_steady_tick(Duration::from_millis(100));
+    spinner
+}
+
 /// Waits for `loading`. If that takes long, a terminal shows a spinner.
 async fn with_spinner<T>(what: &str, loading: impl Future<Output = T>) -> T {
     let mut loading = std::pin::pin!(loading);
     match tokio::time::timeout(SPINNER_DELAY, loading.as_mut()).await {
         Ok(loaded) => loaded,
         Err(_still_loading) => {
-            let spinner = ProgressBar::new_spinner().with_message(format!("compiling {what}"));
-            spinner.set_style(
-                ProgressStyle::with_template("{spinner} {msg} … {elapsed}").unwrap_or(ProgressStyle::default_spinner()),
-            );
-            spinner.enable_steady_tick(Duration::from_millis(100));
+            let spinner = spinner(format!("compiling {what}"));
             let loaded = loading.await;
             spinner.finish_and_clear();
             loaded

@@ -55,6 +55,8 @@ pub struct Published {
     pub was_signed: bool,
     /// The digest of the inventory's manifest, if there is one.
     pub sbom: Option<Digest>,
+    /// The digest of the manifest that the tag named before, if it was another component.
+    pub replaced: Option<Digest>,
 }
 
 /// An error of publishing.
@@ -175,6 +177,7 @@ impl Publication {
             signature: None,
             was_signed: false,
             sbom: None,
+            replaced: self.tagged_before(client).await,
         };
         if let Some(sbom) = &self.sbom {
             let attached = client.attach(&self.reference, subject, SBOM_MEDIA_TYPE, sbom.clone(), BTreeMap::new());
@@ -194,6 +197,16 @@ impl Publication {
         }
         client.tag(&self.reference, &self.artifact).await?;
         Ok(published)
+    }
+
+    /// Returns the manifest of another component that the tag names now.
+    async fn tagged_before(&self, client: &RegistryClient) -> Option<Digest> {
+        if self.reference.digest().is_some() {
+            return None;
+        }
+        // Most tags are new. What else goes wrong here does not matter to the publication.
+        let before = client.resolve_own(&self.reference).await.ok()?.manifest;
+        (before != self.artifact.digest()).then_some(before)
     }
 
     /// Returns whether the registry has a signature of this key that claims the same, but for the time.

@@ -45,7 +45,12 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     let module = std::fs::read(&output);
     let module = module.map_err(|source| BuildError::Io { action: "read", path: output, source })?;
     let component = encode(&module)?;
-    Ok(Compiled { component, labels: Labels::of(project, project.about.clone()), dependencies: None })
+    Ok(Compiled {
+        component,
+        labels: Labels::of(project, project.about.clone()),
+        dependencies: None,
+        messages: String::new(),
+    })
 }
 
 /// Returns the component of a module. Functions of WASI 0.1 that the C library calls become those of WASI 0.2.

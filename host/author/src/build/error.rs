@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::language::Language;
 use crate::project::ProjectError;
 
 /// Errors of building a component.
@@ -43,6 +44,9 @@ pub enum BuildError {
         /// Its messages, or the place where they are.
         reason: String,
     },
+    /// A source has a syntax error. The text is its file, line and message.
+    #[error("{0}")]
+    Syntax(String),
     /// The result of the compiler is not a component, or cannot become one.
     #[error("the compiler did not produce a component: {0}")]
     Component(String),
@@ -76,7 +80,10 @@ pub enum BuildError {
         source: std::io::Error,
     },
     /// Two builds gave different components.
-    #[error("two builds of the same sources differ from byte {offset}: sha256:{first} and sha256:{second}; {hint}")]
+    #[error(
+        "two builds of the same sources differ from byte {offset}: sha256:{first} and sha256:{second}; check code that \
+         runs at build time for dates and unordered collections"
+    )]
     Irreproducible {
         /// The digest of the first component.
         first: String,
@@ -84,9 +91,10 @@ pub enum BuildError {
         second: String,
         /// The offset of the first byte that differs.
         offset: usize,
-        /// The usual cause.
-        hint: &'static str,
     },
+    /// Two builds always give different components.
+    #[error("the runtime of {0} puts random numbers into components, so two builds always differ; leave `--check` out")]
+    RandomRuntime(Language),
 }
 
 impl BuildError {

@@ -1,6 +1,6 @@
 //! Components in JavaScript, by ComponentizeJS in Node.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{BuildError, Compiled, Labels, toolchain};
@@ -23,7 +23,7 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     let module = module.ok_or_else(|| missing("`fumehood` has no `module`; name the file, such as \"tool.js\""))?;
     let world = settings.world.as_deref();
     let world = world.ok_or_else(|| missing("`fumehood` has no `world`; name the WIT world"))?;
-    let node = toolchain::find_program(VARIABLE, &[], "node").ok_or_else(|| BuildError::MissingTool {
+    let node = find_node().ok_or_else(|| BuildError::MissingTool {
         what: "node is not installed".to_owned(),
         remedy: "install Node 20 or newer, from https://nodejs.org".to_owned(),
     })?;
@@ -58,8 +58,13 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
         .arg(settings.disable.join(","))
         .arg(scratch.path().file_name().unwrap_or_default());
     componentize.env("TMPDIR", scratch.path());
-    toolchain::run(&mut componentize, "componentize-js")?;
+    let messages = toolchain::capture_messages(&mut componentize, "componentize-js")?;
     let component = std::fs::read(&output);
     let component = component.map_err(|source| BuildError::Io { action: "read", path: output, source })?;
-    Ok(Compiled { component, labels: Labels::of(project, project.about.clone()), dependencies: None })
+    Ok(Compiled { component, labels: Labels::of(project, project.about.clone()), dependencies: None, messages })
+}
+
+/// Returns Node: the one that the variable names, or one of the search path.
+pub(super) fn find_node() -> Option<PathBuf> {
+    toolchain::find_program(VARIABLE, &[], "node")
 }

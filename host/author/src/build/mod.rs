@@ -12,11 +12,13 @@ mod python;
 pub(crate) use python::COMPONENTIZE_PY;
 mod rust;
 mod sbom;
+mod syntax;
 mod toolchain;
 
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use fumehood_platform::private;
 use sha2::{Digest as _, Sha256};
@@ -25,6 +27,7 @@ pub use error::BuildError;
 pub use metadata::{Labels, finish};
 pub use rust::{CargoBuild, encode};
 pub use sbom::Dependencies;
+pub use syntax::check_syntax;
 pub use toolchain::{RUSTC_VARIABLE, RustTarget, Toolchain};
 
 use crate::language::Language;
@@ -41,6 +44,8 @@ pub struct Built {
     pub dependencies: Option<usize>,
     /// Remarks for the author about something that is missing.
     pub notes: Vec<String>,
+    /// When the build began. A source that changed later is not in the component.
+    began: SystemTime,
 }
 
 /// A component before its metadata are added.
@@ -48,6 +53,8 @@ struct Compiled {
     component: Vec<u8>,
     labels: Labels,
     dependencies: Option<Dependencies>,
+    /// Messages of a compiler that is silent while it works.
+    messages: String,
 }
 
 /// The folder of intermediate files of a build.
@@ -66,7 +73,8 @@ impl Built {
         digest(&self.component)
     }
 
-    /// Writes the component to a file, in one step.
+    /// Writes the component to a file, in one step. Its time is the beginning of the build, so that a source that changed
+    /// meanwhile is newer.
     ///
     /// # Errors
     /// If the file or its folder cannot be written.
@@ -77,6 +85,7 @@ impl Built {
         let mut file = tempfile::Builder::new().prefix(".building-").tempfile_in(folder).map_err(failed)?;
         file.write_all(&self.component).map_err(failed)?;
         set_default_permissions(file.as_file()).map_err(failed)?;
+        file.as_file().set_modified(self.began).map_err(failed)?;
         file.persist(path).map_err(|error| failed(error.error))?;
         Ok(())
     }
@@ -87,7 +96,7 @@ fn set_default_permissions(file: &fs::File) -> std::io::Result<()> {
     file.set_permissions(private::readable_permissions())
 }
 
-/// Builds the component of a project. The tools that it starts report their progress on stderr.
+/// Builds the component of a project. The compilers of Rust and C report their progress on stderr.
 ///
 /// # Errors
 /// If a tool is missing or fails, or the result is not a component.
@@ -98,24 +107,18 @@ pub fn build(project: &Project) -> Result<Built, BuildError> {
 /// Compiles the component of a project twice, each time from nothing, and compares the results.
 ///
 /// # Errors
-/// Those of [`build`], and [`BuildError::Irreproducible`] if the results differ.
+/// Those of [`build`], [`BuildError::Irreproducible`] if the results differ, and [`BuildError::RandomRuntime`] if they
+/// always do.
 pub fn build_reproducibly(project: &Project) -> Result<Built, BuildError> {
+    if matches!(project.language, Language::Python | Language::Javascript) {
+        return Err(BuildError::RandomRuntime(project.language));
+    }
     let folder = scratch()?;
     let first = build_in(project, Workspace::Fresh(folder.path()))?;
     let second = build_in(project, Workspace::Fresh(folder.path()))?;
     match first_difference(&first.component, &second.component) {
         None => Ok(second),
-        Some(offset) => {
-            let hint = match project.language {
-                Language::Rust | Language::C => {
-                    "check code that runs at build time for dates and unordered collections"
-                }
-                Language::Python | Language::Javascript => {
-                    "the runtimes of Python and JavaScript put random numbers into components; build without --check"
-                }
-            };
-            Err(BuildError::Irreproducible { first: first.digest(), second: second.digest(), offset, hint })
-        }
+        Some(offset) => Err(BuildError::Irreproducible { first: first.digest(), second: second.digest(), offset }),
     }
 }
 
@@ -125,14 +128,18 @@ fn scratch() -> Result<tempfile::TempDir, BuildError> {
 }
 
 fn build_in(project: &Project, workspace: Workspace<'_>) -> Result<Built, BuildError> {
+    let began = SystemTime::now();
     let compiled = match project.language {
         Language::Rust => rust::compile(project, workspace)?,
         Language::Python => python::compile(project)?,
         Language::Javascript => javascript::compile(project)?,
         Language::C => c::compile(project)?,
     };
-    let Compiled { component, mut labels, dependencies } = compiled;
+    let Compiled { component, mut labels, dependencies, messages } = compiled;
     let mut notes = Vec::new();
+    if !messages.is_empty() {
+        notes.push(format!("the compiler wrote: {messages}"));
+    }
     labels.revision = metadata::revision(&project.folder, &mut notes);
     if labels.license.is_none() {
         notes.push(
@@ -145,7 +152,7 @@ fn build_in(project: &Project, workspace: Workspace<'_>) -> Result<Built, BuildE
         notes.push(format!("the component contains the path {trace}, which reveals details of this machine"));
     }
     let dependencies = dependencies.as_ref().map(Dependencies::len);
-    Ok(Built { component: finished, labels, dependencies, notes })
+    Ok(Built { component: finished, labels, dependencies, notes, began })
 }
 
 /// Returns the WIT of a project whose component exports plain functions, so that its doc comments are embedded.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{BuildError, Compiled, Labels, toolchain};
+use super::{BuildError, Compiled, Labels, syntax, toolchain};
 use crate::project::Project;
 
 /// The environment variable with the program to use, which takes precedence.
@@ -23,10 +23,8 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     let world = settings.world.as_deref();
     let world = world.ok_or_else(|| missing("[tool.fumehood] has no `world`; name the WIT world"))?;
     // Absolute, because the program runs in the folder of the project.
-    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let folder = absolute(&project.folder);
-    let folders: Vec<PathBuf> = ENVIRONMENTS.iter().map(|name| folder.join(name).join("bin")).collect();
-    let program = toolchain::find_program(VARIABLE, &folders, "componentize-py").ok_or_else(not_installed)?;
+    let program = find_compiler(project).ok_or_else(not_installed)?;
 
     let scratch = super::scratch()?;
     let output = scratch.path().join("component.wasm");
@@ -37,15 +35,32 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
         "componentize",
     ]);
     componentize.arg("--python-path").arg(&folder).arg("--output").arg(&output).arg(module);
-    componentize.current_dir(&folder);
+    // A trace of the compiler itself would hide its message.
+    componentize.current_dir(&folder).env_remove("RUST_BACKTRACE").env_remove("RUST_LIB_BACKTRACE");
     if let Some(environment) = environment_of(&program) {
         // Packages that are installed there become part of the component.
         componentize.env("VIRTUAL_ENV", environment);
     }
-    toolchain::run(&mut componentize, "componentize-py")?;
+    let messages = toolchain::capture_messages(&mut componentize, "componentize-py");
+    let messages = messages.map_err(|error| match syntax::find_python_error(&error.to_string()) {
+        Some(place) => BuildError::Syntax(project.join(Path::new(&place)).display().to_string()),
+        None => error,
+    })?;
     let component = std::fs::read(&output);
     let component = component.map_err(|source| BuildError::Io { action: "read", path: output, source })?;
-    Ok(Compiled { component, labels: Labels::of(project, project.about.clone()), dependencies: None })
+    Ok(Compiled { component, labels: Labels::of(project, project.about.clone()), dependencies: None, messages })
+}
+
+/// Returns componentize-py: the one that the variable names, one in a virtual environment of the project, or one of the
+/// search path.
+pub(super) fn find_compiler(project: &Project) -> Option<PathBuf> {
+    let folder = absolute(&project.folder);
+    let folders: Vec<PathBuf> = ENVIRONMENTS.iter().map(|name| folder.join(name).join("bin")).collect();
+    toolchain::find_program(VARIABLE, &folders, "componentize-py")
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Returns the virtual environment that a program is installed in.

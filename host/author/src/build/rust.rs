@@ -168,7 +168,7 @@ pub(super) fn compile(project: &Project, workspace: Workspace<'_>) -> Result<Com
     let root = metadata.resolve.as_ref().and_then(|resolve| resolve.root.as_deref());
     let own = metadata.packages.iter().find(|package| Some(package.id.as_str()) == root);
     let labels = Labels::of(project, own.map(about).unwrap_or_default());
-    Ok(Compiled { component, labels, dependencies: Some(dependencies) })
+    Ok(Compiled { component, labels, dependencies: Some(dependencies), messages: String::new() })
 }
 
 /// Removes a folder, if it exists.

@@ -161,6 +161,11 @@ pub(super) fn find_program(variable: &str, folders: &[PathBuf], name: &str) -> O
     if let Some(named) = env::var_os(variable).filter(|named| !named.is_empty()) {
         return Some(PathBuf::from(named));
     }
+    search_program(folders, name)
+}
+
+/// Finds a program in these folders, or in those of the search path.
+pub(super) fn search_program(folders: &[PathBuf], name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let search = folders.iter().cloned().chain(env::split_paths(&path));
     search.map(|folder| folder.join(name)).find(|file| file.is_file())
@@ -179,11 +184,21 @@ pub(super) fn run(command: &mut Command, what: &str) -> Result<(), BuildError> {
 
 /// Runs a tool and returns its standard output. Its messages appear in the error if it fails.
 pub(super) fn capture(command: &mut Command, what: &str) -> Result<Vec<u8>, BuildError> {
+    capture_all(command, what).map(|(stdout, _)| stdout)
+}
+
+/// Runs a tool and returns what it wrote. Its messages appear in the error if it fails.
+pub(super) fn capture_messages(command: &mut Command, what: &str) -> Result<String, BuildError> {
+    let (stdout, stderr) = capture_all(command, what)?;
+    Ok(String::from_utf8_lossy(&[stdout, stderr].concat()).trim().to_owned())
+}
+
+fn capture_all(command: &mut Command, what: &str) -> Result<(Vec<u8>, Vec<u8>), BuildError> {
     let program = name_of(command);
     let output = command.stdin(Stdio::null()).output();
     let Output { status, stdout, stderr } = output.map_err(|source| BuildError::Start { program, source })?;
     if status.success() {
-        return Ok(stdout);
+        return Ok((stdout, stderr));
     }
     let text = String::from_utf8_lossy(&stderr);
     let text = text.trim();

@@ -132,9 +132,7 @@ impl<'a> Runner<'a> {
         }
         self.fill_store(&case.store).map_err(wrong)?;
         self.http.expect(&case.http).map_err(wrong)?;
-        let load = Load::path(self.component).grant(grant).allow_slow_compile();
-        let loaded = self.host.load(load).await;
-        loaded.map_err(|source| RunError::Load { file: self.component.display().to_string(), source })?;
+        self.load(grant).await?;
         let result = self.host.call(call).await;
         self.host.unload(self.name.as_str());
         let (unanswered, unused) = self.http.finish();
@@ -146,6 +144,24 @@ impl<'a> Runner<'a> {
             unanswered,
             unused,
         })
+    }
+
+    /// Returns the names of the component's tools.
+    ///
+    /// # Errors
+    /// If the component cannot be loaded.
+    pub async fn tool_names(&self) -> Result<Vec<String>, RunError> {
+        self.load(Grant::none()).await?;
+        let names = self.host.tools().iter().map(|tool| tool.definition().name.to_string()).collect();
+        self.host.unload(self.name.as_str());
+        Ok(names)
+    }
+
+    async fn load(&self, grant: Grant) -> Result<(), RunError> {
+        let load = Load::path(self.component).grant(grant).allow_slow_compile();
+        let loaded = self.host.load(load).await;
+        loaded.map_err(|source| RunError::Load { file: self.component.display().to_string(), source })?;
+        Ok(())
     }
 
     /// Ends the sandbox.

@@ -148,8 +148,11 @@ fn manifest(info: &ServerInfo, name: &str, short: &str, version: &str, file: &st
         "display_name": info.title,
         "version": version,
         "description": description(info),
-        "long_description": "Runs in a sandbox without files, network or environment. It needs the command \
-                             `fumehood`: `pip install fumehood` or `npm install --global fumehood`.",
+        "long_description": format!(
+            "Runs in a sandbox without files, network or environment. It needs the command `fumehood`, version {} or \
+             newer: `pip install fumehood-cli` or `npm install --global fumehood-cli`.",
+            env!("CARGO_PKG_VERSION")
+        ),
         "author": { "name": info.authors.as_deref().unwrap_or(namespace) },
         "server": {
             "type": "binary",

@@ -169,6 +169,16 @@ impl Scaffold {
         Ok(self)
     }
 
+    /// Returns the command that installs the compiler of the project once, in its folder. `None` if there is nothing to
+    /// install, or it takes more than one command.
+    #[must_use]
+    pub fn setup_command(&self) -> Option<String> {
+        match self.kind {
+            Kind::Tool(language, _) => template::setup_command(language),
+            Kind::Agent => None,
+        }
+    }
+
     /// Returns the files of the project: paths within its folder, and contents.
     #[must_use]
     pub fn files(&self) -> Vec<(PathBuf, String)> {
@@ -270,6 +280,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn installs_the_command_of_this_version() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let package = fs::read_to_string(root.join("release/python/pyproject.toml")).unwrap();
+        assert!(package.contains("name = \"fumehood-cli\""), "{package}");
+        let files = Scaffold::tool("a", Language::C, None).unwrap().files();
+        let (_, workflow) = files.iter().find(|(name, _)| name.ends_with("ci.yml")).unwrap();
+        let install = concat!("- run: pip install fumehood-cli==", env!("CARGO_PKG_VERSION"), "\n");
+        assert!(workflow.contains(install), "{workflow}");
     }
 
     #[test]

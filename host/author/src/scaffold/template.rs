@@ -9,7 +9,7 @@ use crate::language::{Dialect, Language};
 /// The releases of ComponentizeJS and of what it imports that scaffolds ask for, and that are tested.
 const COMPONENTIZE_JS: &str = "0.23.0";
 const PREVIEW2_SHIM: &str = "0.25.0";
-/// The version of the crates that a project depends on.
+/// The version of the crates that a project depends on, and of the command in its CI file.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Includes a file of `templates/`.
@@ -79,22 +79,37 @@ fn common(name: &str, language: Language, dialect: Dialect) -> [(PathBuf, String
     let check = if matches!(language, Language::Rust | Language::C) { " --check" } else { "" };
     let readme = [("name", name), ("setup", setup.as_str())];
     let agents = [("name", name), ("rules", rules), ("before", before)];
+    let workflow = [("steps", steps.as_str()), ("check", check), ("version", VERSION)];
     [
         file("README.md", template!("common/README.md"), &readme),
         file("AGENTS.md", template!("common/AGENTS.md"), &agents),
         file(".gitignore", gitignore, &[]),
-        file(".github/workflows/ci.yml", template!("common/ci.yml"), &[("steps", &steps), ("check", check)]),
+        file(".github/workflows/ci.yml", template!("common/ci.yml"), &workflow),
         file("tests/greet.toml", template!("common/greet.toml"), &[("refusal", refusal)]),
     ]
 }
 
+/// Returns the command that installs the compiler of a language once, in the folder of a project; `None` if it takes more
+/// than one.
+pub(super) fn setup_command(language: Language) -> Option<String> {
+    match language {
+        Language::Rust => Some("rustup target add wasm32-unknown-unknown".to_owned()),
+        Language::Python => {
+            Some(format!("python3 -m venv .venv && .venv/bin/pip install componentize-py=={COMPONENTIZE_PY}"))
+        }
+        Language::Javascript => Some("npm install".to_owned()),
+        Language::C => None,
+    }
+}
+
 fn words(language: Language, dialect: Dialect) -> Words {
+    let install = setup_command(language).unwrap_or_default();
     let step = |commands: &[&str]| {
         commands.iter().map(|command| format!("      - run: {command}")).collect::<Vec<_>>().join("\n")
     };
     match language {
         Language::Rust => Words {
-            setup: "Install Rust, and run `rustup target add wasm32-unknown-unknown` once.".to_owned(),
+            setup: format!("Install Rust, and run `{install}` once."),
             rules: match dialect {
                 Dialect::Contract => concat!(
                     "- A tool is a function with `#[tool]`. Models read its doc comment, and the doc comments of its \
@@ -109,27 +124,24 @@ fn words(language: Language, dialect: Dialect) -> Words {
                 ),
             },
             before: "cargo test\ncargo clippy --all-targets -- -D warnings\n",
-            steps: step(&["rustup target add wasm32-unknown-unknown", "cargo test"]),
+            steps: step(&[&install, "cargo test"]),
             gitignore: template!("rust/gitignore"),
         },
-        Language::Python => {
-            let install = format!("python3 -m venv .venv && .venv/bin/pip install componentize-py=={COMPONENTIZE_PY}");
-            Words {
-                setup: format!("Install Python, and run `{install}` once."),
-                rules: concat!(
-                    "- Import at the top of the file. Other imports are not part of the component.\n",
-                    "- Top-level code runs once, when the component is built. Every call starts from the resulting \
-                     state.\n",
-                    "- Raise `Err` with a message for the model. Of other exceptions, the model reads only the last \
-                     line."
-                ),
-                before: "",
-                steps: step(&[&install]),
-                gitignore: template!("python/gitignore"),
-            }
-        }
+        Language::Python => Words {
+            setup: format!("Install Python, and run `{install}` once."),
+            rules: concat!(
+                "- Import at the top of the file. Other imports are not part of the component.\n",
+                "- Top-level code runs once, when the component is built. Every call starts from the resulting \
+                 state.\n",
+                "- Raise `Err` with a message for the model. Of other exceptions, the model reads only the last \
+                 line."
+            ),
+            before: "",
+            steps: step(&[&install]),
+            gitignore: template!("python/gitignore"),
+        },
         Language::Javascript => Words {
-            setup: "Install Node 20 or newer, and run `npm install` once.".to_owned(),
+            setup: format!("Install Node 20 or newer, and run `{install}` once."),
             rules: concat!(
                 "- Top-level code runs once, when the component is built. Every call starts from the resulting \
                  state.\n",
@@ -139,7 +151,7 @@ fn words(language: Language, dialect: Dialect) -> Words {
                  send requests."
             ),
             before: "",
-            steps: step(&["npm install"]),
+            steps: step(&[&install]),
             gitignore: template!("javascript/gitignore"),
         },
         Language::C => Words {

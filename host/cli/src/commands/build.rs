@@ -1,20 +1,26 @@
 //! `fumehood build`: makes the component of a project.
 
+use std::io::IsTerminal as _;
+use std::path::Path;
+
 use anyhow::Result;
 use fumehood::limits::display_bytes;
-use fumehood_author::Project;
-use fumehood_author::build::{Built, build, build_reproducibly};
+use fumehood_author::build::{BuildError, Built, build, build_reproducibly, check_syntax};
+use fumehood_author::{Language, Project};
 
 use crate::args::{self, Arguments};
 use crate::exit::Exit;
-use crate::render;
+use crate::{host, render};
 
 pub(crate) fn run(arguments: &Arguments, options: &args::Build) -> Result<Exit> {
     let project = Project::open(&options.project)?;
-    let built = if options.check { build_reproducibly(&project)? } else { build(&project)? };
+    if let Some(warning) = check_syntax(&project)? {
+        render::warning(&warning);
+    }
     let output = options.output.clone().unwrap_or_else(|| project.component());
+    let built = if options.check { build_reproducibly(&project)? } else { build_visibly(&project, &output)? };
     built.write(&output)?;
-    let Built { component, dependencies, notes, labels } = &built;
+    let Built { component, dependencies, notes, labels, .. } = &built;
     let (output, digest) = (output.display().to_string(), built.digest());
     if arguments.json {
         render::json(&serde_json::json!({
@@ -37,4 +43,19 @@ pub(crate) fn run(arguments: &Arguments, options: &args::Build) -> Result<Exit> 
     let twice = if options.check { "; two builds gave the same bytes" } else { "" };
     render::line(&format!("wrote {output} ({}, sha256:{digest}){twice}", display_bytes(component.len() as u64)))?;
     Ok(Exit::Ok)
+}
+
+/// Builds a component. The compilers of Python and JavaScript print nothing while they work, so something else is shown.
+fn build_visibly(project: &Project, output: &Path) -> Result<Built, BuildError> {
+    if !matches!(project.language, Language::Python | Language::Javascript) {
+        return build(project);
+    }
+    let message = format!("building {}, which takes up to two minutes", output.display());
+    if !std::io::stderr().is_terminal() {
+        render::note(&message);
+    }
+    let spinner = host::spinner(message);
+    let built = build(project);
+    spinner.finish_and_clear();
+    built
 }

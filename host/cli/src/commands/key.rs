@@ -55,8 +55,11 @@ fn print_public(arguments: &Arguments, export: &args::ExportKey) -> Result<Exit>
         return Ok(Exit::Ok);
     }
     render::bytes(public.to_pem().as_bytes())?;
+    let id = public.id();
     let line = String::from(public);
-    render::note(&format!("people who trust it add this to fumehood.toml: [registry] trusted_keys = [\"{line}\"]"));
+    render::note(&format!(
+        "the id of this key is {id}; people who trust it add this to fumehood.toml: [registry] trusted_keys = [\"{line}\"]"
+    ));
     Ok(Exit::Ok)
 }
 

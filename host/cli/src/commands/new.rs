@@ -25,9 +25,8 @@ pub(crate) fn run(arguments: &Arguments, new: &args::New) -> Result<Exit> {
         return Ok(Exit::Ok);
     }
     render::line(&format!("created {name}/ with {} files; {name}/README.md lists the requirements", files.len()))?;
-    match new.agent {
-        true => render::line(&format!("next: cd {name} && cargo run"))?,
-        false => render::line(&format!("next: cd {name} && fumehood build && fumehood test"))?,
-    }
+    let setup = scaffold.setup_command().map(|command| format!("{command} && ")).unwrap_or_default();
+    let next = if new.agent { "cargo run" } else { "fumehood build && fumehood test" };
+    render::line(&format!("next: cd {name} && {setup}{next}"))?;
     Ok(Exit::Ok)
 }

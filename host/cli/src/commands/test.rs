@@ -13,7 +13,8 @@ use fumehood_author::cases::{
 use serde_json::Value;
 
 use crate::args::{self, Arguments};
-use crate::exit::{Exit, UsageError};
+use crate::config::suggestion;
+use crate::exit::{Exit, RefusedError, UsageError};
 use crate::host;
 use crate::render::{self, BAD, FAINT, GOOD, styled};
 use crate::trust::{self, TrustedCases};
@@ -28,11 +29,11 @@ struct Ran<'a> {
 
 pub(crate) async fn run(arguments: &Arguments, test: &args::Test) -> Result<Exit> {
     let project = Project::open(&test.project)?;
-    let component = test.component.clone().unwrap_or_else(|| project.component());
-    if !component.is_file() {
-        let shown = component.display();
-        return Err(UsageError(format!("no such file {shown}; build it with `fumehood build`")).into());
-    }
+    let component = match &test.component {
+        Some(file) if file.is_file() => file.clone(),
+        Some(file) => return Err(UsageError(format!("no such file {}", file.display())).into()),
+        None => project.built_component()?,
+    };
     let builder = || host::builder(arguments);
     match &test.record {
         Some(tool) => record(arguments, test, &project, &builder, &component, tool).await,
@@ -134,8 +135,9 @@ async fn record(
     component: &Path,
     tool: &str,
 ) -> Result<Exit> {
-    let typed: Value = serde_json::from_str(&test.arguments)
-        .map_err(|error| UsageError(format!("--arguments is not JSON: {error}")))?;
+    let typed: Value = serde_json::from_str(&test.arguments).map_err(|error| {
+        UsageError(format!("--arguments is not JSON: {error}; expected an object, such as '{{\"n\": 1}}'"))
+    })?;
     let name = test.name.clone().unwrap_or_else(|| format!("{tool} {typed}"));
     let into = test.into.clone().unwrap_or_else(|| project.cases().join(format!("{tool}.toml")));
     let quoted = |text: &str| toml::Value::from(text).to_string();
@@ -150,6 +152,7 @@ async fn record(
     let files = std::slice::from_ref(&file);
     let grant = |_: &toml::Table, _: &Path| Ok(Grant::none());
     let runner = Runner::start(Environment { host, grant: &grant }, component, files).await?;
+    check_tool(&runner, component, tool).await?;
     let observation = runner.run(case, &project.folder).await?;
     runner.close().await;
     append_case(&into, &name, tool, &typed, &observation)?;
@@ -163,6 +166,22 @@ async fn record(
         render::line(&format!("wrote the case \"{}\" to {}", name, shown.display()))?;
     }
     Ok(Exit::Ok)
+}
+
+/// Refuses a name that no tool has: a case of it would pass, and test nothing.
+async fn check_tool(runner: &Runner<'_>, component: &Path, tool: &str) -> Result<()> {
+    let names = runner.tool_names().await?;
+    if names.iter().any(|name| name == tool) {
+        return Ok(());
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    Err(RefusedError(format!(
+        "{} has no tool `{tool}`, and no case was written{}; its tools are: {}",
+        component.display(),
+        suggestion(tool, &names),
+        names.join(", ")
+    ))
+    .into())
 }
 
 fn print(ran: &Ran<'_>) -> Result<()> {

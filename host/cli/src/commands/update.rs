@@ -29,7 +29,11 @@ pub(crate) async fn run(arguments: &Arguments, update: &args::Update) -> Result<
     }
     let review =
         args::Approve { names, yes: update.yes, full: update.full, check: update.dry_run, ..args::Approve::default() };
-    approve::review(arguments, &review, &config, Version::New).await
+    let exit = approve::review(arguments, &review, &config, Version::New).await?;
+    if update.dry_run && exit == Exit::Ok {
+        render::note("no tag has moved; there is nothing to update");
+    }
+    Ok(exit)
 }
 
 /// Returns the names of components whose reference is a tag.

@@ -216,7 +216,7 @@ fn unknown_key(key: &str, known: &[(&str, &Value)], path: &str) -> String {
 }
 
 /// Returns `; did you mean …?` if one of the known words is similar.
-fn suggestion(word: &str, known: &[&str]) -> String {
+pub(crate) fn suggestion(word: &str, known: &[&str]) -> String {
     let word = word.to_lowercase().replace('-', "_");
     let near = known.iter().map(|name| (strsim::damerau_levenshtein(&word, name), *name)).min();
     match near {

@@ -243,5 +243,7 @@ async fn signs_the_same_bytes_once() {
         assert!(again.signature.is_none() && again.was_signed, "{again:?}");
         let other = publish(&client(), &reference, 10, Some(&OTHER_KEY)).await;
         assert!(other.signature.is_some() && !other.was_signed);
+        let moved = publish(&client(), &reference, 11, Some(&KEY)).await;
+        assert_eq!([first.replaced, again.replaced, moved.replaced], [None, None, Some(first.manifest)]);
     }
 }

@@ -34,7 +34,7 @@ impl TypedArguments {
             (Some(path), _) => read_file(path)?,
             (None, []) => "{}".to_owned(),
             (None, [word]) if word == "-" => read_limited(std::io::stdin().lock(), "standard input")?,
-            (None, [word]) if split_pair(word).is_none() => word.clone(),
+            (None, [word]) if is_json_text(word) => word.clone(),
             (None, words) => return Self::from_words(words),
         };
         Ok(Self::Json(text))
@@ -67,6 +67,11 @@ impl TypedArguments {
             pairs.into_iter().map(|(name, text)| (name.clone(), to_value(&schema, &name, text))).collect();
         Value::Object(object).to_string()
     }
+}
+
+/// Returns whether a word is meant as JSON, so that an error in it is best described as one of JSON.
+fn is_json_text(word: &str) -> bool {
+    word.trim_start().starts_with(['{', '[']) || serde_json::from_str::<Value>(word).is_ok()
 }
 
 /// Splits a `NAME=VALUE` word; `None` for any other text, such as JSON, which begins with a character that no name has.
@@ -165,7 +170,8 @@ mod tests {
     fn accepts_pairs_or_one_json_text() {
         assert_eq!(parse(&[]), Ok(TypedArguments::Json("{}".to_owned())));
         assert_eq!(parse(&[r#"{"a": "b=c"}"#]), Ok(TypedArguments::Json(r#"{"a": "b=c"}"#.to_owned())));
-        assert_eq!(parse(&["no json"]), Ok(TypedArguments::Json("no json".to_owned())));
+        assert_eq!(parse(&["{no json"]), Ok(TypedArguments::Json("{no json".to_owned())));
+        assert!(parse(&["no json"]).unwrap_err().contains("expected NAME=VALUE pairs"));
         let pairs = vec![("a".to_owned(), "3".to_owned()), ("b".to_owned(), "x=y".to_owned())];
         assert_eq!(parse(&["a=3", "b=x=y"]), Ok(TypedArguments::Words(pairs)));
         assert!(parse(&["a=3", "{}"]).unwrap_err().contains("invalid argument `{}`"));

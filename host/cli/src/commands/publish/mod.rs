@@ -29,11 +29,18 @@ const SERVER_FILE: &str = "server.json";
 struct Prepared {
     publication: Publication,
     /// The key that signed it.
-    signer: Option<PublicKey>,
+    signer: Option<Signer>,
     provenance: Provenance,
     file: PathBuf,
     /// The package for MCP clients, if one was asked for.
     mcp: Option<McpPackage>,
+}
+
+/// The key that signed a publication.
+struct Signer {
+    key: PublicKey,
+    /// The file of the public key.
+    file: PathBuf,
 }
 
 impl Prepared {
@@ -77,13 +84,11 @@ pub(crate) async fn run(arguments: &Arguments, options: &args::Publish) -> Resul
 fn prepare(options: &args::Publish) -> Result<Prepared> {
     let file = match &options.file {
         Some(file) => file.clone(),
-        None => Project::open(&options.project)?.component(),
+        None => Project::open(&options.project)?.built_component()?,
     };
     let component = match std::fs::read(&file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let remedy =
-                if options.file.is_some() { "expected a `.wasm` file" } else { "build it with `fumehood build`" };
-            return Err(UsageError(format!("no such file {}; {remedy}", file.display())).into());
+            return Err(UsageError(format!("no such file {}; expected a `.wasm` file", file.display())).into());
         }
         read => read.with_context(|| format!("cannot read {}", file.display()))?,
     };
@@ -98,9 +103,11 @@ fn prepare(options: &args::Publish) -> Result<Prepared> {
     let Some(name) = &options.sign else {
         return Ok(Prepared { publication, signer: None, provenance, file, mcp });
     };
-    let key = KeyFiles::find(name)?.open(&options.passphrase)?;
+    let files = KeyFiles::find(name)?;
+    let key = files.open(&options.passphrase)?;
     let publication = publication.sign(&key, provenance.clone())?;
-    Ok(Prepared { publication, signer: Some(key.public().clone()), provenance, file, mcp })
+    let signer = Signer { key: key.public().clone(), file: files.public };
+    Ok(Prepared { publication, signer: Some(signer), provenance, file, mcp })
 }
 
 /// Returns the origin of the component: what its metadata say, and what built it.

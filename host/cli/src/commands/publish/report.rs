@@ -7,12 +7,14 @@ use fumehood_registry::artifact::{CONFIG_MEDIA_TYPE, LAYER_MEDIA_TYPE};
 use fumehood_registry::metadata::SBOM_MEDIA_TYPE;
 use fumehood_registry::publish::Published;
 use fumehood_registry::reference::OciReference;
-use fumehood_registry::signature::{BUNDLE_MEDIA_TYPE, PublicKey};
+use fumehood_registry::signature::BUNDLE_MEDIA_TYPE;
 use serde_json::{Value, json};
 
-use super::{Prepared, SERVER_FILE};
+use super::{Prepared, SERVER_FILE, Signer};
 use crate::args::Arguments;
+use crate::flags::quoted;
 use crate::render;
+use crate::signing_key::KeyFiles;
 
 /// Prints everything that would be sent.
 pub(super) fn dry_run(arguments: &Arguments, reference: &OciReference, prepared: &Prepared) -> Result<()> {
@@ -65,10 +67,10 @@ pub(super) fn dry_run(arguments: &Arguments, reference: &OciReference, prepared:
     document("manifest", &manifest)?;
     document("config", &config)?;
     match (&statement, &prepared.signer) {
-        (Some(statement), Some(signer)) => {
-            document(&format!("statement, signed with {} ({})", signer.id(), signer.algorithm()), statement)?;
+        (Some(statement), Some(Signer { key, .. })) => {
+            document(&format!("statement, signed with {} ({})", key.id(), key.algorithm()), statement)?;
         }
-        _ => heading("not signed; sign it with `--sign KEY`, and create a key with `fumehood key new`")?,
+        _ => heading(&format!("not signed; {}", signing_advice()))?,
     }
     if let Some(package) = &prepared.mcp {
         heading(&format!("{} ({})", package.bundle_name, display_bytes(package.bundle.len() as u64)))?;
@@ -80,7 +82,12 @@ pub(super) fn dry_run(arguments: &Arguments, reference: &OciReference, prepared:
 /// Prints what was sent.
 pub(super) fn published(arguments: &Arguments, prepared: &Prepared, published: &Published) -> Result<()> {
     let size = prepared.publication.artifact().component().len() as u64;
-    let next = format!("fumehood add {}", published.reference);
+    let next = match &prepared.signer {
+        Some(Signer { file, .. }) if file.is_file() => {
+            format!("fumehood add {} --key {}", published.reference, quoted(&file.display().to_string()))
+        }
+        _ => format!("fumehood add {}", published.reference),
+    };
     if arguments.json {
         let digest = |digest: &Option<Digest>| digest.map(|digest| digest.to_string());
         return render::json(&json!({
@@ -95,12 +102,16 @@ pub(super) fn published(arguments: &Arguments, prepared: &Prepared, published: &
             "signature": digest(&published.signature),
             "was_signed": published.was_signed,
             "inventory": digest(&published.sbom),
+            "replaced": digest(&published.replaced),
             "mcp": mcp_json(prepared),
             "next": next,
         }));
     }
     line(&format!("published {}", published.reference))?;
     line(&format!("  component  {} ({})", published.component, display_bytes(size)))?;
+    if let Some(digest) = &published.replaced {
+        line(&format!("  replaces   {digest}, which the tag named before"))?;
+    }
     let provenance = &prepared.provenance;
     let origin = match (&provenance.source, &provenance.revision) {
         (Some(source), Some(revision)) => format!("{} at {}", &**source, &**revision),
@@ -110,14 +121,14 @@ pub(super) fn published(arguments: &Arguments, prepared: &Prepared, published: &
     };
     line(&format!("  source     {origin}"))?;
     match &prepared.signer {
-        Some(signer) => {
+        Some(Signer { key, .. }) => {
             let before = if published.was_signed { ", unchanged" } else { "" };
-            line(&format!("  signed by  {} ({}){before}", signer.id(), signer.algorithm()))?;
+            line(&format!("  signed by  {} ({}){before}", key.id(), key.algorithm()))?;
         }
-        None => render::warning(
-            "it is not signed, so others must allow unsigned components to use it; create a key with `fumehood key \
-             new`, and sign with `--sign KEY`",
-        ),
+        None => render::warning(&format!(
+            "it is not signed, so others must allow unsigned components to use it; {}",
+            signing_advice()
+        )),
     }
     match &published.sbom {
         Some(digest) => line(&format!("  inventory  {digest}"))?,
@@ -137,7 +148,15 @@ fn mcp_json(prepared: &Prepared) -> Option<Value> {
     Some(json!({ "bundle": path(&package.bundle_name), "server": path(SERVER_FILE) }))
 }
 
-fn signer_json(key: &PublicKey) -> Value {
+/// Returns how to sign the component: publishing it again adds the signature.
+fn signing_advice() -> String {
+    match KeyFiles::list().unwrap_or_default().first() {
+        Some(key) => format!("run this again with `--sign {}`", key.name),
+        None => "create a key with `fumehood key new`, and run this again with `--sign default`".to_owned(),
+    }
+}
+
+fn signer_json(Signer { key, .. }: &Signer) -> Value {
     json!({ "id": key.id().to_string(), "algorithm": key.algorithm() })
 }
 

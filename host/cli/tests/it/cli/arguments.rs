@@ -35,9 +35,8 @@ fn arguments_that_are_no_json_object_are_refused() {
         &["three and five"],
         expect![[r#"
         ── stderr
-        error[invalid_arguments]: the text is not JSON: expected ident at line 1, column 2, between `t` and `hree and five`; write one JSON value and nothing else
-          hint: correct the arguments and call again; the tool did not run
-        ── exit 3
+        error: invalid argument `three and five`; expected NAME=VALUE pairs, or one JSON object
+        ── exit 2
     "#]],
     );
     check(
@@ -100,9 +99,8 @@ fn arguments_that_do_not_fit_the_schema_are_refused() {
         &[""],
         expect![[r#"
         ── stderr
-        error[invalid_arguments]: the text is not JSON: the text ends while parsing a value at line 1, column 0; write one JSON value, `{}` if there are no arguments
-          hint: correct the arguments and call again; the tool did not run
-        ── exit 3
+        error: invalid argument ``; expected NAME=VALUE pairs, or one JSON object
+        ── exit 2
     "#]],
     );
 }

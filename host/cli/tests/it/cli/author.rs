@@ -1,6 +1,8 @@
 //! The commands of authors that take no toolchain: `new`, `test`, and what `build` says without one.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
@@ -38,7 +40,8 @@ fn new_makes_a_folder_and_overwrites_nothing() {
     let bench = Workbench::new();
     let ran = bench.run(&["new", "city-facts", "--lang", "python"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.stdout.contains("next: cd city-facts && fumehood build && fumehood test"), "{ran:?}");
+    let next = "next: cd city-facts && python3 -m venv .venv && .venv/bin/pip install componentize-py==";
+    assert!(ran.stdout.contains(next) && ran.stdout.contains(" && fumehood build && fumehood test"), "{ran:?}");
     for file in ["pyproject.toml", "app.py", "wit/world.wit", "tests/greet.toml", "AGENTS.md", "LICENSE"] {
         assert!(bench.path("city-facts").join(file).is_file(), "{file}");
     }
@@ -86,6 +89,8 @@ fn build_says_in_one_line_how_to_get_a_toolchain() {
     check("python", ".venv/bin/pip install componentize-py==");
     check("javascript", "install Node 20 or newer");
     check("c", "pip install ziglang");
+    let check = bench.run(&["build", "--check", "--project", "in-python"]);
+    assert!(check.code == 2 && check.stderr.contains("two builds always differ; leave `--check` out"), "{check:?}");
 }
 
 #[test]
@@ -97,6 +102,41 @@ fn build_needs_a_project_that_can_be_read() {
     assert_eq!(ran.code, 2, "{ran:?}");
     assert!(ran.stderr.contains("[build] has no `sources`"), "{ran:?}");
     assert!(bench.run(&["test"]).stderr.contains("no such file dist/a.wasm; build it with `fumehood build`"));
+}
+
+/// Returns the variable that names a compiler which prints this, and fails.
+fn failing_compiler(bench: &Workbench, messages: &str) -> (&'static str, PathBuf) {
+    let path = bench.put("componentize-py", format!("#!/bin/sh\ncat >&2 <<'END'\n{messages}\nEND\nexit 1\n"));
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    ("FUMEHOOD_COMPONENTIZE_PY", path)
+}
+
+#[test]
+fn a_component_of_older_sources_is_neither_tested_nor_published() {
+    let bench = Workbench::new();
+    assert_eq!(bench.run(&["new", "tool", "--lang", "python"]).code, 0);
+    std::fs::create_dir(bench.path("tool/dist")).unwrap();
+    let component = std::fs::read(root().join("example-tools/dist/calculator.wasm")).unwrap();
+    let component = std::fs::File::open(bench.put("tool/dist/tool.wasm", component)).unwrap();
+    component.set_modified(SystemTime::now() - Duration::from_secs(1)).unwrap();
+    let app = std::fs::read_to_string(bench.path("tool/app.py")).unwrap();
+    bench.put("tool/app.py", app + "def broken(:\n");
+    let line = std::fs::read_to_string(bench.path("tool/app.py")).unwrap().lines().count();
+    let compiler = failing_compiler(&bench, &format!("Traceback\n  SyntaxError: invalid syntax (app.py, line {line})"));
+    let mut build = bench.command(&["build", "--project", "tool"]);
+    build.envs([compiler]);
+    let built = Workbench::run_command(build);
+    // Shown by the Python of this machine first, if it has one.
+    assert!(built.code == 1 && built.stderr.contains(&format!("tool/app.py:{line}: ")), "{built:?}");
+    assert!(!built.stderr.contains("Traceback"), "{built:?}");
+    for arguments in [&["test", "--project", "tool"][..], &["publish", "oci://a.invalid/b:1", "--project", "tool"]] {
+        let refused = bench.run(arguments);
+        let expected =
+            "tool/dist/tool.wasm is older than tool/app.py, so it may lack your changes; run `fumehood build`";
+        assert!(refused.code == 2 && refused.stderr.contains(expected), "{refused:?}");
+    }
+    let named = bench.run(&["test", "--project", "tool", "--component", "tool/dist/tool.wasm"]);
+    assert!(named.code == 1 && named.stdout.contains("failed"), "{named:?}");
 }
 
 #[test]
@@ -162,6 +202,14 @@ fn update_and_record_write_cases_that_pass() {
     let report = test_cases(&bench);
     assert_eq!((report["passed"].clone(), report["failed"].clone()), (2.into(), 0.into()), "{report}");
     assert!(bench.path("tests/divide.toml").is_file());
+    let unknown = bench.run(&["test", "--record", "devide", "--arguments", r#"{"a": 1, "b": 0}"#]);
+    assert_eq!(unknown.code, 3, "{unknown:?}");
+    assert!(
+        unknown.stderr.contains("dist/calculator.wasm has no tool `devide`, and no case was written"),
+        "{unknown:?}"
+    );
+    assert!(unknown.stderr.contains("did you mean `divide`?; its tools are: add, divide"), "{unknown:?}");
+    assert!(!bench.path("tests/devide.toml").exists());
     let bad = bench.run(&["test", "--record", "add", "--arguments", "a=1"]);
     assert!(bad.code == 2 && bad.stderr.contains("--arguments is not JSON"), "{bad:?}");
 }

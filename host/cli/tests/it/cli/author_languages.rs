@@ -133,6 +133,9 @@ fn javascript_projects_are_built_and_tested() {
         assert_eq!(bench.run(&["new", "city-facts", "--lang", "javascript", "--dialect", dialect]).code, 0);
         symlink(folder.join("node_modules"), bench.path("city-facts/node_modules")).unwrap();
         play(&bench, "city-facts", &["build"], &node());
+        bench.put("city-facts/tool.js", "export function greet(name) {\n  return name +;\n}\n");
+        let broken = run_slowly(&bench, "city-facts", &["build"], &node());
+        assert_eq!((broken.code, broken.stderr.as_str()), (1, "error: tool.js:2: Unexpected token ';'\n"));
     }
 }
 

@@ -42,6 +42,8 @@ fn new_keys_are_encrypted_and_private() {
         let exported = bench.run(&["key", "export"]);
         assert_eq!(exported.stdout, std::fs::read_to_string(&public).unwrap());
         assert!(exported.stderr.contains("trusted_keys = [\"M"), "{exported:?}");
+        let id = made.stdout.lines().find_map(|line| line.trim().strip_prefix("id ")).unwrap().trim();
+        assert!(exported.stderr.contains(&format!("the id of this key is {id};")), "{exported:?}");
         // Without the public half, the private one is opened.
         std::fs::remove_file(&public).unwrap();
         assert!(bench.run(&["key", "export"]).stderr.contains("set FUMEHOOD_KEY_PASSPHRASE"));

@@ -51,7 +51,8 @@ fn publishes_with_signature_and_the_same_digest_again() {
     let first = first.json();
     assert!(first["signature"].is_string() && first["signer"]["algorithm"] == "p256", "{first}");
     let pinned = format!("{reference}@{}", first["manifest"].as_str().unwrap());
-    assert_eq!(first["next"], format!("fumehood add {pinned}"));
+    let key = published.bench.path("data/fumehood/keys/default.pub");
+    assert_eq!(first["next"], format!("fumehood add {pinned} --key {}", key.display()));
     // The fallback tag lists the signature; the version is there as well.
     let tags = published.tags("acme/calculator");
     assert!(tags.len() == 2 && tags[0] == "1.0.0" && tags[1].starts_with("sha256-"), "{tags:?}");
@@ -97,7 +98,22 @@ fn unsigned_component_is_published_with_a_warning() {
     let Some(published) = Published::start(Settings::default()) else { return };
     let ran = published.run(&["publish", &published.reference("a/b:1"), "calculator.wasm"]);
     assert!(ran.code == 0 && ran.stderr.contains("it is not signed"), "{ran:?}");
-    assert!(ran.stderr.contains("create a key with `fumehood key new`"), "{ran:?}");
+    assert!(ran.stderr.contains("run this again with `--sign default`"), "{ran:?}");
+    std::fs::remove_dir_all(published.bench.path("data")).unwrap();
+    let ran = published.run(&["publish", &published.reference("a/b:1"), "calculator.wasm", "--dry-run"]);
+    assert!(ran.stdout.contains("create a key with `fumehood key new`"), "{ran:?}");
+}
+
+#[test]
+fn a_tag_that_moves_is_reported() {
+    let Some(published) = Published::start(Settings::default()) else { return };
+    published.bench.example("files");
+    let reference = published.reference("acme/tool:latest");
+    let first = published.run(&["publish", &reference, "calculator.wasm", "--json"]).json();
+    assert_eq!(first["replaced"], Value::Null);
+    let moved = published.run(&["publish", &reference, "files.wasm"]);
+    let expected = format!("replaces   {}, which the tag named before", first["manifest"].as_str().unwrap());
+    assert!(moved.stdout.contains(&expected), "{moved:?}");
 }
 
 #[test]

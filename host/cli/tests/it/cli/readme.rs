@@ -142,12 +142,20 @@ fn a_tool_in_python_is_written() {
         Ok(folder) => folder,
         Err(why) => return skipped("Python", &why),
     };
+    // The sentence before the block has the options and the export.
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let (_, sentence) = readme.split_once("Or in Python (").unwrap();
+    let [_, options, _, export, _, file, ..] = sentence.split('`').collect::<Vec<_>>()[..] else {
+        panic!("{sentence}")
+    };
     let bench = Workbench::new();
-    assert_ok(bench.run(&["new", "my-tool", "--lang", "python", "--dialect", "typed"]));
+    let options: Vec<&str> = options.split(' ').collect();
+    assert_ok(bench.run(&[&["new", "my-tool"], &options[..]].concat()));
     let project = bench.path("my-tool");
+    let wit = std::fs::read_to_string(project.join(file)).unwrap();
+    let greet = wit.lines().find(|line| line.trim().starts_with("export ")).unwrap().trim();
+    write(&project, file, &wit.replace(greet, export));
     write(&project, "app.py", &block("Write a tool", "python"));
-    let wit = "package local:my-tool@0.1.0;\nworld tools {\n  export divide: func(a: f64, b: f64) -> f64;\n}\n";
-    write(&project, "wit/world.wit", wit);
     let variables = [("FUMEHOOD_COMPONENTIZE_PY", folder.join("bin/componentize-py"))];
     assert_ok(run_slowly(&bench, "my-tool", &["build"], &variables));
     let call = ["call", "dist/my-tool.wasm", "divide", "a=1", "b=4"];

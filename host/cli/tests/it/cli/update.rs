@@ -12,6 +12,7 @@ fn a_moved_tag_changes_nothing_before_it_is_approved() {
     assert_eq!(bench.run(&["add", &registry.reference("1"), "--yes"]).code, 0);
     let unchanged = bench.run(&["update", "--dry-run"]);
     assert_eq!((unchanged.code, unchanged.stdout.as_str()), (0, "✓ greeter is approved\n"), "{unchanged:?}");
+    assert_eq!(unchanged.stderr, "no tag has moved; there is nothing to update\n");
     let second = registry.publish("1", &[Described::new("read"), Described::new("send")], Some(&KEY));
     let lock = std::fs::read_to_string(bench.path("fumehood.lock")).unwrap();
     assert_eq!(bench.run(&["call", "greeter", "read"]).code, 0, "what was approved stays");
