@@ -107,6 +107,7 @@ async fn a_running_call_is_found_and_cancelled_by_its_client_only() {
     served.send("GET", &path, &stranger, "").await.check_problem(404);
     served.send("DELETE", &path, &stranger, "").await.check_problem(404);
     assert_eq!(served.send("GET", "/v1/calls", &stranger, "").await.json(), json!({"calls": []}));
+    served.send("DELETE", &format!("{path}?by=x"), &[], "").await.check_problem(400);
     assert_eq!(served.send("DELETE", &path, &[], "").await.status, 202);
     let answer = waiting.await.unwrap();
     assert_eq!(answer.check_problem(503)["kind"], "cancelled");
