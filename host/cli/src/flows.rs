@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use fumehood::Tool;
+use fumehood::agent::memory;
 use fumehood::flow::{FlowAction, FlowLabel, FlowLabels, FlowPolicy, FlowScope};
 
 use crate::config::Config;
 use crate::config::flows::{FlowActionName, FlowLabelName, FlowLabelsSection, FlowScopeName};
-use crate::exit::UsageError;
-use crate::render;
+use crate::config::tool_names::is_loaded;
 
 /// Returns the policy for these tools; `None` if nothing is labelled and there is no section [flows].
 ///
@@ -34,7 +34,8 @@ pub(crate) fn policy(config: &Config, tools: &[Arc<Tool>]) -> Result<Option<Flow
         policy = policy.label_component(&name, labels.labels());
     }
     for (name, labels) in &section.tools {
-        if is_there(config, tools, name)? {
+        let place = ("[flows.tools]", "has no effect");
+        if memory::TOOL_NAMES.contains(&name.as_str()) || is_loaded(config, tools, name, place)? {
             policy = policy.label_tool(name, labels.labels());
         }
     }
@@ -48,24 +49,6 @@ pub(crate) fn labels(config: &Config) -> Vec<(String, FlowLabelsSection)> {
         config.mcp.servers.iter().map(|(name, server)| (name, FlowLabelsSection::new(server.source, server.sink)));
     let labelled = of_components.chain(of_servers).filter(|(_, labels)| labels.has_any());
     labelled.map(|(name, labels)| (name.clone(), labels)).collect()
-}
-
-/// Returns whether there is a tool of this name.
-fn is_there(config: &Config, tools: &[Arc<Tool>], name: &str) -> Result<bool> {
-    if tools.iter().any(|tool| tool.full_name() == name) || fumehood::agent::memory::TOOL_NAMES.contains(&name) {
-        return Ok(true);
-    }
-    let of_server = name.split_once(fumehood::SEPARATOR).map(|(server, _)| server);
-    let is_loaded = |server: &str| tools.iter().filter_map(|tool| tool.namespace()).any(|it| it.as_str() == server);
-    if of_server.is_some_and(|server| config.mcp.servers.contains_key(server) && !is_loaded(server)) {
-        render::warning(&format!(
-            "the label of `{name}` in [flows.tools] has no effect, because its server is not used"
-        ));
-        return Ok(false);
-    }
-    let known: Vec<&str> = tools.iter().map(|tool| tool.full_name()).collect();
-    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    Err(UsageError(format!("unknown tool `{name}` in [flows.tools]; expected one of: {known}")).into())
 }
 
 impl FlowLabelsSection {

@@ -15,6 +15,7 @@ use super::settings;
 use crate::agent::settings as agent_settings;
 use crate::args::ServeOptions;
 use crate::config::Config;
+use crate::config::tool_names::is_loaded;
 use crate::recording::Recording;
 use crate::{flows, hooks};
 
@@ -62,8 +63,12 @@ pub(super) fn offer(
     let log = recording.map(|recording| recording.calls().clone());
     let hooks = hooks::from_config(config, host)?;
     let only = config.serve.tools.as_deref();
-    let plain = ServedTools::new((host, cell.clone()), remotes.clone(), only, (CallHooks::default(), None))?;
-    let offered = ServedTools::new((host, cell), remotes, only, (hooks.clone(), log.clone()))?;
+    let all = ServedTools::new((host, cell.clone()), remotes.clone(), None, (CallHooks::default(), None)).tools();
+    for name in only.unwrap_or_default() {
+        is_loaded(config, &all, name, ("`tools` of [serve]", "is not served"))?;
+    }
+    let plain = ServedTools::new((host, cell.clone()), remotes.clone(), only, (CallHooks::default(), None));
+    let offered = ServedTools::new((host, cell), remotes, only, (hooks.clone(), log.clone()));
     let tools: Arc<dyn ToolProvider> = match flows::policy(config, &offered.tools())? {
         Some(policy) => Arc::new(FlowProvider::new(Arc::new(offered), policy).recorded(log.clone())),
         None => Arc::new(offered),
