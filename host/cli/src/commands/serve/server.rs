@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use fumehood::http_api::{Api, ApiOptions};
 use fumehood::listener::{
-    CallSink, HttpOptions, HttpService, Jobs, Listener, RunningCalls, Tenant, TenantTools, Tenants,
+    CallSink, HttpOptions, HttpService, Jobs, Listener, RunningCalls, Tenant, TenantTools, Tenants, Token,
 };
 use fumehood::mcp::{LogLevel, McpService, Server, ServerOptions};
 use fumehood::telemetry::{Metrics, MetricsService};
@@ -67,8 +67,9 @@ impl Faces<'_> {
         !matches!(self, Self::Mcp(_))
     }
 
-    /// Returns the options of the listener; `None` for standard input and output.
-    fn listener_options(&self, typed: &ServeOptions, config: &Config) -> Result<Option<HttpOptions>> {
+    /// Returns the options of the listener, and the token if a new one was generated; `None` for standard input and
+    /// output.
+    fn listener_options(&self, typed: &ServeOptions, config: &Config) -> Result<Option<(HttpOptions, Option<Token>)>> {
         let (address, drain) = match self {
             Self::Mcp(mcp) => match settings::mcp_address(mcp, config)? {
                 Some(address) => (address, Duration::ZERO),
@@ -130,7 +131,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     let source = ConfigSource::from_arguments(arguments);
     let config = source.open()?;
     let configured = configured_components(serve, &config).await?;
-    let http = faces.listener_options(serve, &config)?;
+    let (http, new_token) = faces.listener_options(serve, &config)?.unzip();
     let options = settings::server_options(serve, &config)?;
     let metrics = telemetry::begin_metered(&config)?;
     let listening = match http {
@@ -138,6 +139,8 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
         None => None,
     };
     let dashboard = dashboard::listen(serve, &config).await?;
+    // Once both addresses are bound, so that no token is shown that never works.
+    new_token.iter().flatten().for_each(show_token);
     let tenants = listening.as_ref().map(|listening| listening.listener.tenants());
     // Before anything is loaded: only existing files can be protected from tools.
     let sessions = if faces.has_api() { ServedSessions::read(&config)? } else { None };
@@ -183,11 +186,11 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
                 // Before the API, whose paths include that of the running calls.
                 services.insert(0, metrics_service(serve, &config, (metrics, running), listener));
             }
-            render::note(&format!("serving {} tools at {urls}", offered.count));
+            render::note(&format!("serving {} at {urls}", tool_count(offered.count)));
             listening.serve(services, signals.received()).await
         }
         None => {
-            render::note(&format!("serving {} tools over standard input and output", offered.count));
+            render::note(&format!("serving {} over standard input and output", tool_count(offered.count)));
             let tools = offered.tools.of(&Arc::new(Tenant::anyone(ONLY_CLIENT)));
             Server::new(tools, options).serve_stdio(signals.received()).await.map_err(Into::into)
         }
@@ -283,11 +286,26 @@ fn metrics_service(
     Arc::new(MetricsService::new((metrics, running), config.telemetry.metrics_readers.clone(), actor, listener))
 }
 
+fn show_token(token: &Token) {
+    render::note(&format!("bearer token for clients: {}", token.reveal()));
+}
+
+fn tool_count(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "tool" } else { "tools" })
+}
+
 /// Returns the components of the configuration. It is asked for before a token is made and shown.
 ///
 /// # Errors
 /// If they cannot be had, or there is nothing to serve.
 async fn configured_components(serve: &ServeOptions, config: &Config) -> Result<Vec<ConfiguredComponent>> {
+    if let Some(address) = serve.components.iter().filter_map(|it| it.to_str()?.parse::<SocketAddr>().ok()).next() {
+        let message = format!(
+            "`{address}` is an address and not a component; write `--dashboard={address}` for the dashboard, or \
+             `--listen {address}` for clients"
+        );
+        return Err(UsageError(message).into());
+    }
     let configured = configured::all(config, &configured::open_lock(config)?, Version::Pinned).await?;
     let may_appear = serve.watch && config.origin.exists();
     let has_servers = serve.servers && !config.mcp.servers.is_empty();
