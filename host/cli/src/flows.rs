@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use fumehood::Tool;
 use fumehood::agent::memory;
 use fumehood::flow::{FlowAction, FlowLabel, FlowLabels, FlowPolicy, FlowScope};
+use fumehood::{SEPARATOR, Tool};
 
 use crate::config::Config;
 use crate::config::flows::{FlowActionName, FlowLabelName, FlowLabelsSection, FlowScopeName};
-use crate::config::tool_names::is_loaded;
+use crate::config::tool_names::KnownTools;
+use crate::exit::UsageError;
+use crate::render;
 
 /// Returns the policy for these tools; `None` if nothing is labelled and there is no section [flows].
 ///
@@ -49,6 +51,31 @@ pub(crate) fn labels(config: &Config) -> Vec<(String, FlowLabelsSection)> {
         config.mcp.servers.iter().map(|(name, server)| (name, FlowLabelsSection::new(server.source, server.sink)));
     let labelled = of_components.chain(of_servers).filter(|(_, labels)| labels.has_any());
     labelled.map(|(name, labels)| (name.clone(), labels)).collect()
+}
+
+/// Returns whether one of the loaded tools has this full name, which `place` names. If the tool would be one of a server
+/// that is not used, that is a warning, which ends with the `effect`.
+///
+/// # Errors
+/// If there is no such tool.
+pub(crate) fn is_loaded(
+    config: &Config,
+    tools: &[Arc<Tool>],
+    name: &str,
+    (place, effect): (&str, &str),
+) -> Result<bool, UsageError> {
+    if tools.iter().any(|tool| tool.full_name() == name) {
+        return Ok(true);
+    }
+    let is_used = |server: &str| tools.iter().filter_map(|tool| tool.namespace()).any(|it| it.as_str() == server);
+    let server = name.split_once(SEPARATOR).map(|(server, _)| server);
+    if server.is_some_and(|server| config.mcp.servers.contains_key(server) && !is_used(server)) {
+        render::warning(&format!("`{name}` in {place} {effect}, because its server is not used"));
+        return Ok(false);
+    }
+    let mut known = KnownTools::default();
+    known.extend(tools.iter().map(AsRef::as_ref));
+    Err(UsageError(format!("unknown tool `{name}` in {place}; {}", known.alternatives(name))))
 }
 
 impl FlowLabelsSection {

@@ -1,7 +1,6 @@
 //! Checks of the names of tools in a configuration, against the tools that there are.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use fumehood::agent::suggest;
 use fumehood::agent::tool_search::SEARCH_TOOLS;
@@ -13,8 +12,6 @@ use fumehood::{SEPARATOR, Tool, ToolName, is_named};
 use super::fault::KeyFault;
 use super::file::Config;
 use super::hooks::tools_of;
-use crate::exit::UsageError;
-use crate::render;
 
 /// Maximum number of names in a message that lists what there is.
 const MAX_LISTED_NAMES: usize = 20;
@@ -124,7 +121,7 @@ impl KnownTools {
     }
 
     /// Returns the tools that may have been meant, or else those that there are.
-    fn alternatives(&self, name: &str) -> String {
+    pub(crate) fn alternatives(&self, name: &str) -> String {
         // One of the host itself is known, and not everywhere a tool that can be named.
         let mut names = self.names.iter().map(String::as_str).filter(|known| *known != name);
         if let Some(question) = suggest(name, names.clone()) {
@@ -147,31 +144,6 @@ fn current_name(tool: &ToolManifest) -> Option<ToolName> {
         Some(foreign) => ToolName::from_foreign(foreign).ok(),
         None => ToolName::parse(&tool.name).ok(),
     }
-}
-
-/// Returns whether one of the loaded tools has this full name, which `place` names. If the tool would be one of a server
-/// that is not used, that is a warning, which ends with the `effect`.
-///
-/// # Errors
-/// If there is no such tool.
-pub(crate) fn is_loaded(
-    config: &Config,
-    tools: &[Arc<Tool>],
-    name: &str,
-    (place, effect): (&str, &str),
-) -> Result<bool, UsageError> {
-    if tools.iter().any(|tool| tool.full_name() == name) {
-        return Ok(true);
-    }
-    let is_used = |server: &str| tools.iter().filter_map(|tool| tool.namespace()).any(|it| it.as_str() == server);
-    let server = name.split_once(SEPARATOR).map(|(server, _)| server);
-    if server.is_some_and(|server| config.mcp.servers.contains_key(server) && !is_used(server)) {
-        render::warning(&format!("`{name}` in {place} {effect}, because its server is not used"));
-        return Ok(false);
-    }
-    let mut known = KnownTools::default();
-    known.extend(tools.iter().map(AsRef::as_ref));
-    Err(UsageError(format!("unknown tool `{name}` in {place}; {}", known.alternatives(name))))
 }
 
 /// Returns a sentence for each name in `deny` and `ask` of the guardrails that no tool has.

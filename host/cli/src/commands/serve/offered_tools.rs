@@ -15,7 +15,6 @@ use super::settings;
 use crate::agent::settings as agent_settings;
 use crate::args::ServeOptions;
 use crate::config::Config;
-use crate::config::tool_names::is_loaded;
 use crate::recording::Recording;
 use crate::{flows, hooks};
 
@@ -65,7 +64,7 @@ pub(super) fn offer(
     let only = config.serve.tools.as_deref();
     let all = ServedTools::new((host, cell.clone()), remotes.clone(), None, (CallHooks::default(), None)).tools();
     for name in only.unwrap_or_default() {
-        is_loaded(config, &all, name, ("`tools` of [serve]", "is not served"))?;
+        flows::is_loaded(config, &all, name, ("`tools` of [serve]", "is not served"))?;
     }
     let plain = ServedTools::new((host, cell.clone()), remotes.clone(), only, (CallHooks::default(), None));
     let offered = ServedTools::new((host, cell), remotes, only, (hooks.clone(), log.clone()));

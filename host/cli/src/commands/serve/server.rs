@@ -131,16 +131,10 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     let source = ConfigSource::from_arguments(arguments);
     let config = source.open()?;
     let configured = configured_components(serve, &config).await?;
-    let (http, new_token) = faces.listener_options(serve, &config)?.unzip();
+    let http = faces.listener_options(serve, &config)?;
     let options = settings::server_options(serve, &config)?;
     let metrics = telemetry::begin_metered(&config)?;
-    let listening = match http {
-        Some(http) => Some(Listening::start_as_service(http).await?),
-        None => None,
-    };
-    let dashboard = dashboard::listen(serve, &config).await?;
-    // Once both addresses are bound, so that no token is shown that never works.
-    new_token.iter().flatten().for_each(show_token);
+    let (listening, dashboard) = listen(http, serve, &config).await?;
     let tenants = listening.as_ref().map(|listening| listening.listener.tenants());
     // Before anything is loaded: only existing files can be protected from tools.
     let sessions = if faces.has_api() { ServedSessions::read(&config)? } else { None };
@@ -286,8 +280,23 @@ fn metrics_service(
     Arc::new(MetricsService::new((metrics, running), config.telemetry.metrics_readers.clone(), actor, listener))
 }
 
-fn show_token(token: &Token) {
-    render::note(&format!("bearer token for clients: {}", token.reveal()));
+/// Binds the listeners of clients and of the dashboard, as far as there are to be any. A new token is shown after that, so
+/// that none is shown that never works.
+async fn listen(
+    http: Option<(HttpOptions, Option<Token>)>,
+    serve: &ServeOptions,
+    config: &Config,
+) -> Result<(Option<Listening>, Option<Listening>)> {
+    let (http, new_token) = http.unzip();
+    let listening = match http {
+        Some(http) => Some(Listening::start_as_service(http).await?),
+        None => None,
+    };
+    let dashboard = dashboard::listen(serve, config).await?;
+    if let Some(token) = new_token.flatten() {
+        render::note(&format!("bearer token for clients: {}", token.reveal()));
+    }
+    Ok((listening, dashboard))
 }
 
 fn tool_count(count: usize) -> String {
