@@ -1,5 +1,6 @@
 //! Exit codes, listed in `fumehood --help`, and the errors that lead to them.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use fumehood::agent::agent::BuildError as AgentBuildError;
@@ -86,6 +87,9 @@ pub(crate) enum ComponentLoadError {
     /// A component of the command line, with a hint that names options.
     #[error("cannot load {file}")]
     Typed { file: String, source: UsageError },
+    /// A file that does not exist, beside one with a similar name.
+    #[error("cannot read {}; {suggestion}", path.display())]
+    Misspelt { path: PathBuf, suggestion: String, source: std::io::Error },
     #[error("cannot load {file}: invalid {which} schema of its tool `{tool}`")]
     Schema { file: String, tool: ToolName, which: &'static str, source: SchemaError },
 }

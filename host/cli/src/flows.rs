@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use fumehood::Tool;
+use fumehood::agent::memory;
 use fumehood::flow::{FlowAction, FlowLabel, FlowLabels, FlowPolicy, FlowScope};
+use fumehood::{SEPARATOR, Tool};
 
 use crate::config::Config;
 use crate::config::flows::{FlowActionName, FlowLabelName, FlowLabelsSection, FlowScopeName};
+use crate::config::tool_names::KnownTools;
 use crate::exit::UsageError;
 use crate::render;
 
@@ -34,7 +36,8 @@ pub(crate) fn policy(config: &Config, tools: &[Arc<Tool>]) -> Result<Option<Flow
         policy = policy.label_component(&name, labels.labels());
     }
     for (name, labels) in &section.tools {
-        if is_there(config, tools, name)? {
+        let place = ("[flows.tools]", "has no effect");
+        if memory::TOOL_NAMES.contains(&name.as_str()) || is_loaded(config, tools, name, place)? {
             policy = policy.label_tool(name, labels.labels());
         }
     }
@@ -50,22 +53,29 @@ pub(crate) fn labels(config: &Config) -> Vec<(String, FlowLabelsSection)> {
     labelled.map(|(name, labels)| (name.clone(), labels)).collect()
 }
 
-/// Returns whether there is a tool of this name.
-fn is_there(config: &Config, tools: &[Arc<Tool>], name: &str) -> Result<bool> {
-    if tools.iter().any(|tool| tool.full_name() == name) || fumehood::agent::memory::TOOL_NAMES.contains(&name) {
+/// Returns whether one of the loaded tools has this full name, which `place` names. If the tool would be one of a server
+/// that is not used, that is a warning, which ends with the `effect`.
+///
+/// # Errors
+/// If there is no such tool.
+pub(crate) fn is_loaded(
+    config: &Config,
+    tools: &[Arc<Tool>],
+    name: &str,
+    (place, effect): (&str, &str),
+) -> Result<bool, UsageError> {
+    if tools.iter().any(|tool| tool.full_name() == name) {
         return Ok(true);
     }
-    let of_server = name.split_once(fumehood::SEPARATOR).map(|(server, _)| server);
-    let is_loaded = |server: &str| tools.iter().filter_map(|tool| tool.namespace()).any(|it| it.as_str() == server);
-    if of_server.is_some_and(|server| config.mcp.servers.contains_key(server) && !is_loaded(server)) {
-        render::warning(&format!(
-            "the label of `{name}` in [flows.tools] has no effect, because its server is not used"
-        ));
+    let is_used = |server: &str| tools.iter().filter_map(|tool| tool.namespace()).any(|it| it.as_str() == server);
+    let server = name.split_once(SEPARATOR).map(|(server, _)| server);
+    if server.is_some_and(|server| config.mcp.servers.contains_key(server) && !is_used(server)) {
+        render::warning(&format!("`{name}` in {place} {effect}, because its server is not used"));
         return Ok(false);
     }
-    let known: Vec<&str> = tools.iter().map(|tool| tool.full_name()).collect();
-    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    Err(UsageError(format!("unknown tool `{name}` in [flows.tools]; expected one of: {known}")).into())
+    let mut known = KnownTools::default();
+    known.extend(tools.iter().map(AsRef::as_ref));
+    Err(UsageError(format!("unknown tool `{name}` in {place}; {}", known.alternatives(name))))
 }
 
 impl FlowLabelsSection {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use fumehood::agent::suggest;
 #[cfg(feature = "postgres")]
 use fumehood::key_value::PostgresStore;
 use fumehood::key_value::{DiskStore, KeyValueStore};
@@ -331,6 +332,9 @@ fn to_load_error(file: &str, error: LoadError) -> anyhow::Error {
         LoadError::Schema { tool, which, source, .. } => {
             ComponentLoadError::Schema { file, tool, which, source: *source }.into()
         }
+        LoadError::Read { path, source } if let Some(suggestion) = suggest_file(&path, &source) => {
+            ComponentLoadError::Misspelt { path, suggestion, source }.into()
+        }
         error => error.into(),
     }
 }
@@ -342,6 +346,20 @@ pub(crate) fn spinner(message: String) -> ProgressBar {
     spinner.set_style(style.unwrap_or(ProgressStyle::default_spinner()));
     spinner.enable_steady_tick(Duration::from_millis(100));
     spinner
+}
+
+/// Asks whether a component beside a missing one was meant.
+fn suggest_file(path: &Path, error: &std::io::Error) -> Option<String> {
+    /// Maximum number of files that are looked at.
+    const MAX_FILES: usize = 1000;
+    if error.kind() != std::io::ErrorKind::NotFound {
+        return None;
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let files =
+        std::fs::read_dir(folder).ok()?.take(MAX_FILES).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let components: Vec<String> = files.filter(|name| name.ends_with(".wasm")).collect();
+    suggest(path.file_name()?.to_str()?, components.iter().map(String::as_str))
 }
 
 /// Waits for `loading`. If that takes long, a terminal shows a spinner.

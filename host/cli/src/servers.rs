@@ -119,24 +119,27 @@ pub(crate) fn all(config: &Config) -> Result<Vec<Server>> {
 fn startable(config: &Config, lock: &Lock, log_level: &LogLevel) -> Result<Vec<(Server, Remote)>> {
     let mut startable = Vec::new();
     for server in all(config)? {
-        let Some(why) = server.reason_not_to_start(lock) else {
-            let remote = remote(config, &server, log_level.clone())?;
-            startable.push((server, remote));
-            continue;
-        };
         let name = &server.name;
-        render::warning(&format!(
-            "continuing without the MCP server `{name}`: {why}; review it with `fumehood approve {name}`"
-        ));
+        if let Some(why) = server.reason_not_to_start(lock) {
+            render::warning(&format!(
+                "continuing without the MCP server `{name}`: {why}; review it with `fumehood approve {name}`"
+            ));
+            continue;
+        }
+        match remote(config, &server, log_level.clone()) {
+            Ok(remote) => startable.push((server, remote)),
+            Err(error) => render::warning(&format!("continuing without the MCP server `{name}`: {error:#}")),
+        }
     }
     Ok(startable)
 }
 
 /// Connects to all servers that may be started, concurrently, and adds their tools, as far as they were approved. A
-/// server that cannot be used is left out with a warning. `log_level` is the one that clients ask for.
+/// server that cannot be used, for example because the value of a secret is not available, is left out with a warning.
+/// `log_level` is the one that clients ask for.
 ///
 /// # Errors
-/// If something that one of them needs, such as the value of a secret, is not available.
+/// If the name of one is invalid.
 pub(crate) async fn connect(config: &Config, lock: &Lock, log_level: &LogLevel) -> Result<McpTools> {
     let servers = startable(config, lock, log_level)?;
     let mut connecting = JoinSet::new();

@@ -11,6 +11,8 @@ use crate::config::Config;
 use crate::exit::UsageError;
 use crate::text_file::FileBeneath;
 
+/// Environment variable with the bearer token of `fumehood serve`, for the server and its clients on this machine.
+pub(crate) const TOKEN_VARIABLE: &str = "FUMEHOOD_MCP_TOKEN";
 /// Maximum size of a text for a model, in bytes.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
 
@@ -20,6 +22,45 @@ const MAX_TEXT_BYTES: u64 = 1 << 20;
 /// If the value is not available.
 pub(crate) fn read_secret(config: &Config, source: &ValueSource, what: &str) -> Result<String> {
     Ok(source.value(config.folder()).map_err(|error| UsageError(format!("{what}: {error}")))?)
+}
+
+/// Returns a sentence for each secret of the configuration that is not on this machine: its variable is not set, or its
+/// file does not exist. No value is read, and the keyring is not asked.
+pub(crate) fn missing_secrets(config: &Config) -> Vec<String> {
+    let missing = |(key, source): (String, &ValueSource)| {
+        let why = match source {
+            ValueSource::Env(name) => std::env::var_os(name).is_none().then_some("is not set"),
+            ValueSource::File(file) => (!config.path(file).exists()).then_some("does not exist"),
+            ValueSource::Keyring(_) => None,
+        };
+        Some(format!("{key}: {} {}", source.place(), why?))
+    };
+    secret_sources(config).into_iter().filter_map(missing).collect()
+}
+
+/// Returns the sources of the secrets that `serve` reads at its start, with their keys.
+fn secret_sources(config: &Config) -> Vec<(String, &ValueSource)> {
+    let mut sources = Vec::new();
+    for (name, tool) in &config.tools {
+        let secrets = tool.secrets.iter();
+        sources.extend(secrets.map(|secret| (format!("[tools.{name}] the secret `{}`", secret.name), &secret.from)));
+    }
+    for (name, server) in &config.mcp.servers {
+        let section = format!("[mcp.servers.{name}]");
+        let variables =
+            server.secret_env.iter().map(|(name, source)| (format!("{section} `secret_env` {name}"), source));
+        let headers =
+            server.secret_headers.iter().map(|(name, source)| (format!("{section} `secret_headers` {name}"), source));
+        let login = server.login.iter().filter_map(|login| login.client_secret.as_ref());
+        sources.extend(variables.chain(headers));
+        sources.extend(server.bearer.iter().map(|source| (format!("{section} `bearer`"), source)));
+        sources.extend(login.map(|source| (format!("{section} `login.client_secret`"), source)));
+    }
+    sources.extend(config.serve.token.iter().map(|source| ("[serve] `token`".to_owned(), source)));
+    sources.extend(config.log.key.iter().map(|source| ("[log] `key`".to_owned(), source)));
+    let headers = config.telemetry.secret_headers.iter();
+    sources.extend(headers.map(|(name, source)| (format!("[telemetry] `secret_headers` {name}"), source)));
+    sources
 }
 
 /// Returns a text of the configuration, or of the file that it names.

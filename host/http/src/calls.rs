@@ -41,6 +41,8 @@ const MAX_CLIENT_NAME_BYTES: usize = 128;
 const MAX_CHOICES: usize = 100;
 /// Prefix of a cursor; other texts are rejected.
 const CURSOR_PREFIX: &str = "before:";
+/// Query with which a person ends the call of a program.
+const BY_OPERATOR: &str = "by=operator";
 
 /// Calls a tool with the body as its arguments.
 #[utoipa::path(
@@ -319,17 +321,26 @@ async fn find(shared: &Shared, caller: &Caller, id: &str) -> Result<Found, CallS
 /// Cancels a running call. Its own response has the kind `cancelled`.
 #[utoipa::path(
     delete, path = "/v1/calls/{id}", operation_id = "cancelCall", tag = "calls",
-    params(("id" = String, Path, description = "The id of the call, or its `model_call` if no other running call has the same")),
+    params(
+        ("id" = String, Path, description = "The id of the call, or its `model_call` if no other running call has the same"),
+        ("by" = Option<String>, Query, description = "`operator` if a person stops the call of a program; its response says so"),
+    ),
     responses(
         (status = 202, description = "The call is being stopped"),
         (status = 300, description = "Several running calls have this `model_call`, and none was stopped", body = CallChoice),
     )
 )]
-pub(crate) fn cancel(shared: &Shared, caller: &Caller, id: &str) -> Response {
+pub(crate) fn cancel(shared: &Shared, caller: &Caller, id: &str, query: Option<&str>) -> Response {
+    let is_operator = match query {
+        None | Some("") => false,
+        Some(BY_OPERATOR) => true,
+        Some(_) => return problem(StatusCode::BAD_REQUEST, "unknown query; expected none, or `by=operator`"),
+    };
     let running = shared.tools.running();
+    let end = |number| if is_operator { running.stop(number) } else { running.cancel(number) };
     let found = running.find(&caller.tenant.name, id);
     match found.as_slice() {
-        [call] if running.cancel(call.number) => response::empty(StatusCode::ACCEPTED),
+        [call] if end(call.number) => response::empty(StatusCode::ACCEPTED),
         [] | [_] => no_call(),
         _ => {
             let calls = found.into_iter().rev().take(MAX_CHOICES).map(CallSummary::from).collect();

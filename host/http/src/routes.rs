@@ -110,7 +110,7 @@ pub(crate) async fn respond(shared: &Arc<Shared>, caller: &Caller, (head, body):
         }
         Route::Calls if is_read => calls::list(shared, caller, head.uri.query()).await,
         Route::Call(id) if is_read => calls::get(shared, caller, &id).await,
-        Route::Call(id) if is_delete => calls::cancel(shared, caller, &id),
+        Route::Call(id) if is_delete => calls::cancel(shared, caller, &id, head.uri.query()),
         Route::Jobs if is_read => job_resource::list(shared, caller, head.uri.query()).await,
         Route::Job(id) if is_read => job_resource::get(shared, caller, &id, &head.headers).await,
         Route::Job(id) if is_delete => job_resource::remove(shared, caller, &id).await,

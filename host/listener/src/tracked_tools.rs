@@ -84,7 +84,7 @@ impl TrackedCall {
             Ok(mut result) => {
                 let was_stopped = self.entry.was_stopped.load(Ordering::Relaxed);
                 if was_stopped && result.error().is_some_and(|error| error.kind == ErrorKind::Cancelled) {
-                    let message = "an operator stopped the call from the dashboard";
+                    let message = "an operator stopped the call";
                     result.outcome = Err(CallError::new(ErrorKind::Cancelled, message));
                 }
                 self.end(&result);

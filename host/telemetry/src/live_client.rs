@@ -51,6 +51,12 @@ pub enum LiveClientError {
     /// The server wants another token.
     #[error("{0} requires a bearer token: set FUMEHOOD_MCP_TOKEN, or name a file with `--token-file`")]
     Unauthorized(String),
+    /// The server does not know the token.
+    #[error("{0} does not accept the bearer token; check FUMEHOOD_MCP_TOKEN, or the file of `--token-file`")]
+    TokenRefused(String),
+    /// The server is too busy, or starts or ends.
+    #[error("{0} is too busy or not ready; try again later")]
+    Busy(String),
     /// The server has no running calls to show.
     #[error(
         "{0} does not show running calls: it is another program, an older version, or has `no_metrics` in [telemetry]"
@@ -109,6 +115,8 @@ impl LiveClient {
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.push(id);
         }
+        // Otherwise the result would say that the caller stopped waiting.
+        url.set_query(Some("by=operator"));
         let answer = self.send(Request::new(Method::DELETE, url)).await?;
         match answer.status().as_u16() {
             202 => Ok(true),
@@ -125,7 +133,9 @@ impl LiveClient {
         let limits = ResponseLimits::within(TIMEOUT, MAX_ANSWER_BYTES);
         let answer = self.http.send(request, limits).await.map_err(|error| self.unreachable(&error))?;
         match answer.status().as_u16() {
-            401 | 403 => Err(LiveClientError::Unauthorized(self.origin())),
+            401 if self.token.is_none() => Err(LiveClientError::Unauthorized(self.origin())),
+            401 | 403 => Err(LiveClientError::TokenRefused(self.origin())),
+            429 | 503 => Err(LiveClientError::Busy(self.origin())),
             _ => Ok(answer),
         }
     }

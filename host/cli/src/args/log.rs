@@ -278,7 +278,9 @@ fn parse_checkpoints(text: &str) -> Result<Checkpoints, String> {
     let max_bytes = MAX_FILE_MIB << 20;
     let mut kept = Checkpoints::default();
     let Some(path) = text.strip_prefix('@') else {
-        kept.add(text)?;
+        let is_file = std::path::Path::new(text).is_file();
+        let tip = || if is_file { format!("; to read the file, write `@{text}`") } else { String::new() };
+        kept.add(text).map_err(|error| format!("{error}{}", tip()))?;
         return Ok(kept);
     };
     let mut content = Vec::new();

@@ -61,9 +61,9 @@ pub(crate) struct CallRemote {
     /// Tool, as `fumehood mcp list` lists it
     pub(crate) tool: String,
 
-    /// Arguments: a JSON object
-    #[arg(value_name = "JSON", default_value = "{}")]
-    pub(crate) arguments: String,
+    /// Arguments: one JSON object, or NAME=VALUE pairs
+    #[arg(value_name = "JSON|NAME=VALUE")]
+    pub(crate) arguments: Vec<String>,
 
     #[command(flatten)]
     pub(crate) options: ServerOptions,
@@ -94,7 +94,8 @@ pub(crate) struct ServerOptions {
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,
 
-    /// File with the bearer token for a server with a URL, readable only by you
+    /// File with the bearer token for a server with a URL, readable only by you [default: $FUMEHOOD_MCP_TOKEN, if the
+    /// server is on this machine]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 }

@@ -57,7 +57,21 @@ pub(crate) fn parse(typed: Vec<OsString>) -> Result<Arguments, ExitCode> {
     }
     let matches = command.try_get_matches_from_mut(&typed);
     let parsed = matches.and_then(|matches| Arguments::from_arg_matches(&matches));
-    parsed.map_err(|error| report(&without_secret(error), &typed))
+    parsed.map_err(|error| report(&without_far_suggestion(without_secret(error)), &typed))
+}
+
+/// Removes the parser's suggestion unless it is a likely misspelling: `--a` may be an argument of a tool, and not `--arg`.
+fn without_far_suggestion(mut error: clap::Error) -> clap::Error {
+    let text = |kind: ContextKind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        _ => "",
+    };
+    let typed = text(ContextKind::InvalidArg);
+    let distance = strsim::damerau_levenshtein(typed, text(ContextKind::SuggestedArg));
+    if distance.saturating_mul(4) > typed.len() {
+        error.remove(ContextKind::SuggestedArg);
+    }
+    error
 }
 
 /// Removes the rejected value from the error if the option may contain a secret: errors end up in logs.
@@ -102,9 +116,15 @@ fn report(error: &clap::Error, typed: &[OsString]) -> ExitCode {
 
 /// Returns how to write what somebody tried to write, where the parser's own tip leads elsewhere.
 fn hint(error: &clap::Error, typed: &[OsString]) -> Option<String> {
-    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
     let is_typed = |command: &str| typed.iter().skip(1).any(|word| word == command);
+    let is_about_argument = matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::MissingRequiredArgument);
+    if is_about_argument && is_typed("mcp") && is_typed("call") && !is_typed("--") {
+        return Some("write `--` before the server: `fumehood mcp call TOOL NAME=VALUE -- URL|COMMAND`".to_owned());
+    }
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
     match error.kind() {
+        // The parser found a similar option.
+        ErrorKind::UnknownArgument if error.get(ContextKind::SuggestedArg).is_some() => None,
         ErrorKind::UnknownArgument if is_typed("serve") && ["--port", "--http", "-p"].contains(&argument.as_str()) => {
             Some("use `--listen 127.0.0.1:8080`".to_owned())
         }

@@ -13,6 +13,7 @@ use crate::config::tool::ToolSection;
 use crate::config::tool_names::{self, KnownTools};
 use crate::config::{self, Config, DEFAULT_FILE_NAME, KeyFault};
 use crate::exit::Exit;
+use crate::source::missing_secrets;
 use crate::{configured, host, published, render};
 
 pub(crate) async fn run(arguments: &Arguments, configuration: &Configuration) -> Result<Exit> {
@@ -28,6 +29,9 @@ async fn check(arguments: &Arguments, file: Option<&Path>) -> Result<Exit> {
     let (known, mut faults) = load_tools(arguments, &config).await?;
     faults.extend(tool_names::check(&config, &known));
     config.reject(faults)?;
+    for missing in missing_secrets(&config) {
+        render::warning(&format!("{missing}; `serve` needs it"));
+    }
     if arguments.json {
         render::json(&config)?;
     } else {

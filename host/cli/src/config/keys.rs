@@ -6,6 +6,10 @@ use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
+/// Options of the command line, and the keys of [limits] that mean the same.
+const SYNONYMS: [(&str, &str); 4] =
+    [("timeout", "deadline"), ("max_output", "output"), ("max_log", "log"), ("max_string", "string")];
+
 /// Returns the faults, with their offsets in the text. Values with a fault are removed from the table.
 pub(crate) fn check(schema: &Value, table: &mut Spanned<DeTable<'_>>) -> Vec<(usize, String)> {
     let mut walk = Walk { root: schema, found: Vec::new() };
@@ -215,9 +219,13 @@ fn unknown_key(key: &str, known: &[(&str, &Value)], path: &str) -> String {
     format!("unknown key `{key}` in {place}{suggestion}; known keys: {}", names.join(", "))
 }
 
-/// Returns `; did you mean …?` if one of the known words is similar.
+/// Returns `; did you mean …?` if one of the known words is similar, or has the same meaning.
 pub(crate) fn suggestion(word: &str, known: &[&str]) -> String {
     let word = word.to_lowercase().replace('-', "_");
+    let meant = SYNONYMS.iter().find(|(synonym, name)| *synonym == word && known.contains(name));
+    if let Some((_, name)) = meant {
+        return format!("; did you mean `{name}`?");
+    }
     let near = known.iter().map(|name| (strsim::damerau_levenshtein(&word, name), *name)).min();
     match near {
         Some((distance, name)) if distance <= 1 + name.len() / 4 => format!("; did you mean `{name}`?"),

@@ -7,7 +7,7 @@ use fumehood::agent::tool_search::SEARCH_TOOLS;
 use fumehood::agent::{code, memory};
 use fumehood::approval::{Manifest, ToolManifest};
 use fumehood::mcp::NamePrefix;
-use fumehood::{Tool, ToolName, is_named};
+use fumehood::{SEPARATOR, Tool, ToolName, is_named};
 
 use super::fault::KeyFault;
 use super::file::Config;
@@ -82,6 +82,11 @@ impl KnownTools {
         self.names.contains(name) || self.unknown.iter().any(|prefix| name.starts_with(prefix.as_str()))
     }
 
+    /// Returns whether a name is the full name of a tool of a component or server, or may be. `serve` offers only these.
+    fn has_full_name(&self, name: &str) -> bool {
+        name.contains(SEPARATOR) && self.has(name)
+    }
+
     /// Returns whether a name in a list that restricts tools is that of a tool, or may be: see [`is_named`].
     fn has_named(&self, name: &str) -> bool {
         let list = BTreeSet::from([name.to_owned()]);
@@ -104,19 +109,27 @@ impl KnownTools {
         let namespaces = self.names.iter().filter_map(|name| Some(name.split_once("__")?.0));
         let unknown = self.unknown.iter().map(|prefix| prefix.trim_end_matches("__"));
         let namespaces: BTreeSet<&str> = namespaces.chain(unknown).collect();
-        let meant = pattern.split_once("__").and_then(|(namespace, _)| suggest(namespace, namespaces));
+        let meant = pattern.split_once(SEPARATOR).and_then(|(written, tool)| {
+            let near: Vec<String> = namespaces
+                .into_iter()
+                .filter(|namespace| suggest(written, [*namespace]).is_some())
+                .map(|namespace| format!("`{namespace}{SEPARATOR}{tool}`"))
+                .collect();
+            (!near.is_empty()).then(|| format!("did you mean {}?", near.join(" or ")))
+        });
         meant.unwrap_or_else(|| self.alternatives(pattern.trim_end_matches(['*', '?'])))
     }
 
     /// Returns the tools that may have been meant, or else those that there are.
-    fn alternatives(&self, name: &str) -> String {
-        let mut names = self.names.iter().map(String::as_str);
+    pub(crate) fn alternatives(&self, name: &str) -> String {
+        // One of the host itself is known, and not everywhere a tool that can be named.
+        let mut names = self.names.iter().map(String::as_str).filter(|known| *known != name);
         if let Some(question) = suggest(name, names.clone()) {
             return question;
         }
         let listed: Vec<&str> = names.by_ref().filter(|name| name.contains("__")).take(MAX_LISTED_NAMES).collect();
         if listed.is_empty() {
-            return "no component of [tools] has a tool".to_owned();
+            return "no tool is loaded".to_owned();
         }
         let rest = if names.any(|name| name.contains("__")) { ", …" } else { "" };
         format!("there are: {}{rest}", listed.join(", "))
@@ -156,6 +169,13 @@ pub(crate) fn check(config: &Config, known: &KnownTools) -> Vec<KeyFault> {
         faults.check_names(&["channels", name, "tools"], &format!("the channel `{name}`"), &channel.tools);
     }
     let agent = &config.agent;
+    for (index, name) in config.serve.tools.iter().flatten().enumerate().filter(|(_, it)| !known.has_full_name(it)) {
+        faults.add_unknown(&["serve", "tools", &index.to_string()], "`tools` of [serve]", name);
+    }
+    let labelled = config.flows.iter().flat_map(|flows| flows.tools.keys());
+    for name in labelled.filter(|name| !known.has_full_name(name) && !memory::TOOL_NAMES.contains(&name.as_str())) {
+        faults.add_unknown(&["flows", "tools", name], "[flows.tools]", name);
+    }
     faults.check_names(&["agent", "auto_tools"], "[agent]", &agent.auto_tools);
     faults.check_names(&["agent", "pinned"], "[agent]", &agent.pinned);
     let choice = agent.tool_choice.as_ref().filter(|choice| !["auto", "required", "none"].contains(&choice.as_str()));

@@ -52,7 +52,7 @@ fn print_grouped_imports(imports: &[Import], mut names: Option<&mut Quotation>) 
 pub(super) fn summarize_imports(imports: &[Import]) -> String {
     match powers(imports).into_iter().map(Power::as_str).collect::<Vec<_>>().as_slice() {
         [] => "nothing that needs a grant".to_owned(),
-        powers => format!("{}: without a grant they have no effect", powers.join(", ")),
+        powers => format!("{}: usable only as far as they are granted", powers.join(", ")),
     }
 }
 

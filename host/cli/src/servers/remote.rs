@@ -42,7 +42,7 @@ pub(super) fn remote(config: &Config, server: &Server, log_level: LogLevel) -> R
         descriptions: section.descriptions.map_or(defaults.descriptions, |bytes| bytes.0),
         only: section.tools.as_ref().map(|names| names.iter().cloned().collect()),
         headers: headers(name, section, &secrets)?,
-        library: library_options(name, section)?,
+        library: library_options(section),
         client_requests: client_requests(section),
         redactor: Redactor::from_values(secrets.iter().map(|secret| (secret.name.as_str(), secret.value.as_str())))?,
         log_level,
@@ -52,26 +52,12 @@ pub(super) fn remote(config: &Config, server: &Server, log_level: LogLevel) -> R
 }
 
 /// Returns the resources and prompts of a server that are passed on.
-///
-/// # Errors
-/// If an origin is none.
-fn library_options(name: &Namespace, section: &McpServerSection) -> Result<LibraryOptions> {
-    for origin in &section.app_origins {
-        let rest = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
-        let is_host = |c: u8| c.is_ascii_alphanumeric() || b"-.:[]".contains(&c);
-        if !rest.is_some_and(|host| !host.is_empty() && host.bytes().all(is_host)) {
-            let message = format!(
-                "invalid origin `{origin}` in `app_origins` of [mcp.servers.{name}]; expected a scheme and a host, \
-                 such as \"https://api.example.com\""
-            );
-            return Err(UsageError(message).into());
-        }
-    }
+fn library_options(section: &McpServerSection) -> LibraryOptions {
     let mut options = LibraryOptions::default();
     options.resources = section.resources.unwrap_or(true);
     options.prompts = section.prompts.unwrap_or(true);
     options.app_origins.clone_from(&section.app_origins);
-    Ok(options)
+    options
 }
 
 /// Returns the requests of a server to clients that are passed on.
@@ -98,13 +84,16 @@ enum SecretKind {
 }
 
 fn secrets(config: &Config, server: &Namespace, section: &McpServerSection) -> Result<Vec<ServerSecret>> {
-    let variables =
-        section.secret_env.iter().map(|(name, source)| (SecretKind::Variable, "secret_env", name.as_str(), source));
-    let headers = section.secret_headers.iter();
-    let headers = headers.map(|(name, source)| (SecretKind::Header, "secret_headers", name.as_str(), source));
-    let bearer = section.bearer.iter().map(|source| (SecretKind::Bearer, "bearer", "bearer", source));
-    let read = |(kind, key, name, source): (SecretKind, &str, &str, &ValueSource)| {
-        let value = read_secret(config, source, &format!("[mcp.servers.{server}] `{key}` {name}"))?;
+    let variables = section.secret_env.iter().map(|(name, source)| (SecretKind::Variable, name.as_str(), source));
+    let headers = section.secret_headers.iter().map(|(name, source)| (SecretKind::Header, name.as_str(), source));
+    let bearer = section.bearer.iter().map(|source| (SecretKind::Bearer, "bearer", source));
+    let read = |(kind, name, source): (SecretKind, &str, &ValueSource)| {
+        let key = match kind {
+            SecretKind::Variable => format!("`secret_env` {name}"),
+            SecretKind::Header => format!("`secret_headers` {name}"),
+            SecretKind::Bearer => "`bearer`".to_owned(),
+        };
+        let value = read_secret(config, source, &format!("[mcp.servers.{server}] {key}"))?;
         Ok(ServerSecret { kind, name: name.to_owned(), value })
     };
     variables.chain(headers).chain(bearer).map(read).collect()
@@ -140,7 +129,7 @@ pub(super) fn oauth_options(
         client_secret: secret.transpose()?.map(ClientSecret::new),
         scopes: login.scopes,
         authorization_server: login.authorization_server,
-        hint: format!("log in with `fumehood mcp login {name}`"),
+        hint: format!("log in with `fumehood mcp login {name}`, or set `bearer` in [mcp.servers.{name}]"),
     }))
 }
 

@@ -72,7 +72,7 @@ pub enum ApprovalState {
 /// A tool of a component, as it is to be approved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedTool {
-    /// The name within the component.
+    /// What it is, and its name within the component: `Tool add`, `Prompt review`.
     pub name: PrintableText,
     /// Its description.
     pub description: PrintableText,

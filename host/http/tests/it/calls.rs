@@ -107,6 +107,7 @@ async fn a_running_call_is_found_and_cancelled_by_its_client_only() {
     served.send("GET", &path, &stranger, "").await.check_problem(404);
     served.send("DELETE", &path, &stranger, "").await.check_problem(404);
     assert_eq!(served.send("GET", "/v1/calls", &stranger, "").await.json(), json!({"calls": []}));
+    served.send("DELETE", &format!("{path}?by=x"), &[], "").await.check_problem(400);
     assert_eq!(served.send("DELETE", &path, &[], "").await.status, 202);
     let answer = waiting.await.unwrap();
     assert_eq!(answer.check_problem(503)["kind"], "cancelled");
@@ -190,8 +191,10 @@ async fn a_running_call_is_cancelled_by_an_id_that_is_its_own() {
     }
     assert!(!one.is_finished() && !two.is_finished());
     let path = format!("/v1/calls/{}", only["id"].as_str().unwrap());
-    assert_eq!(served.send("DELETE", &path, &[], "").await.status, 202);
-    assert_eq!(one.await.unwrap().error().unwrap().kind, ErrorKind::Cancelled);
+    assert_eq!(served.send("DELETE", &format!("{path}?by=operator"), &[], "").await.status, 202);
+    let stopped = one.await.unwrap();
+    let error = stopped.error().unwrap();
+    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Cancelled, "an operator stopped the call"));
     assert!(!two.is_finished());
     assert_eq!(served.send("DELETE", "/v1/calls/call_1", &[], "").await.status, 202, "the other one has ended");
     two.await.unwrap();

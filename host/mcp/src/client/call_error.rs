@@ -55,7 +55,14 @@ pub(super) fn from_refusal(server: &Namespace, error: ErrorData) -> CallError {
 
 /// Creates the error of a call during which the connection ended. `suffix` is what the server said.
 pub(super) fn from_broken_connection(server: &Namespace, error: &ServiceError, suffix: &str) -> CallError {
-    let why = format!("the server `{server}` closed the connection: {error}{suffix}");
+    let refusal = match error {
+        ServiceError::TransportSend(error) => connect_error::describe_refusal(error),
+        _ => None,
+    };
+    let why = match refusal {
+        Some(why) => format!("the server `{server}` {why}"),
+        None => format!("the server `{server}` closed the connection: {error}{suffix}"),
+    };
     match error {
         ServiceError::TransportSend(error) if connect_error::is_refused(error) => {
             CallError::new(ErrorKind::Unavailable, format!("{why}; the call did not run"))

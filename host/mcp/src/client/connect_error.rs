@@ -5,12 +5,19 @@ use std::time::Duration;
 
 use fumehood_core::text::sanitize::printable;
 use fumehood_transport::{TransportError, Url};
+use http::StatusCode;
 use rmcp::service::ClientInitializeError;
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError, StreamableHttpError};
 
 /// Maximum length of the scopes that a server asks for, in bytes.
 const MAX_SCOPE_BYTES: usize = 256;
+
+/// Maximum length of a server's own text, in characters.
+const MAX_QUOTED_CHARS: usize = 300;
+
+/// The advice for a URL where something other than an MCP server answers.
+const CHECK_PATH: &str = "check the path of the URL, which is often /mcp";
 
 /// Errors of connecting to a server and listing its tools.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +39,7 @@ pub enum ConnectError {
         source: io::Error,
     },
     /// An unreachable address.
-    #[error("cannot reach {address}: {why}")]
+    #[error("cannot reach {address}: {why}; check the URL, and that the server runs")]
     Unreachable {
         /// The origin of the URL, without the parts that may be secret.
         address: String,
@@ -46,6 +53,22 @@ pub enum ConnectError {
         address: String,
         /// The way to log in, as a suffix of the message.
         hint: String,
+    },
+    /// A server at a URL that accepts only requests with a bearer token.
+    #[error("{address} {}", token_problem(*.has_token))]
+    Unauthorized {
+        /// The origin of the URL, without the parts that may be secret.
+        address: String,
+        /// True if the requests had a token.
+        has_token: bool,
+    },
+    /// A server at a URL that refused the requests, or does not speak MCP.
+    #[error("{address} {why}")]
+    Answer {
+        /// The origin of the URL, without the parts that may be secret.
+        address: String,
+        /// What it did, and what to do.
+        why: String,
     },
     /// A failure to create the HTTP client.
     #[error("cannot create an HTTP client")]
@@ -82,15 +105,112 @@ pub(super) fn from_handshake(error: ClientInitializeError, stderr_tail: &str) ->
 }
 
 /// Creates the error of a failed handshake with a server at a URL. `login_hint` says how to log in, if that is possible.
-pub(super) fn from_address(error: ClientInitializeError, url: &str, login_hint: Option<&str>) -> ConnectError {
-    if let Some(hint) = login_hint.filter(|_| error.auth_challenge().is_some()) {
+pub(super) fn from_address(
+    error: ClientInitializeError,
+    url: &str,
+    login_hint: Option<&str>,
+    has_token: bool,
+) -> ConnectError {
+    let is_unauthorized = http_error(&error).is_some_and(is_unauthorized) || error.auth_challenge().is_some();
+    if is_unauthorized {
+        let address = origin(url);
+        let Some(hint) = login_hint else { return ConnectError::Unauthorized { address, has_token } };
         let hint = if hint.is_empty() { String::new() } else { format!(": {hint}") };
-        return ConnectError::LoginRequired { address: origin(url), hint };
+        return ConnectError::LoginRequired { address, hint };
     }
     match connect_error_cause(&error) {
         Some(why) => ConnectError::Unreachable { address: origin(url), why },
         None => from_handshake(error, ""),
     }
+}
+
+/// Explains a failed handshake with a server at a URL, once no other handshake is tried.
+pub(super) fn explain(error: ConnectError, url: &str) -> ConnectError {
+    let ConnectError::Handshake { source, .. } = &error else { return error };
+    let cause = source.downcast_ref().and_then(http_error);
+    match cause.and_then(describe) {
+        Some(why) => ConnectError::Answer { address: origin(url), why },
+        None => error,
+    }
+}
+
+/// Describes the response with which a server at a URL refused a request, and says what to do; `None` if it failed for
+/// another reason.
+pub(super) fn describe_refusal(error: &DynamicTransportError) -> Option<String> {
+    describe(error.error.downcast_ref()?)
+}
+
+fn token_problem(has_token: bool) -> &'static str {
+    match has_token {
+        true => "does not accept the bearer token; check that it is the current one",
+        false => "requires a bearer token",
+    }
+}
+
+type HttpError = StreamableHttpError<TransportError>;
+
+/// Returns the error of the HTTP client that ended a handshake.
+fn http_error(error: &ClientInitializeError) -> Option<&HttpError> {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => error.error.downcast_ref(),
+        ClientInitializeError::LegacyFallbackFailed { discover, fallback } => {
+            http_error(fallback).or_else(|| http_error(discover))
+        }
+        _ => None,
+    }
+}
+
+/// Returns whether a server refused a request because of its token, also if it does not say how to get one.
+fn is_unauthorized(error: &HttpError) -> bool {
+    match error {
+        StreamableHttpError::AuthRequired(_) => true,
+        StreamableHttpError::UnexpectedServerResponse(text) => refused_status(text) == Some(StatusCode::UNAUTHORIZED),
+        _ => false,
+    }
+}
+
+/// Returns the status of a refused request, which the client writes at the beginning of its error.
+fn refused_status(text: &str) -> Option<StatusCode> {
+    text.strip_prefix("HTTP ")?.get(..3)?.parse().ok()
+}
+
+fn describe(error: &HttpError) -> Option<String> {
+    match error {
+        StreamableHttpError::HttpStatus(error) => Some(describe_status(StatusCode::from_u16(error.status).ok()?, "")),
+        StreamableHttpError::UnexpectedServerResponse(text) => match refused_status(text) {
+            Some(status) if !status.is_redirection() => {
+                let said = text.split_once(": ").map(|(_, said)| said).unwrap_or_default();
+                Some(describe_status(status, said))
+            }
+            _ => Some(format!("did not answer with MCP: {}", quote(text))),
+        },
+        StreamableHttpError::UnexpectedContentType(kind) => {
+            let kind = kind.as_deref().map_or_else(|| "data without a type".to_owned(), quote);
+            Some(format!("did not answer with MCP, but with {kind}; {CHECK_PATH}"))
+        }
+        StreamableHttpError::AuthRequired(_) => Some(token_problem(true).to_owned()),
+        StreamableHttpError::InsufficientScope(_) => Some(describe_status(StatusCode::FORBIDDEN, "")),
+        _ => None,
+    }
+}
+
+fn describe_status(status: StatusCode, said: &str) -> String {
+    let (what, advice) = match status.as_u16() {
+        403 => ("refused the request", "check the token and its rights"),
+        404 | 405 | 410 => ("has no MCP server at this path", CHECK_PATH),
+        429 | 503 => ("is too busy or not ready", "try again later"),
+        500.. => ("failed", "look into its log"),
+        _ => ("refused the request", "check the URL and the headers"),
+    };
+    // A page for browsers says nothing more.
+    let said = if said.trim_start().starts_with('<') { String::new() } else { quote(said) };
+    let said = if said.is_empty() { said } else { format!(": {said}") };
+    format!("{what} (HTTP {status}{said}); {advice}")
+}
+
+/// Returns a text of a server on one line, and not a long one.
+fn quote(text: &str) -> String {
+    printable(text.trim()).chars().take(MAX_QUOTED_CHARS).collect()
 }
 
 /// A challenge with which a server refused a request.

@@ -47,6 +47,8 @@ use crate::transport::line_transport::{LineTransport, Normalize};
 
 /// Maximum size of the instructions of a server, in bytes; the rest is cut off.
 const MAX_INSTRUCTIONS_BYTES: usize = 4 << 10;
+/// Maximum number of names that are kept of tools that are not to be used.
+const MAX_UNUSED_NAMES: usize = 20;
 /// Timeout for the answer of a program to `server/discover`. It may have to start first.
 const PROCESS_DISCOVERY_TIMEOUT: Duration = Duration::from_secs(4);
 /// Timeout for the answer of a server at a URL to `server/discover`. The network may be slow.
@@ -97,7 +99,11 @@ impl Connection {
         // begins with `initialize`, as in earlier revisions.
         match Self::connect(endpoint, options, lifecycle_mode()).await {
             Err(ConnectError::Handshake { .. }) => {
-                Self::connect(endpoint, options, ClientLifecycleMode::Initialize).await
+                let again = Self::connect(endpoint, options, ClientLifecycleMode::Initialize).await;
+                again.map_err(|error| match endpoint {
+                    Endpoint::Http { url, .. } => connect_error::explain(error, url),
+                    Endpoint::Process(_) => error,
+                })
             }
             outcome => outcome,
         }
@@ -169,9 +175,10 @@ impl Connection {
         let transport = StreamableHttpClientTransport::with_client(client, config);
         let closed = CancellationToken::new();
         let tracker = options.tracker(HTTP_DISCOVERY_TIMEOUT);
-        let service = handshake(transport, &tracker, &options.requests, &closed, lifecycle)
-            .await
-            .map_err(|error| connect_error::from_address(error, url, tokens.as_deref().map(TokenSource::hint)))?;
+        let has_token = matches!(credentials, Credentials::Token(_)) || options.headers.has_authorization();
+        let service = handshake(transport, &tracker, &options.requests, &closed, lifecycle).await.map_err(|error| {
+            connect_error::from_address(error, url, tokens.as_deref().map(TokenSource::hint), has_token)
+        })?;
         Ok(Self {
             service,
             process: None,
@@ -244,11 +251,17 @@ impl Connection {
         let mut pager = Pager::new(max_tools.max(MIN_PAGES));
         loop {
             let params = PaginatedRequestParams::default().with_cursor(listed.next_cursor.take());
-            let ToolPage { tools, next_cursor, rejected, mended } = self.list_page(params).await?;
+            let ToolPage { tools, next_cursor, rejected, mended, .. } = self.list_page(params).await?;
             // A name that cannot be used may be meant by the one that is made for it.
             let may_be_named =
                 |name: &str| only.is_none_or(|only| only.contains(name)) || ToolName::parse(name).is_err();
-            listed.tools.extend(tools.into_iter().filter(|tool| may_be_named(&tool.name)));
+            for tool in tools {
+                if may_be_named(&tool.name) {
+                    listed.tools.push(tool);
+                } else if listed.unused.len() < MAX_UNUSED_NAMES {
+                    listed.unused.push(tool.name.into_owned());
+                }
+            }
             listed.rejected.append(rejected);
             listed.mended.append(mended);
             let has_too_many = listed.tools.len() > max_tools || listed.rejected.count() > max_tools;
@@ -273,7 +286,13 @@ impl Connection {
             if self.tracker.is_flooded() || self.has_overflowed() {
                 ConnectError::Flooded
             } else {
-                ConnectError::List(Box::new(error))
+                ConnectError::List(match &error {
+                    ServiceError::TransportSend(refused) => match connect_error::describe_refusal(refused) {
+                        Some(why) => format!("it {why}").into(),
+                        None => Box::new(error),
+                    },
+                    _ => Box::new(error),
+                })
             }
         };
         let request = ListToolsRequest { params: Some(params), ..ListToolsRequest::default() };

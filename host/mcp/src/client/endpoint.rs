@@ -22,6 +22,16 @@ pub enum Endpoint {
     },
 }
 
+impl Endpoint {
+    /// Returns the way to log in at this server; `None` without OAuth.
+    pub(super) fn login_hint(&self) -> Option<&str> {
+        match self {
+            Self::Http { credentials: Credentials::OAuth(options), .. } => Some(&options.hint),
+            _ => None,
+        }
+    }
+}
+
 /// The credentials for a server at a URL.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -91,6 +101,12 @@ pub fn check_address(address: &str, with_secret: bool) -> Result<(), AddressErro
         return Err(AddressError::InTheOpen);
     }
     Ok(())
+}
+
+/// Returns whether a URL is one of this machine.
+#[must_use]
+pub fn is_loopback_address(address: &str) -> bool {
+    Url::parse(address).is_ok_and(|url| is_loopback_url(&url))
 }
 
 fn is_loopback_url(url: &Url) -> bool {

@@ -63,6 +63,11 @@ impl Headers {
         }
     }
 
+    /// Returns whether one of the headers says who sends the request.
+    pub(crate) fn has_authorization(&self) -> bool {
+        self.0.contains_key(&http::header::AUTHORIZATION)
+    }
+
     pub(crate) fn to_map(&self) -> HashMap<HeaderName, HeaderValue> {
         self.0.clone()
     }

@@ -23,7 +23,7 @@ use super::call_error;
 use super::call_tool_result::{self, Answer};
 use super::connect_error::ConnectError;
 use super::connection::{ConnectOptions, Connection};
-use super::endpoint::{Credentials, Endpoint};
+use super::endpoint::Endpoint;
 use super::library::{LibraryMethod, LibraryRequest, LibraryState, RemoteLibrary};
 use super::list_changes::ListChanges;
 use super::metadata::outgoing_meta;
@@ -156,6 +156,12 @@ impl Remote {
         self.0.instructions.get().cloned().flatten()
     }
 
+    /// Returns the end of what the program wrote to its standard error; nothing if it does not run.
+    pub async fn stderr_tail(&self) -> String {
+        let state = self.0.state.lock().await;
+        state.connection.as_ref().map(|connection| connection.stderr_tail()).unwrap_or_default()
+    }
+
     /// Subscribes to changes of the list of tools.
     #[must_use]
     pub fn list_changes(&self) -> ListChanges {
@@ -275,15 +281,7 @@ impl Remote {
 
     /// Creates the error of a call that the server refused, or that ended with the connection.
     pub(super) fn service_error(&self, connection: &Connection, error: ServiceError) -> CallError {
-        service_error::to_call_error(&self.0.name, &self.0.options, self.login_hint(), connection, error)
-    }
-
-    /// Returns the way to log in at this server; `None` without OAuth.
-    fn login_hint(&self) -> Option<&str> {
-        match &self.0.endpoint {
-            Endpoint::Http { credentials: Credentials::OAuth(options), .. } => Some(&options.hint),
-            _ => None,
-        }
+        service_error::to_call_error(&self.0.name, &self.0.options, self.0.endpoint.login_hint(), connection, error)
     }
 
     /// Returns the connection, and makes a new one if none works. Tools are listed, and compared with their pins, on

@@ -17,6 +17,9 @@ use super::library::LibraryMethod;
 use super::remote_tool::{RemoteTool, SchemaLimits, max_description_bytes};
 use super::tool_notice::{Notices, ToolNotice};
 
+/// Maximum number of names of tools in a notice.
+const MAX_LISTED_NAMES: usize = 20;
+
 /// The tools of one `tools/list`.
 #[derive(Default)]
 pub(crate) struct ToolList {
@@ -54,7 +57,7 @@ impl ToolList {
         limits: &SchemaLimits,
         before: &ListedTools,
     ) -> Self {
-        let ToolPage { tools, rejected, mended, .. } = page;
+        let ToolPage { tools, unused, rejected, mended, .. } = page;
         let [rejected, unchecked] = [rejected, mended].map(Notices::into_vec);
         let mut listed = Self { rejected, unchecked, ..Self::default() };
         let names = names_in_host(tools.iter().map(|tool| tool.name.as_ref()));
@@ -93,10 +96,23 @@ impl ToolList {
                 Err(why) => listed.rejected.push(why),
             }
         }
-        let missing = only.into_iter().flatten().filter(|name| !tools.iter().any(|tool| is_named(name, tool)));
-        listed.rejected.extend(missing.map(|name| ToolNotice::new(name, "the server has no such tool")));
+        let missing: Vec<&String> =
+            only.into_iter().flatten().filter(|name| !tools.iter().any(|tool| is_named(name, tool))).collect();
+        if !missing.is_empty() {
+            let has = names.keys().copied().chain(unused.iter().map(String::as_str));
+            let reason = format!("the server has no such tool; {}", list_names(has));
+            listed.rejected.extend(missing.into_iter().map(|name| ToolNotice::new(name, reason.as_str())));
+        }
         listed
     }
+}
+
+/// Lists the names of tools that a server has, as far as a line takes them.
+fn list_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: BTreeSet<&str> = names.collect();
+    let listed: Vec<&str> = names.iter().copied().take(MAX_LISTED_NAMES).collect();
+    let more = if names.len() > listed.len() { ", …" } else { "" };
+    if listed.is_empty() { "it has none".to_owned() } else { format!("it has: {}{more}", listed.join(", ")) }
 }
 
 /// Returns the names that the tools of one list have in this host: their own where MCP allows them and no request has them,

@@ -109,7 +109,7 @@ async fn further_headers_go_with_every_request() {
     };
     assert!(tools("Bearer a-token-for-one-test").await.unwrap() > 1);
     let error = tools("Bearer another-one-altogether").await.unwrap_err();
-    assert!(matches!(error, ConnectError::Handshake { .. }), "{error}");
+    assert!(matches!(error, ConnectError::Unauthorized { has_token: true, .. }), "{error}");
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn only_the_tools_that_are_wanted_are_taken() {
     let names: Vec<_> =
         remote.tools().await.unwrap().into_iter().map(|tool| tool.tool.full_name().to_owned()).collect();
     assert_eq!(names, ["other__a"]);
-    assert_eq!(ToolNotice::lines(&remote.rejected_tools()), ["c: the server has no such tool"]);
+    assert_eq!(ToolNotice::lines(&remote.rejected_tools()), ["c: the server has no such tool; it has: a, b"]);
     assert_eq!(call(&remote, "b").await.unwrap_err().kind, ErrorKind::UnknownTool);
     remote.close().await;
 }
@@ -306,7 +306,9 @@ async fn an_address_where_nothing_listens_is_told_in_one_line() {
         .await
         .unwrap_err();
     assert!(matches!(error, ConnectError::Unreachable { .. }), "{error:?}");
-    assert_eq!(error.to_string(), format!("cannot reach http://{address}: connection refused"));
+    let expected =
+        format!("cannot reach http://{address}: connection refused; check the URL, and that the server runs");
+    assert_eq!(error.to_string(), expected);
 }
 
 #[tokio::test]

@@ -16,8 +16,8 @@ const MAX_ARGUMENTS_BYTES: u64 = 16 << 20;
 const MAX_REFERENCES: usize = 8;
 
 /// Arguments as they were typed.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum TypedArguments {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TypedArguments {
     /// JSON, not checked yet.
     Json(String),
     /// Names and values; the tool's schema decides which values are texts.
@@ -29,7 +29,7 @@ impl TypedArguments {
     ///
     /// # Errors
     /// If the file or standard input cannot be read, or the words are neither JSON nor names with values.
-    pub(super) fn read(file: Option<&Path>, words: &[String]) -> Result<Self> {
+    pub(crate) fn read(file: Option<&Path>, words: &[String]) -> Result<Self> {
         let text = match (file, words) {
             (Some(path), _) => read_file(path)?,
             (None, []) => "{}".to_owned(),
@@ -56,7 +56,7 @@ impl TypedArguments {
     }
 
     /// Converts the arguments to JSON for a tool, if it is known.
-    pub(super) fn into_json(self, definition: Option<&ToolDefinition>) -> String {
+    pub(crate) fn into_json(self, definition: Option<&ToolDefinition>) -> String {
         let pairs = match self {
             Self::Json(text) => return text,
             Self::Words(pairs) => pairs,

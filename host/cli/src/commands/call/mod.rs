@@ -1,6 +1,6 @@
 //! `fumehood call`: calls one tool of a component, or of an MCP server of the configuration.
 
-mod arguments;
+pub(crate) mod arguments;
 mod server;
 
 use std::borrow::Cow;

@@ -52,6 +52,9 @@ impl Invocation<'_> {
             return Err(missing_tool(server.name.as_str(), &names, &inspect).into());
         };
         let full_name = format!("{prefix}{}", own_name(&names, tool, server.name.as_str()));
+        if listed.is_empty() {
+            servers::warn_of_tools(&server.name, Some(&tools.refused()), None);
+        }
         let definition = listed.iter().find(|tool| tool.full_name() == full_name).map(|tool| tool.definition());
         let interrupted = CancellationToken::new();
         let mut request = self.request(&full_name, typed_arguments.into_json(definition));
@@ -72,6 +75,9 @@ impl Invocation<'_> {
         };
         if let Err(error) = &mut result.outcome {
             translate_for_cli(error, &prefix, false);
+            if error.kind == ErrorKind::UnknownTool && listed.is_empty() {
+                error.hint = Some(format!("the MCP server `{}` has no tool that can be used", server.name).into());
+            }
         }
         host.shutdown(Duration::ZERO).await;
         Ok(result)

@@ -113,6 +113,11 @@ fn print_facts(history: &CallHistory) -> Result<()> {
     let result = body(RecordKind::ToolResult, "result").map(render::record::result_text);
     let text = |field: &str| records().find_map(|record| record.body.get(field)?.as_str().map(str::to_owned));
     let refusal = || body(RecordKind::ToolRejected, "error")?.get("message")?.as_str().map(str::to_owned);
+    // It says which power was refused, and how to grant it.
+    let hint = body(RecordKind::ToolResult, "result")
+        .and_then(|result| result.pointer("/error/hint"))
+        .or_else(|| body(RecordKind::ToolRejected, "error")?.get("hint"));
+    let hint = hint.and_then(Value::as_str).map(str::to_owned);
     let request = |kind: RecordKind| history.before.iter().rev().map(|row| &row.record).find(|it| it.kind == kind);
     let facts = [
         ("id", Some(call_id(history).to_owned())),
@@ -131,6 +136,7 @@ fn print_facts(history: &CallHistory) -> Result<()> {
         ("arguments", arguments.map(Value::to_string)),
         ("changed", body(RecordKind::ToolStarted, "modified").map(Value::to_string)),
         ("result", result.or_else(refusal)),
+        ("hint", hint),
         ("usage", describe_usage(ended)),
     ];
     let widest = facts.iter().map(|(name, _)| name.len()).max().unwrap_or_default();

@@ -6,31 +6,44 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use fumehood::mcp::{
     ConnectError, Credentials, Endpoint, Launch, Remote, RemoteOptions, RemoteTool, Token, ToolNotice,
+    is_loopback_address,
 };
 use fumehood::sanitize::printable;
 use fumehood::{
     Call, CallContext, CallEntry, CallError, CallResult, ErrorKind, Metadata, NameForm, Namespace, ResultForm,
     SEPARATOR, ToolAliases, Untrusted,
 };
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use crate::args::{Arguments, CallRemote, List, ServerOptions};
+use crate::commands::call::arguments::TypedArguments;
 use crate::config::Config;
 use crate::exit::{self, Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
 use crate::render;
 use crate::render::quotation::Quotation;
 use crate::servers::{self, through_this_program};
+use crate::source::TOKEN_VARIABLE;
 
 /// Name of the server, because on the command line it has none.
 const SERVER_NAME: &str = "server";
+/// The warning about a server without tools.
+const NO_TOOLS: &str = "the server offers no tools";
 
 pub(crate) async fn list(arguments: &Arguments, list: &List) -> Result<Exit> {
+    hint_at_configured(arguments, &list.server);
     let patience = start_timeout(&list.server, list.timeout);
     let remote = new_remote(&list.server, &list.options, RemoteOptions { patience, ..RemoteOptions::default() })?;
     let listed = remote.tools().await;
+    let said = remote.stderr_tail().await;
     remote.close().await;
     let tools = listed.map_err(|error| list_error(error, "--timeout"))?;
+    if tools.is_empty() {
+        let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let said = if lines.is_empty() { String::new() } else { format!("; it wrote: {}", lines.join("; ")) };
+        render::warning(&format!("{NO_TOOLS}{said}"));
+    }
     for line in ToolNotice::lines(&remote.rejected_tools()) {
         render::warning(&format!("ignored {line}"));
     }
@@ -53,6 +66,20 @@ pub(crate) async fn list(arguments: &Arguments, list: &List) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
+/// Says how to use a server of the configuration, if a program is meant to be started whose name is that of one.
+fn hint_at_configured(arguments: &Arguments, server: &[String]) {
+    let [name] = server else { return };
+    let file = Config::place(arguments.config.as_deref());
+    // Only the names are read, which needs no trust.
+    if Config::load(&file).is_ok_and(|config| config.mcp.servers.contains_key(name)) {
+        render::hint(&format!(
+            "starting the program `{name}`; for the MCP server `{name}` of {}, use `fumehood approve {name} --check --full` \
+             and `fumehood call {name} TOOL`",
+            file.display()
+        ));
+    }
+}
+
 /// Returns the time that the server may take to start.
 fn start_timeout(server: &[String], typed: Option<Duration>) -> Duration {
     typed.unwrap_or_else(|| servers::start_timeout(Some(server)).max(RemoteOptions::default().patience))
@@ -64,8 +91,15 @@ fn list_error(error: ConnectError, flag: &str) -> anyhow::Error {
         ConnectError::Late(time) => {
             anyhow!("the server did not start and list its tools within {time:?}; raise the limit with `{flag}`")
         }
+        ConnectError::Unauthorized { address, has_token: false } => anyhow!(
+            "{address} requires a bearer token; name a file with it by `--token-file FILE` before the URL, or set \
+             {TOKEN_VARIABLE} for a server on this machine"
+        ),
         // The messages of these errors are complete without a context.
-        error @ (ConnectError::NoProgram { .. } | ConnectError::Unreachable { .. }) => error.into(),
+        error @ (ConnectError::NoProgram { .. }
+        | ConnectError::Unreachable { .. }
+        | ConnectError::Unauthorized { .. }
+        | ConnectError::Answer { .. }) => error.into(),
         error => anyhow::Error::new(error).context("cannot list the tools"),
     }
 }
@@ -109,16 +143,17 @@ fn find<'a>(tools: &'a [RemoteTool], typed: &str) -> Option<&'a RemoteTool> {
 }
 
 pub(crate) async fn call(arguments: &Arguments, call: &CallRemote) -> Result<Exit> {
+    let typed = TypedArguments::read(None, &call.arguments)?;
     let config = arguments.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
     let recording = Recording::begin(&call.recording, &config, EntryPoint::McpCall, None).await?;
-    let request = Call::new(call.tool.as_str(), call.arguments.as_str());
+    let request = Call::new(call.tool.as_str(), typed.clone().into_json(None));
     let mut entry = recording.as_ref().map(|recording| recording.calls().entry(&request));
     let patience = start_timeout(&call.server, call.start_timeout);
     let limits =
         RemoteOptions { deadline: call.timeout, patience, string: call.max_string, ..RemoteOptions::default() };
     let remote = new_remote(&call.server, &call.options, limits)?;
     let called = tokio::select! {
-        called = call_checked(&remote, call, entry.as_mut()) => called,
+        called = call_checked(&remote, (call, typed), entry.as_mut()) => called,
         _ = tokio::signal::ctrl_c() => Ok(failed_call(call, CallError::cancelled())),
     };
     remote.close().await;
@@ -140,18 +175,27 @@ pub(crate) async fn call(arguments: &Arguments, call: &CallRemote) -> Result<Exi
 }
 
 /// Calls the tool if the arguments match its schema, as for any other tool, and if the call can be recorded.
-async fn call_checked(remote: &Remote, call: &CallRemote, entry: Option<&mut CallEntry>) -> Result<CallResult> {
+async fn call_checked(
+    remote: &Remote,
+    (call, typed): (&CallRemote, TypedArguments),
+    entry: Option<&mut CallEntry>,
+) -> Result<CallResult> {
     let tools = remote.tools().await.map_err(|error| list_error(error, "--start-timeout"))?;
     let Some(RemoteTool { tool, .. }) = find(&tools, &call.tool) else {
         let known: Vec<_> = tools.iter().map(|tool| printable(&tool.foreign).into_owned()).collect();
         let message = format!("unknown tool `{}`", printable(&call.tool));
         let error = CallError::new(ErrorKind::UnknownTool, message);
-        return Ok(failed_call(call, error.with_hint(format!("the tools are: {}", known.join(", ")))));
+        let hint = if known.is_empty() { NO_TOOLS.to_owned() } else { format!("the tools are: {}", known.join(", ")) };
+        return Ok(failed_call(call, error.with_hint(hint)));
     };
-    let validated = match tool.validate(call.arguments.as_str().into()) {
+    let arguments = typed.into_json(Some(tool.definition()));
+    let validated = match tool.validate(arguments.as_str().into()) {
         Ok(validated) => validated,
         Err(error) => {
-            let hint = "correct the arguments and call again; the server was not called";
+            let hint = match serde_json::from_str::<IgnoredAny>(&arguments) {
+                Ok(_) => "correct the arguments and call again; the server was not called",
+                Err(_) => "write one JSON object or NAME=VALUE pairs; the server was not called",
+            };
             return Ok(failed_call(call, CallError::from(error).with_hint(hint)));
         }
     };
@@ -180,7 +224,14 @@ fn new_remote(server: &[String], options: &ServerOptions, limits: RemoteOptions)
         return Err(UsageError(message).into());
     }
     let endpoint = if is_url {
-        let token = options.token_file.as_deref().map(Token::read).transpose()?;
+        let token = match &options.token_file {
+            Some(file) => Some(Token::read(file)?),
+            // The variable has the token of our own server, which no other one may see.
+            None if is_loopback_address(first) => {
+                std::env::var(TOKEN_VARIABLE).ok().map(|token| Token::parse(&token)).transpose()?
+            }
+            None => None,
+        };
         Endpoint::Http { url: first.clone(), credentials: token.map_or(Credentials::None, Credentials::Token) }
     } else {
         Endpoint::Process(Launch {

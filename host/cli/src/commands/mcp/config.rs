@@ -13,12 +13,18 @@ use crate::exit::{Exit, UsageError};
 use crate::render;
 use crate::trust::ConfigSource;
 
+/// The folders with programs that every client finds.
+const SYSTEM_FOLDERS: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit> {
     let program = std::env::current_exe().context("cannot find the path of this program")?;
     let mut served = Vec::new();
     let mut components = config.components.clone();
     let mut has_configured = false;
-    if let Some((file, configuration)) = configuration(arguments)? {
+    let found = configuration(arguments)?;
+    let is_missing = found.is_none();
+    if let Some((file, configuration)) = found {
+        warn_of_programs(&configuration);
         served.extend(["--config".to_owned(), path_text(&file)]);
         components = configured::without_configured(&configuration, &components)?;
         let has_servers = !configuration.mcp.servers.is_empty();
@@ -28,8 +34,13 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit> {
         has_configured = has_servers || has_tools || configuration.has_texts();
     }
     if components.is_empty() && !has_configured {
-        let message =
-            format!("there is nothing to serve; name components, or add tools or MCP servers to {DEFAULT_FILE_NAME}");
+        let message = match is_missing {
+            true => format!(
+                "there is no {DEFAULT_FILE_NAME} here; run this command in the folder that has it, name it with \
+                 `--config FILE`, or name components"
+            ),
+            false => format!("nothing to serve; name components, or add tools or MCP servers to {DEFAULT_FILE_NAME}"),
+        };
         return Err(UsageError(message).into());
     }
     for component in &components {
@@ -39,6 +50,29 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit> {
     render::note(&format!("Add this to {}:", config_location(config.client)));
     render::bytes(format!("{snippet}\n").as_bytes())?;
     Ok(Exit::Ok)
+}
+
+/// Warns of servers whose programs a client may not find, because it starts Fumehood with another PATH.
+fn warn_of_programs(configuration: &Configuration) {
+    let folders: Vec<PathBuf> =
+        std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
+    for (name, server) in &configuration.mcp.servers {
+        let Some(program) = server.command.iter().flatten().next().filter(|program| !program.contains('/')) else {
+            continue;
+        };
+        let found = folders.iter().find(|folder| folder.join(program).is_file());
+        if found.is_some_and(|folder| SYSTEM_FOLDERS.iter().any(|system| folder == Path::new(system))) {
+            continue;
+        }
+        let place = found.map_or_else(
+            || "is not on your PATH".to_owned(),
+            |folder| format!("is {}, which may not be on the PATH of a client", folder.join(program).display()),
+        );
+        render::warning(&format!(
+            "`{program}` of the MCP server `{name}` {place}; write its absolute path in `command`, then run \
+             `fumehood trust --approve`"
+        ));
+    }
 }
 
 /// Returns the configuration that was named, or the one in the working folder, with its path; `None` if it does not exist.

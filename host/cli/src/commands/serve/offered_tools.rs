@@ -62,8 +62,12 @@ pub(super) fn offer(
     let log = recording.map(|recording| recording.calls().clone());
     let hooks = hooks::from_config(config, host)?;
     let only = config.serve.tools.as_deref();
-    let plain = ServedTools::new((host, cell.clone()), remotes.clone(), only, (CallHooks::default(), None))?;
-    let offered = ServedTools::new((host, cell), remotes, only, (hooks.clone(), log.clone()))?;
+    let all = ServedTools::new((host, cell.clone()), remotes.clone(), None, (CallHooks::default(), None)).tools();
+    for name in only.unwrap_or_default() {
+        flows::is_loaded(config, &all, name, ("`tools` of [serve]", "is not served"))?;
+    }
+    let plain = ServedTools::new((host, cell.clone()), remotes.clone(), only, (CallHooks::default(), None));
+    let offered = ServedTools::new((host, cell), remotes, only, (hooks.clone(), log.clone()));
     let tools: Arc<dyn ToolProvider> = match flows::policy(config, &offered.tools())? {
         Some(policy) => Arc::new(FlowProvider::new(Arc::new(offered), policy).recorded(log.clone())),
         None => Arc::new(offered),

@@ -236,10 +236,16 @@ impl ServedComponents {
         let (stamp, file) = (FileStamp::read(&component.file), component.label.clone());
         let loaded = self.reload(&component, &file).await;
         let ConfiguredComponent { name, terms, .. } = component;
-        let before = self.components.remove(&name).and_then(|served| served.active_settings);
+        let served = self.components.remove(&name);
+        let is_same_file = served.as_ref().is_some_and(|served| served.stamp == stamp);
+        let before = served.and_then(|served| served.active_settings);
         let active_settings = match loaded {
             Ok(()) => {
-                let verb = if before.is_some() { "changed and was reloaded" } else { "was loaded" };
+                let verb = match before {
+                    Some(_) if is_same_file => "was reloaded, because its settings or its approval changed",
+                    Some(_) => "changed and was reloaded",
+                    None => "was loaded",
+                };
                 render::note(&format!("{file} {verb}"));
                 self.warn_if_unapproved(&name);
                 Some(terms.clone())

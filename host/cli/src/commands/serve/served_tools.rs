@@ -3,15 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anyhow::Result;
 use fumehood::boxed::BoxFuture;
 use fumehood::hooks::{CallHooks, HookedTools};
 use fumehood::{
     Call, CallContext, CallError, CallLog, CallResult, Changes, Host, McpTools, Metadata, ProviderKind, RecordedHost,
     Stop, Tool, ToolProvider, ValidatedCall,
 };
-
-use crate::exit::UsageError;
 
 /// The tools of a host and of MCP servers, filtered by their full names.
 pub(crate) struct ServedTools {
@@ -25,15 +22,12 @@ pub(crate) struct ServedTools {
 impl ServedTools {
     /// Creates a provider whose calls run in `host`, or in `cell` if there is one, pass the hooks, and are recorded in
     /// `log`, if there is one.
-    ///
-    /// # Errors
-    /// If there is no tool with one of the names.
     pub(crate) fn new(
         (host, cell): (&Host, Option<Arc<dyn ToolProvider>>),
         servers: Option<Arc<McpTools>>,
         only: Option<&[String]>,
         (hooks, log): (CallHooks, Option<CallLog>),
-    ) -> Result<Self> {
+    ) -> Self {
         let hooked = |tools: Arc<dyn ToolProvider>| -> Arc<dyn ToolProvider> {
             Arc::new(HookedTools::new(tools, hooks.clone()).log(log.clone()))
         };
@@ -50,13 +44,7 @@ impl ServedTools {
                 _ => hooked(servers),
             }
         });
-        let all = Self { components, servers, only: None };
-        if let Some(name) = only.unwrap_or_default().iter().find(|name| all.find(name).is_none()) {
-            let names: Vec<String> = all.tools().iter().map(|tool| tool.full_name().to_owned()).collect();
-            let message = format!("unknown tool `{name}` in `tools` of [serve]; expected one of: {}", names.join(", "));
-            return Err(UsageError(message).into());
-        }
-        Ok(Self { only: only.map(|names| names.iter().cloned().collect()), ..all })
+        Self { components, servers, only: only.map(|names| names.iter().cloned().collect()) }
     }
 
     fn is_offered(&self, name: &str) -> bool {

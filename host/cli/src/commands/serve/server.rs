@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use fumehood::http_api::{Api, ApiOptions};
 use fumehood::listener::{
-    CallSink, HttpOptions, HttpService, Jobs, Listener, RunningCalls, Tenant, TenantTools, Tenants,
+    CallSink, HttpOptions, HttpService, Jobs, Listener, RunningCalls, Tenant, TenantTools, Tenants, Token,
 };
 use fumehood::mcp::{LogLevel, McpService, Server, ServerOptions};
 use fumehood::telemetry::{Metrics, MetricsService};
@@ -67,8 +67,9 @@ impl Faces<'_> {
         !matches!(self, Self::Mcp(_))
     }
 
-    /// Returns the options of the listener; `None` for standard input and output.
-    fn listener_options(&self, typed: &ServeOptions, config: &Config) -> Result<Option<HttpOptions>> {
+    /// Returns the options of the listener, and the token if a new one was generated; `None` for standard input and
+    /// output.
+    fn listener_options(&self, typed: &ServeOptions, config: &Config) -> Result<Option<(HttpOptions, Option<Token>)>> {
         let (address, drain) = match self {
             Self::Mcp(mcp) => match settings::mcp_address(mcp, config)? {
                 Some(address) => (address, Duration::ZERO),
@@ -133,11 +134,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     let http = faces.listener_options(serve, &config)?;
     let options = settings::server_options(serve, &config)?;
     let metrics = telemetry::begin_metered(&config)?;
-    let listening = match http {
-        Some(http) => Some(Listening::start_as_service(http).await?),
-        None => None,
-    };
-    let dashboard = dashboard::listen(serve, &config).await?;
+    let (listening, dashboard) = listen(http, serve, &config).await?;
     let tenants = listening.as_ref().map(|listening| listening.listener.tenants());
     // Before anything is loaded: only existing files can be protected from tools.
     let sessions = if faces.has_api() { ServedSessions::read(&config)? } else { None };
@@ -183,11 +180,11 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
                 // Before the API, whose paths include that of the running calls.
                 services.insert(0, metrics_service(serve, &config, (metrics, running), listener));
             }
-            render::note(&format!("serving {} tools at {urls}", offered.count));
+            render::note(&format!("serving {} at {urls}", tool_count(offered.count)));
             listening.serve(services, signals.received()).await
         }
         None => {
-            render::note(&format!("serving {} tools over standard input and output", offered.count));
+            render::note(&format!("serving {} over standard input and output", tool_count(offered.count)));
             let tools = offered.tools.of(&Arc::new(Tenant::anyone(ONLY_CLIENT)));
             Server::new(tools, options).serve_stdio(signals.received()).await.map_err(Into::into)
         }
@@ -283,11 +280,41 @@ fn metrics_service(
     Arc::new(MetricsService::new((metrics, running), config.telemetry.metrics_readers.clone(), actor, listener))
 }
 
+/// Binds the listeners of clients and of the dashboard, as far as there are to be any. A new token is shown after that, so
+/// that none is shown that never works.
+async fn listen(
+    http: Option<(HttpOptions, Option<Token>)>,
+    serve: &ServeOptions,
+    config: &Config,
+) -> Result<(Option<Listening>, Option<Listening>)> {
+    let (http, new_token) = http.unzip();
+    let listening = match http {
+        Some(http) => Some(Listening::start_as_service(http).await?),
+        None => None,
+    };
+    let dashboard = dashboard::listen(serve, config).await?;
+    if let Some(token) = new_token.flatten() {
+        render::note(&format!("bearer token for clients: {}", token.reveal()));
+    }
+    Ok((listening, dashboard))
+}
+
+fn tool_count(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "tool" } else { "tools" })
+}
+
 /// Returns the components of the configuration. It is asked for before a token is made and shown.
 ///
 /// # Errors
 /// If they cannot be had, or there is nothing to serve.
 async fn configured_components(serve: &ServeOptions, config: &Config) -> Result<Vec<ConfiguredComponent>> {
+    if let Some(address) = serve.components.iter().filter_map(|it| it.to_str()?.parse::<SocketAddr>().ok()).next() {
+        let message = format!(
+            "`{address}` is an address and not a component; write `--dashboard={address}` for the dashboard, or \
+             `--listen {address}` for clients"
+        );
+        return Err(UsageError(message).into());
+    }
     let configured = configured::all(config, &configured::open_lock(config)?, Version::Pinned).await?;
     let may_appear = serve.watch && config.origin.exists();
     let has_servers = serve.servers && !config.mcp.servers.is_empty();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use fumehood::NameForm;
 use fumehood::http_api::{ApiOptions, CallStore, SessionAgents};
-use fumehood::listener::{HttpOptions, Jobs, TenantTools, TokenVerifier};
+use fumehood::listener::{HttpOptions, Jobs, TenantTools, Token, TokenVerifier};
 use fumehood::mcp::{Naming, ServerOptions};
 use fumehood::oauth::ResourceServer;
 
@@ -88,7 +88,7 @@ pub(crate) fn api_options(
     }
 }
 
-/// Returns the rules of a listener at this address.
+/// Returns the rules of a listener at this address, and the token if a new one was generated.
 ///
 /// # Errors
 /// If the token cannot be read.
@@ -97,20 +97,21 @@ pub(crate) fn listener_options(
     config: &Config,
     address: SocketAddr,
     drain: Duration,
-) -> Result<HttpOptions> {
-    let access = tenants::access(typed, config)?;
+) -> Result<(HttpOptions, Option<Token>)> {
+    let (access, new_token) = tenants::access(typed, config)?;
     let both = |typed: &[String], configured: &[String]| typed.iter().chain(configured).cloned().collect();
     let default = HttpOptions::new(address, access);
     let verifier = config.serve.oauth.as_ref().map(|oauth| ResourceServer::new(oauth.options()));
     let verifier = verifier.transpose().context("[serve.oauth]")?;
-    Ok(HttpOptions {
+    let options = HttpOptions {
         verifier: verifier.map(|server| Arc::new(server) as Arc<dyn TokenVerifier>),
         hosts: both(&typed.http.allow_host, &config.serve.allowed_hosts),
         origins: both(&typed.http.allow_origin, &config.serve.allowed_origins),
         body_bytes: config.serve.body_limit.map_or(default.body_bytes, |bytes| bytes.0),
         drain,
         ..default
-    })
+    };
+    Ok((options, new_token))
 }
 
 /// Returns the time that running requests of the HTTP API have to end.

@@ -13,21 +13,20 @@ use crate::args::{Http, ServeOptions};
 use crate::config::Config;
 use crate::config::tenant::tenants;
 use crate::exit::UsageError;
+use crate::source::TOKEN_VARIABLE;
 use crate::{render, user_folders};
 
-/// Environment variable with the token, if it is not set elsewhere.
-const TOKEN_VARIABLE: &str = "FUMEHOOD_MCP_TOKEN";
 /// Name of the only tenant, where there is one token for all clients.
 const ONLY_TENANT: &str = "client";
 /// Interval at which usage is written to disk: what a crash may lose.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
-/// Returns the clients that may call.
+/// Returns the clients that may call, and the token of the only one if it was generated: it is to be shown once.
 ///
 /// # Errors
 /// If the token cannot be read, or an option contradicts the configuration.
-pub(crate) fn access(typed: &ServeOptions, config: &Config) -> Result<Access> {
+pub(crate) fn access(typed: &ServeOptions, config: &Config) -> Result<(Access, Option<Token>)> {
     let http = &typed.http;
     if !config.tenants.is_empty() {
         let contradicts = [
@@ -39,31 +38,30 @@ pub(crate) fn access(typed: &ServeOptions, config: &Config) -> Result<Access> {
             let message = format!("`{flag}` conflicts with [tenants]; leave one of them out");
             return Err(UsageError(message).into());
         }
-        return Ok(Access::Tenants(tenants(config)));
+        return Ok((Access::Tenants(tenants(config)), None));
     }
     if http.no_auth || (config.serve.no_token && http.token_file.is_none()) {
-        return Ok(Access::Anyone);
+        return Ok((Access::Anyone, None));
     }
-    let tenant = Tenant::new(ONLY_TENANT, &client_token(http, config)?);
+    let given = given_token(http, config)?;
+    let is_new = given.is_none();
+    let token = given.map_or_else(Token::generate, Ok)?;
+    let tenant = Tenant::new(ONLY_TENANT, &token);
     let tenant = Tenant { actor: typed.actor.as_deref().map(Arc::from), ..tenant };
-    Ok(Access::Tenants(vec![tenant]))
+    Ok((Access::Tenants(vec![tenant]), is_new.then_some(token)))
 }
 
-/// Returns the token that all clients must present. A generated one is printed once on standard error.
-fn client_token(typed: &Http, config: &Config) -> Result<Token> {
+/// Returns the token that all clients must present, if there is one.
+fn given_token(typed: &Http, config: &Config) -> Result<Option<Token>> {
     if let Some(path) = &typed.token_file {
-        return Ok(Token::read(path)?);
+        return Ok(Some(Token::read(path)?));
     }
     if let Some(source) = &config.serve.token {
         let value = source.value(config.folder()).map_err(|error| UsageError(format!("[serve] `token`: {error}")))?;
-        return Ok(Token::parse(&value)?);
+        return Ok(Some(Token::parse(&value)?));
     }
-    if let Some(token) = std::env::var_os(TOKEN_VARIABLE) {
-        return Ok(Token::parse(&token.to_string_lossy())?);
-    }
-    let token = Token::generate()?;
-    render::note(&format!("bearer token for clients: {}", token.reveal()));
-    Ok(token)
+    let variable = std::env::var_os(TOKEN_VARIABLE);
+    Ok(variable.map(|token| Token::parse(&token.to_string_lossy())).transpose()?)
 }
 
 /// Replaces the clients of a listener by those of a configuration that changed.

@@ -17,9 +17,8 @@ use self::screen::Screen;
 use crate::args::{Arguments, Top};
 use crate::exit::{Exit, UsageError};
 use crate::render;
+use crate::source::TOKEN_VARIABLE;
 
-/// Environment variable with the token of the server.
-const TOKEN_VARIABLE: &str = "FUMEHOOD_MCP_TOKEN";
 /// Minimum time between two looks, so that watching a server does not keep it busy.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
 /// Interval in which the thread that reads keys looks whether it should end.

@@ -217,7 +217,7 @@ fn a_model_and_a_client_are_given_components_by_reference() {
     assert!(ran.stdout.contains("Done.") && ran.stderr.contains("✓ hello__read"), "{ran:?}");
     // Its input ends at once.
     let served = assert_ok(bench.run(&["--offline", "serve", "mcp", &reference]));
-    assert!(served.stderr.contains("serving 1 tools"), "{served:?}");
+    assert!(served.stderr.contains("serving 1 tool "), "{served:?}");
     assert_refused(&Workbench::new(), &["call", &reference, "read"], 3, &["no key is trusted for"]);
 }
 

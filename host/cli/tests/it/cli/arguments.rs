@@ -206,3 +206,15 @@ fn a_bad_command_line_is_refused_before_any_file_is_touched() {
         assert!(!bench.cache().exists(), "{arguments:?}");
     }
 }
+
+#[test]
+fn misspelt_options_and_files_are_suggested() {
+    let bench = calculator();
+    let ran = bench.run(&["call", "calculator.wasm", "add", "--alow-read", "./docs:/docs"]);
+    assert!(
+        ran.code == 2 && ran.stderr.contains("'--allow-read'") && !ran.stderr.contains("without dashes"),
+        "{ran:?}"
+    );
+    let ran = bench.run(&["inspect", "calculater.wasm"]);
+    assert!(ran.code == 6 && ran.stderr.contains("; did you mean `calculator.wasm`?"), "{ran:?}");
+}

@@ -238,6 +238,10 @@ name = "calculator"
 [[hooks.rate_limit]]
 tools = ["tim*", "web__*"]
 per_minute = 1
+[serve]
+tools = ["calculator__ad", "time__any", "run_code"]
+[flows.tools.calculator__subtrakt]
+source = "private"
 "#;
 
 #[test]
@@ -256,9 +260,12 @@ fn names_of_tools_are_checked_against_the_components() {
             fumehood.toml:18:27: the skill `product` names the unknown tool `calculator__multipy`; did you mean `calculator__multiply`?
             fumehood.toml:20:10: the channel `web` names the unknown tool `search`; there are: calculator__add, calculator__divide, calculator__evaluate, calculator__multiply, calculator__subtract
             fumehood.toml:25:9: [guardrails] names the unknown tool `calculator__dvide`; did you mean `calculator__divide`?
-            fumehood.toml:28:27: the pattern `calculater__*` in [[hooks.component]] matches no tool; did you mean `calculator`?
+            fumehood.toml:28:27: the pattern `calculater__*` in [[hooks.component]] matches no tool; did you mean `calculator__*`?
             fumehood.toml:30:8: [[hooks.component]] `calculator`: the component `calculator` is not a hook: it does not export `fumehood:hooks/hook`
             fumehood.toml:32:18: the pattern `web__*` in [[hooks.rate_limit]] matches no tool; there are: calculator__add, calculator__divide, calculator__evaluate, calculator__multiply, calculator__subtract
+            fumehood.toml:35:10: `tools` of [serve] names the unknown tool `calculator__ad`; did you mean `calculator__add`?
+            fumehood.toml:35:41: `tools` of [serve] names the unknown tool `run_code`; there are: calculator__add, calculator__divide, calculator__evaluate, calculator__multiply, calculator__subtract
+            fumehood.toml:36:1: [flows.tools] names the unknown tool `calculator__subtrakt`; did you mean `calculator__subtract`?
         ── exit 2
     "#]],
     );
@@ -273,11 +280,36 @@ fn names_of_tools_are_checked_against_the_components() {
         (", \"calculater__*\"", ""),
         ("[[hooks.component]]\nname = \"calculator\"\n", ""),
         (", \"web__*\"", ""),
+        (", \"run_code\"", ""),
+        ("subtrakt", "subtract"),
     ];
     let right = names.iter().fold(right, |text, (from, to)| text.replace(from, to));
     bench.put("fumehood.toml", right);
     assert_eq!(
         bench.run(&["config", "check"]).shown(),
         "── stdout\nfumehood.toml is fine: 2 components, 1 MCP server, 2 skills\n── exit 0\n"
+    );
+}
+
+#[test]
+fn missing_secrets_are_warnings() {
+    let bench = Workbench::new();
+    let text = "[mcp.servers.remote]\nurl = \"https://a.example/mcp\"\nbearer = { env = \"FUMEHOOD_TEST_UNSET\" }\n\
+        [serve]\ntoken = { file = \"absent\" }\n[limits]\ntimeout = \"2s\"\n";
+    bench.put("fumehood.toml", text);
+    let ran = bench.run(&["config", "check"]);
+    assert!(ran.code == 2 && ran.stderr.contains("did you mean `deadline`?"), "{ran:?}");
+    bench.put("fumehood.toml", text.replace("timeout", "deadline"));
+    check(
+        &bench,
+        &["config", "check"],
+        expect![[r#"
+        ── stdout
+        fumehood.toml is fine: 0 components, 1 MCP server, 0 skills
+        ── stderr
+        warning: [mcp.servers.remote] `bearer`: the variable "FUMEHOOD_TEST_UNSET" is not set; `serve` needs it
+        warning: [serve] `token`: the file "absent" does not exist; `serve` needs it
+        ── exit 0
+    "#]],
     );
 }

@@ -18,6 +18,8 @@ fn usage_errors_say_how_it_is_written() {
     bench.example("calculator");
     check(&bench, &["call", "calculator.wasm", "add", "--a", "3"], &["hint: ", "`a=3`"]);
     check(&bench, &["call", "calculator.wasm", "add", "--a=3", "--b", "5"], &["`a=3`"]);
+    let ran = bench.run(&["call", "calculator.wasm", "add", "--a", "3"]);
+    assert!(!ran.stderr.contains("--arg"), "{ran:?}");
     check(&bench, &["call", "calculator.wasm", "add", "--verbose"], &["`verbose=VALUE`"]);
     check(&bench, &["serve", "--port", "8080"], &["`--listen 127.0.0.1:8080`"]);
     check(&bench, &["serve", "http", "--http", "127.0.0.1:0"], &["`--listen 127.0.0.1:8080`"]);

@@ -311,3 +311,18 @@ fn the_usual_log_is_made_for_its_owner_alone() {
     assert_eq!(bench.run(&["run", "Hello", "--script", "script.jsonl", "--no-log"]).code, 0);
     assert_eq!(rows(&bench.run(&["log", "--of", "sessions", "--json"])).len(), 1, "nothing was added");
 }
+
+#[test]
+fn a_denied_call_shows_what_was_refused() {
+    let bench = Workbench::new();
+    bench.example("files");
+    let ran = bench.run(&["call", "files.wasm", "read", "path=/docs/rules.txt", "--log", "e.db"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let id = rows(&log(&bench, &["--json"]))[0]["call"].as_str().unwrap().to_owned();
+    let shown = log(&bench, &["show", &id]);
+    assert!(shown.stdout.contains("files: opening a folder was refused, because"), "{shown:?}");
+    let head = log(&bench, &["head"]);
+    bench.put("checkpoint.txt", &head.stdout);
+    let ran = log(&bench, &["verify", "--since", "checkpoint.txt"]);
+    assert!(ran.code == 2 && ran.stderr.contains("write `@checkpoint.txt`"), "{ran:?}");
+}

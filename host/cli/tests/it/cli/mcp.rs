@@ -1,5 +1,6 @@
 //! MCP over pipes: the program as a server, and the program as a client of itself.
 
+use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -169,6 +170,11 @@ fn people_list_and_call_the_tools_of_a_server() {
     let text = &answer["content"][0]["text"];
     let value = &answer["content"][1]["value"];
     assert_eq!((ran.code, text, value), (0, &json!(r#"{"result":8}"#), &json!({"result": 8})), "{ran:?}");
+    let pairs = ["mcp", "call", "--env", &cache, "calculator__add", "a=3", "b=5", "--"];
+    let ran = bench.run(&[&pairs[..], server.as_slice()].concat());
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "{\"result\":8}\n"), "{ran:?}");
+    let ran = call("calculator__add", "three");
+    assert!(ran.code == 3 && ran.stdout.contains("one JSON object or NAME=VALUE pairs"), "{ran:?}");
     let ran = call("calculator__add", r#"{"a": "3"}"#);
     assert_eq!((ran.code, &ran.json()["error"]["kind"]), (3, &json!("invalid_arguments")), "{ran:?}");
     assert_eq!(call("calculator__ad", "{}").code, 3);
@@ -216,11 +222,14 @@ fn a_component_of_the_configuration_is_served_once() {
 #[test]
 fn an_entry_serves_the_servers_of_the_configuration() {
     let bench = Workbench::new();
+    let ran = bench.run(&["mcp", "config", "cursor"]);
+    assert!(ran.code == 2 && ran.stderr.contains("there is no fumehood.toml here"), "{ran:?}");
     bench.put("fumehood.toml", "[mcp]\n");
     let ran = bench.run(&["mcp", "config", "cursor"]);
     assert!(ran.code == 2 && ran.stderr.contains("nothing to serve"), "{ran:?}");
     bench.put("fumehood.toml", "[mcp.servers.clock]\ncommand = [\"no-such-clock\"]\n");
     let ran = bench.run(&["mcp", "config", "cursor"]);
+    assert!(ran.stderr.contains("`no-such-clock` of the MCP server `clock` is not on your PATH"), "{ran:?}");
     let path = bench.path("fumehood.toml").canonicalize().unwrap();
     let arguments = json!(["serve", "mcp", "--config", path, "--servers"]);
     assert_eq!(ran.json()["mcpServers"]["fumehood"]["args"], arguments, "{ran:?}");
@@ -264,6 +273,70 @@ fn configured_tools_are_served_as_far_as_they_are_offered() {
     let ran = bench.run(&["mcp", "config", "cursor"]);
     let path = bench.path("fumehood.toml").canonicalize().unwrap();
     assert_eq!(ran.json()["mcpServers"]["fumehood"]["args"], json!(["serve", "mcp", "--config", path]), "{ran:?}");
+}
+
+#[test]
+fn errors_of_urls_say_what_to_do() {
+    let bench = Workbench::new();
+    let list = |url: &str, token: Option<&str>| {
+        let mut command = bench.command(&["mcp", "list", url]);
+        command.env_remove("FUMEHOOD_MCP_TOKEN").envs(token.map(|token| ("FUMEHOOD_MCP_TOKEN", token)));
+        let ran = Workbench::run_command(command);
+        assert_eq!((ran.code, ran.stdout.as_str()), (7, ""), "{ran:?}");
+        ran.stderr
+    };
+    for (status, kind, body, expected) in [
+        ("401 Unauthorized", "text/plain", "", "requires a bearer token; name a file with it by `--token-file FILE`"),
+        ("403 Forbidden", "text/plain", "wrong host", "refused the request (HTTP 403 Forbidden: wrong host); check"),
+        ("404 Not Found", "text/html", "<p>no</p>", "has no MCP server at this path (HTTP 404 Not Found); check"),
+        ("503 Service Unavailable", "text/plain", "", "is too busy or not ready (HTTP 503 Service Unavailable); try"),
+        ("200 OK", "text/html", "<p>hello</p>", "did not answer with MCP, but with text/html; check the path"),
+    ] {
+        let url = always_answering(status, kind, body);
+        let said = list(&url, None);
+        assert!(said.starts_with("error: http://127.0.0.1:") && said.contains(expected), "{status}: {said}");
+        assert!(!said.contains("Transport"), "{status}: {said}");
+    }
+    let said = list(&always_answering("401 Unauthorized", "text/plain", ""), Some("0123456789abcdef"));
+    assert!(said.contains("does not accept the bearer token; check that it is the current one"), "{said}");
+    let said = list("http://127.0.0.1:1/mcp", None);
+    assert!(said.contains("connection refused; check the URL, and that the server runs"), "{said}");
+}
+
+/// Starts a server that gives every request this answer, and returns its URL. It ends with the process.
+fn always_answering(status: &str, kind: &str, body: &str) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let length = body.len();
+    let answer = format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}");
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let answer = answer.clone();
+            std::thread::spawn(move || {
+                let mut request = [0; 1 << 14];
+                while stream.read(&mut request).is_ok_and(|count| count > 0) {
+                    let _gone = stream.write_all(answer.as_bytes());
+                }
+            });
+        }
+    });
+    url
+}
+
+#[test]
+fn a_server_without_tools_and_a_call_without_dashes_are_explained() {
+    let bench = Workbench::new();
+    let program = env!("CARGO_BIN_EXE_fumehood");
+    bench.put("fumehood.toml", "[mcp.servers.sleep]\ncommand = [\"no-such-clock\"]\n");
+    let config = bench.path("fumehood.toml");
+    let config = config.to_str().unwrap();
+    let ran = bench.run(&["mcp", "list", program, "serve", "mcp", "--servers", "--no-log", "--config", config]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{ran:?}");
+    assert!(ran.stderr.contains("the server offers no tools; it wrote: warning: continuing without"), "{ran:?}");
+    let ran = bench.run(&["mcp", "list", "--timeout", "200ms", "sleep"]);
+    assert!(ran.stderr.contains("for the MCP server `sleep` of fumehood.toml, use `fumehood approve"), "{ran:?}");
+    let ran = bench.run(&["mcp", "call", "calculator__add", "{}", program, "serve", "mcp"]);
+    assert!(ran.code == 2 && ran.stderr.contains("write `--` before the server"), "{ran:?}");
 }
 
 /// Returns the resident KiB, open files and threads of a process.

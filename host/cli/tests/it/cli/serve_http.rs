@@ -208,4 +208,9 @@ fn options_without_use_are_refused() {
     assert!(ran.code == 2 && ran.stderr.contains("nowhere"), "{ran:?}");
     let ran = bench.run(&["serve", "--listen", "127.0.0.1:0", "--no-auth"]);
     assert!(ran.code == 2 && ran.stderr.contains("nothing to serve"), "{ran:?}");
+    let ran = bench.run(&["serve", "calculator.wasm", "--dashboard", "127.0.0.1:9000"]);
+    assert!(ran.code == 2 && ran.stderr.contains("write `--dashboard=127.0.0.1:9000`"), "{ran:?}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let ran = bench.run(&["serve", "calculator.wasm", "--listen", &taken.local_addr().unwrap().to_string()]);
+    assert!(ran.code == 7 && !ran.stderr.contains("bearer token"), "{ran:?}");
 }

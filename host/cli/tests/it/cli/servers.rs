@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use expect_test::{Expect, expect};
 use fumehood_tests::fake_server;
 
+use super::session::Session;
 use super::workbench::{Ran, Workbench};
 
 const FUMEHOOD: &str = env!("CARGO_BIN_EXE_fumehood");
@@ -195,6 +196,22 @@ fn an_unusable_server_is_left_out_with_a_warning() {
     assert!(looked.code == 7 && looked.stderr.contains("cannot review the MCP server `other`"), "{looked:?}");
     let lock = std::fs::read_to_string(bench.path("fumehood.lock")).unwrap();
     assert!(!lock.contains("[[approved]]"), "its entry was approved, and nothing that it offers: {lock}");
+}
+
+#[test]
+fn a_server_without_its_token_or_its_tools_does_not_keep_others_from_being_served() {
+    let remote = "[mcp.servers.remote]\nurl = \"http://127.0.0.1:1/mcp\"\nbearer = { env = \"FUMEHOOD_TEST_UNSET\" }\n\
+        approval = \"off\"\n[serve]\ntools = [\"other__t\", \"remote__x\"]\n";
+    let bench = fake("", &[], &format!("approval = \"off\"\n{remote}"));
+    let mut session = Session::start(&bench, &["--servers", "--no-log"]);
+    assert_eq!(session.names(), ["other__t"]);
+    session.says("continuing without the MCP server `remote`: [mcp.servers.remote] `bearer`: ");
+    session.says("`remote__x` in `tools` of [serve] is not served, because its server is not used");
+    session.leave();
+    configure(&bench, &[], "approval = \"off\"\ntools = [\"tt\"]\n");
+    let ran = bench.run(&["call", "other", "t", "--no-log"]);
+    assert!(ran.code == 3 && ran.stderr.contains("ignored tt: the server has no such tool; it has: t"), "{ran:?}");
+    assert!(ran.stderr.contains("the MCP server `other` has no tool that can be used"), "{ran:?}");
 }
 
 #[test]

@@ -39,7 +39,7 @@ async fn every_page_does_its_act_in_a_browser() {
     assert_eq!(decided, ["changed sha256:1 Approve", "remote sha256:1 Approve", "s-1:4 false not today"]);
     // The script killed the first call, and the other one is still running.
     let killed = one.await.unwrap();
-    assert_eq!(killed.error().unwrap().message.as_str(), "an operator stopped the call from the dashboard");
+    assert_eq!(killed.error().unwrap().message.as_str(), "an operator stopped the call");
     assert!(!two.is_finished());
     two.abort();
     opened.end().await;

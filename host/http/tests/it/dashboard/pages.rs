@@ -55,7 +55,7 @@ async fn a_running_call_is_seen_and_killed() {
     let stopped = visitor.submit("live/stop", &[("call", "1")]).await;
     assert_eq!((stopped.status, stopped.header("location")), (303, "/dashboard/live"));
     let result = tokio::time::timeout(PATIENCE, one).await.expect("it was not stopped").unwrap();
-    assert_eq!(result.error().unwrap().message.as_str(), "an operator stopped the call from the dashboard");
+    assert_eq!(result.error().unwrap().message.as_str(), "an operator stopped the call");
     assert!(visitor.get("live").await.body.contains("1 call is running."));
     for wrong in ["1", "3", "x", ""] {
         assert_eq!(visitor.submit("live/stop", &[("call", wrong)]).await.status, 404, "{wrong}");

@@ -21,6 +21,8 @@ const HINTS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "
 #[derive(Default)]
 pub(crate) struct ToolPage {
     pub(crate) tools: Vec<Tool>,
+    /// Names of tools that are not to be used; the first ones.
+    pub(crate) unused: Vec<String>,
     pub(crate) next_cursor: Option<String>,
     /// The tools that were left out.
     pub(crate) rejected: Notices,

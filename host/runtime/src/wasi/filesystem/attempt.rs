@@ -101,7 +101,7 @@ impl Attempt {
 pub(super) fn no_folder_refusal() -> Refusal {
     Refusal {
         power: Power::Files,
-        tried: "look for its folders".to_owned(),
+        tried: "opening a folder".to_owned(),
         because: "this tool was granted no folder".to_owned(),
         allow: Power::Files.example().map(str::to_owned),
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use fumehood::agent::agent::answer_saved;
 use fumehood::agent::deferred::GivenAnswer;
-use fumehood::approval::{ApprovalStatus, Change, LibraryItem, ToolManifest};
+use fumehood::approval::{ApprovalStatus, Change, LibraryItem, LibraryKind, ToolManifest};
 use fumehood::boxed::BoxFuture;
 use fumehood::event_log::{EventLog, Reader};
 use fumehood::http_api::dashboard::ports::{
@@ -197,7 +197,7 @@ fn wanted_tool(tool: &ToolManifest) -> WantedTool {
     let annotations = tool.annotations.iter().map(|(name, is)| format!("{name} = {is}").into());
     let members = tool.mcp_members.iter().map(|text| format!("icons and metadata = {}", text.to_sanitized()).into());
     WantedTool {
-        name: tool.name.as_str().into(),
+        name: format!("Tool {}", tool.name).into(),
         description: tool.description.to_sanitized().into(),
         annotations: annotations.chain(members).collect(),
         arguments: describe_arguments(&tool.input_schema),
@@ -213,8 +213,14 @@ fn describe_arguments(schema: &Untrusted<String>) -> PrintableText {
 
 /// Describes a prompt or a resource template of a server.
 fn wanted_item(item: &LibraryItem) -> WantedTool {
+    let name = match item.kind {
+        LibraryKind::Resources => "Resources".to_owned(),
+        LibraryKind::Resource => format!("Resource {}", item.name.to_sanitized()),
+        LibraryKind::Template => format!("Resource template {}", item.name.to_sanitized()),
+        LibraryKind::Prompt => format!("Prompt {}", item.name.to_sanitized()),
+    };
     WantedTool {
-        name: format!("{} {}", item.kind.as_str(), item.name.to_sanitized()).into(),
+        name: name.into(),
         description: PrintableText::default(),
         annotations: Vec::new(),
         arguments: PrintableText::default(),
