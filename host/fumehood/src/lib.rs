@@ -63,15 +63,18 @@
 //! # Build settings
 //!
 //! Cargo takes profiles from the workspace that is built, so a service needs these in its own `Cargo.toml` for
-//! development builds. Without the first, compiling components is very slow; the second keeps the compiler from leaving
+//! development builds. Without the first, compiling components is very slow; the last keeps the compiler from leaving
 //! out a constant now and then, which ends in `undefined hidden symbol` when linking. Release builds need neither.
 //!
 //! ```toml
-//! [profile.dev.package."*"]
-//! opt-level = 3
-//!
-//! [profile.dev.package.fumehood]
-//! codegen-units = 1
+//! [profile.dev.package]
+//! cranelift-codegen.opt-level = 2
+//! cranelift-frontend.opt-level = 2
+//! regalloc2.opt-level = 2
+//! wasmtime.opt-level = 2
+//! wasmtime-environ.opt-level = 2
+//! wasmtime-internal-cranelift.opt-level = 2
+//! fumehood.codegen-units = 1
 //! ```
 
 /// Private stores of tools: keys and values that outlive a call, in memory or on disk.
