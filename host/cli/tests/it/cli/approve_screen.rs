@@ -17,7 +17,8 @@ pub(crate) fn drawn(bench: &Workbench, columns: u16, arguments: &[&str]) -> Vec<
     let size = Winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     let OpenptyResult { master, slave } = openpty(Some(&size), None).unwrap();
     let mut command = bench.command(arguments);
-    command.env("TERM", "xterm").stdout(Stdio::from(slave.try_clone().unwrap())).stderr(Stdio::from(slave));
+    // On a dumb terminal there is no spinner, which a slow machine would show.
+    command.env("TERM", "dumb").stdout(Stdio::from(slave.try_clone().unwrap())).stderr(Stdio::from(slave));
     let mut child = command.spawn().unwrap();
     // The command owns a copy of the other end; once that is closed, reading ends.
     drop(command);

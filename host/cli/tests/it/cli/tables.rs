@@ -7,10 +7,7 @@ const WIDTHS: [u16; 3] = [80, 100, 120];
 
 /// Checks that every line fits, and returns the text.
 fn fitting(bench: &Workbench, columns: u16, arguments: &[&str]) -> String {
-    // A spinner writes its line again and again.
-    let last = |line: String| line.trim_end().rsplit('\r').next().unwrap_or_default().to_owned();
-    let printed = drawn(bench, columns, arguments).into_iter().map(last);
-    let lines: Vec<_> = printed.map(|line| anstream::adapter::strip_str(&line).to_string()).collect();
+    let lines = drawn(bench, columns, arguments);
     for line in &lines {
         assert!(cells(line) <= usize::from(columns), "{columns} columns: {line:?}");
     }
