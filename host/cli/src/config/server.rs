@@ -1,8 +1,8 @@
 //! Checks of `[mcp.servers.NAME]` that involve several keys.
 
-use fumehood::Namespace;
 use fumehood::mcp::{Headers, check_address};
 use fumehood::permission::Environment;
+use fumehood::{Grant, Namespace};
 
 use super::fault::KeyFault;
 use super::file::Config;
@@ -41,9 +41,10 @@ pub(crate) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
         if server.string.is_some_and(|bytes| bytes.0 == 0) {
             add(&["string"], "expected more than 0 bytes, or leave it out for 1MiB".to_owned());
         }
-        for (index, origin) in server.app_origins.iter().enumerate().filter(|(_, origin)| !is_origin(origin)) {
-            let message = format!("invalid origin `{origin}`; expected one such as \"https://api.example.com\"");
-            add(&["app_origins", &index.to_string()], message);
+        for (index, origin) in server.app_origins.iter().enumerate() {
+            if let Err(error) = Grant::none().with_pages(vec![origin.clone()]) {
+                add(&["app_origins", &index.to_string()], error.to_string());
+            }
         }
         if let Some(Err(error)) = server.name_prefix() {
             add(&["prefix"], format!("{error}; use \"\" for no prefix"));
@@ -52,13 +53,6 @@ pub(crate) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
             add(&["tools"], "no tool would be used; leave `tools` out for all tools, or remove the server".to_owned());
         }
     }
-}
-
-/// Returns whether a text consists of a scheme and a host, perhaps with a port.
-fn is_origin(text: &str) -> bool {
-    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or_default();
-    let is_allowed = |c: u8| c.is_ascii_alphanumeric() || b"-.:[]".contains(&c);
-    !host.is_empty() && host.bytes().all(is_allowed)
 }
 
 enum Kind<'a> {
