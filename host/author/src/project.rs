@@ -19,8 +19,8 @@ const MANIFESTS: [(&str, Language); 4] = [
     ("package.json", Language::Javascript),
     ("tool.toml", Language::C),
 ];
-/// Folders below a project without sources of its component. Hidden folders and virtual environments of Python are no
-/// sources either.
+/// Folders of a project without sources of its component. Hidden folders and virtual environments of Python are no sources
+/// either.
 const OTHER_FOLDERS: [&str; 4] = ["dist", "node_modules", "target", "tests"];
 
 /// The project of a tool.
@@ -187,8 +187,9 @@ impl Project {
                 if metadata.is_file() && self.is_source(&name) {
                     let path = path.strip_prefix(".").map(Path::to_owned).unwrap_or(path);
                     newest = newest.max(metadata.modified().ok().map(|time| (time, path)));
-                } else if metadata.is_dir() && !name.starts_with('.') && !OTHER_FOLDERS.contains(&&*name) {
-                    folders.extend((!path.join("pyvenv.cfg").exists()).then_some(path));
+                } else if metadata.is_dir() && !name.starts_with('.') {
+                    let is_other = folder == self.folder && OTHER_FOLDERS.contains(&&*name);
+                    folders.extend((!is_other && !path.join("pyvenv.cfg").exists()).then_some(path));
                 }
             }
         }
@@ -429,7 +430,7 @@ mod tests {
             put(other, 9);
         }
         assert_eq!(project.built_component().unwrap(), folder.path().join("dist/a.wasm"));
-        for source in ["app.py", "helpers/a.py", "wit/deps/a.wit", "pyproject.toml"] {
+        for source in ["app.py", "helpers/a.py", "helpers/tests/a.py", "wit/deps/a.wit", "pyproject.toml"] {
             put(source, 9);
             let error = project.built_component().unwrap_err().to_string();
             assert!(

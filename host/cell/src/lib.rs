@@ -31,7 +31,7 @@ mod worker;
 
 pub use error::CellError;
 pub use gateway::{CellTools, Draining, GatewayOptions, LateResult};
-pub use identity::{NodeKey, NodePublicKey};
+pub use identity::{KeyError, NodeKey, NodePublicKey};
 pub use jetstream::{BucketError, ComponentStore, ComponentStoreError, NatsCounters, NatsStore};
 pub use jobs::{CellJobs, JobQueueOptions, JobRunner};
 pub use link::{NodeOptions, ServerOptions, is_node_name};

@@ -88,8 +88,8 @@ pub(crate) enum ComponentLoadError {
     #[error("cannot load {file}")]
     Typed { file: String, source: UsageError },
     /// A file that does not exist, beside one with a similar name.
-    #[error("cannot read {}; {suggestion}", path.display())]
-    Misspelt { path: PathBuf, suggestion: String, source: std::io::Error },
+    #[error("there is no file {}; {suggestion}", path.display())]
+    Misspelt { path: PathBuf, suggestion: String },
     #[error("cannot load {file}: invalid {which} schema of its tool `{tool}`")]
     Schema { file: String, tool: ToolName, which: &'static str, source: SchemaError },
 }
@@ -221,6 +221,10 @@ fn from_publish_error(error: &anyhow::Error) -> Option<Exit> {
             KeyError::Random | KeyError::Io { .. } => Exit::Host,
             _ => Exit::Usage,
         });
+    }
+    #[cfg(feature = "cell")]
+    if let Some(fumehood::cell::KeyError::Exists(_)) = error.downcast_ref() {
+        return Some(Exit::Usage);
     }
     match error.downcast_ref::<PublishError>() {
         Some(PublishError::Registry(RegistryError::Denied { .. })) => return Some(Exit::Refused),

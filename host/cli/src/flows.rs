@@ -70,7 +70,7 @@ pub(crate) fn is_loaded(
     let is_used = |server: &str| tools.iter().filter_map(|tool| tool.namespace()).any(|it| it.as_str() == server);
     let server = name.split_once(SEPARATOR).map(|(server, _)| server);
     if server.is_some_and(|server| config.mcp.servers.contains_key(server) && !is_used(server)) {
-        render::warning(&format!("`{name}` in {place} {effect}, because its server is not used"));
+        render::warning(&format!("`{name}` in {place} {effect}, because no tool of its server is in use"));
         return Ok(false);
     }
     let mut known = KnownTools::default();

@@ -333,7 +333,7 @@ fn to_load_error(file: &str, error: LoadError) -> anyhow::Error {
             ComponentLoadError::Schema { file, tool, which, source: *source }.into()
         }
         LoadError::Read { path, source } if let Some(suggestion) = suggest_file(&path, &source) => {
-            ComponentLoadError::Misspelt { path, suggestion, source }.into()
+            ComponentLoadError::Misspelt { path, suggestion }.into()
         }
         error => error.into(),
     }

@@ -7,6 +7,7 @@ use fumehood::settings::{TextSource, ValueSource};
 
 use crate::config::{Config, resolve};
 use crate::configured::components_in_folders;
+use crate::source::named_secrets;
 
 /// Returns the file that a secret is in; `None` if it is in none.
 pub(crate) fn secret_file(base: &Path, source: &ValueSource) -> Option<(PathBuf, FileRole)> {
@@ -19,20 +20,10 @@ pub(crate) fn secret_file(base: &Path, source: &ValueSource) -> Option<(PathBuf,
 /// Returns the files that a configuration names and that are kept from all tools: those of secrets, ignore lists, knowledge, components,
 /// programs of servers, and programs and schemas of skills.
 pub(crate) fn named_files(config: &Config) -> Vec<(PathBuf, FileRole)> {
-    let servers = config.mcp.servers.values();
-    let of_servers = servers.clone().flat_map(|server| {
-        let client_secret = server.login.as_ref().and_then(|login| login.client_secret.as_ref());
-        let secrets = server.secret_env.values().chain(server.secret_headers.values());
-        secrets.chain(&server.bearer).chain(client_secret)
-    });
-    let of_tools = config.tools.values().flat_map(|tool| tool.secrets.iter().map(|secret| &secret.from));
-    let others = config.model.key.iter().chain(&config.log.key).chain(&config.serve.token);
-    let others = others.chain(config.telemetry.secret_headers.values());
-    let sources = of_servers.chain(of_tools).chain(others);
-    let mut files: Vec<_> = sources.filter_map(|source| secret_file(config.folder(), source)).collect();
+    let secrets = named_secrets(config);
+    let mut files: Vec<_> = secrets.iter().filter_map(|secret| secret_file(config.folder(), secret.source)).collect();
     #[cfg(feature = "cell")]
     if let Some(cell) = &config.cell {
-        files.extend(cell.password.iter().filter_map(|source| secret_file(config.folder(), source)));
         let keys = std::iter::once(&cell.key).chain(&cell.certificate_key);
         files.extend(keys.map(|file| (config.path(file), FileRole::Secret)));
     }
@@ -53,7 +44,7 @@ pub(crate) fn named_files(config: &Config) -> Vec<(PathBuf, FileRole)> {
         let of_tool = tool.component.iter().chain(&tool.wit);
         files.extend(of_tool.map(|file| (config.path(file), FileRole::Component)));
     }
-    for server in servers {
+    for server in config.mcp.servers.values() {
         let folder = server.folder.as_ref().map_or_else(|| PathBuf::from("."), |folder| config.path(folder));
         // An argument may be a script, which counts from where the program is started; the program itself does not.
         let words = server.command.iter().flatten().map(|word| folder.join(word));

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
+use fumehood::listener::Token;
 use fumehood::settings::{TextSource, ValueSource};
 
 use crate::config::Config;
@@ -12,9 +13,25 @@ use crate::exit::UsageError;
 use crate::text_file::FileBeneath;
 
 /// Environment variable with the bearer token of `fumehood serve`, for the server and its clients on this machine.
-pub(crate) const TOKEN_VARIABLE: &str = "FUMEHOOD_MCP_TOKEN";
+const TOKEN_VARIABLE: &str = "FUMEHOOD_MCP_TOKEN";
+/// The effect of most secrets.
+const NEEDED: &str = "`serve` needs it";
+/// The effect of the secrets of an MCP server.
+const NEEDED_BY_SERVER: &str = "the server is left out without it";
 /// Maximum size of a text for a model, in bytes.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
+
+/// Returns the token in the environment, if there is one.
+///
+/// # Errors
+/// If the variable is set to something other than a token.
+pub(crate) fn token_of_environment() -> Result<Option<Token>> {
+    let Some(text) = std::env::var_os(TOKEN_VARIABLE) else { return Ok(None) };
+    match Token::parse(&text.to_string_lossy()) {
+        Ok(token) => Ok(Some(token)),
+        Err(error) => Err(UsageError(format!("the variable {TOKEN_VARIABLE}: {error}")).into()),
+    }
+}
 
 /// Reads a secret value.
 ///
@@ -24,43 +41,76 @@ pub(crate) fn read_secret(config: &Config, source: &ValueSource, what: &str) -> 
     Ok(source.value(config.folder()).map_err(|error| UsageError(format!("{what}: {error}")))?)
 }
 
+/// A secret that the configuration names.
+pub(crate) struct NamedSecret<'a> {
+    /// Its key, for people.
+    key: String,
+    /// Where its value is.
+    pub(crate) source: &'a ValueSource,
+    /// What follows if the value is missing.
+    effect: &'static str,
+}
+
 /// Returns a sentence for each secret of the configuration that is not on this machine: its variable is not set, or its
 /// file does not exist. No value is read, and the keyring is not asked.
 pub(crate) fn missing_secrets(config: &Config) -> Vec<String> {
-    let missing = |(key, source): (String, &ValueSource)| {
+    let mut missing = Vec::new();
+    for NamedSecret { key, source, effect } in named_secrets(config) {
         let why = match source {
-            ValueSource::Env(name) => std::env::var_os(name).is_none().then_some("is not set"),
-            ValueSource::File(file) => (!config.path(file).exists()).then_some("does not exist"),
-            ValueSource::Keyring(_) => None,
+            ValueSource::Env(name) if std::env::var_os(name).is_none() => "is not set",
+            ValueSource::File(file) if !config.path(file).exists() => "does not exist",
+            _ => continue,
         };
-        Some(format!("{key}: {} {}", source.place(), why?))
-    };
-    secret_sources(config).into_iter().filter_map(missing).collect()
+        missing.push(format!("{key}: {} {why}; {effect}", source.place()));
+    }
+    missing
 }
 
-/// Returns the sources of the secrets that `serve` reads at its start, with their keys.
-fn secret_sources(config: &Config) -> Vec<(String, &ValueSource)> {
-    let mut sources = Vec::new();
+/// Returns all secrets that the configuration names.
+pub(crate) fn named_secrets(config: &Config) -> Vec<NamedSecret<'_>> {
+    let mut found = Vec::new();
+    let mut add = |key: String, source, effect| found.push(NamedSecret { key, source, effect });
     for (name, tool) in &config.tools {
-        let secrets = tool.secrets.iter();
-        sources.extend(secrets.map(|secret| (format!("[tools.{name}] the secret `{}`", secret.name), &secret.from)));
+        for secret in &tool.secrets {
+            add(format!("[tools.{name}] the secret `{}`", secret.name), &secret.from, NEEDED);
+        }
     }
     for (name, server) in &config.mcp.servers {
         let section = format!("[mcp.servers.{name}]");
-        let variables =
-            server.secret_env.iter().map(|(name, source)| (format!("{section} `secret_env` {name}"), source));
-        let headers =
-            server.secret_headers.iter().map(|(name, source)| (format!("{section} `secret_headers` {name}"), source));
-        let login = server.login.iter().filter_map(|login| login.client_secret.as_ref());
-        sources.extend(variables.chain(headers));
-        sources.extend(server.bearer.iter().map(|source| (format!("{section} `bearer`"), source)));
-        sources.extend(login.map(|source| (format!("{section} `login.client_secret`"), source)));
+        for (name, source) in &server.secret_env {
+            add(format!("{section} `secret_env` {name}"), source, NEEDED_BY_SERVER);
+        }
+        for (name, source) in &server.secret_headers {
+            add(format!("{section} `secret_headers` {name}"), source, NEEDED_BY_SERVER);
+        }
+        if let Some(source) = &server.bearer {
+            add(format!("{section} `bearer`"), source, NEEDED_BY_SERVER);
+        }
+        if let Some(source) = server.login.as_ref().and_then(|login| login.client_secret.as_ref()) {
+            add(format!("{section} `login.client_secret`"), source, NEEDED_BY_SERVER);
+        }
     }
-    sources.extend(config.serve.token.iter().map(|source| ("[serve] `token`".to_owned(), source)));
-    sources.extend(config.log.key.iter().map(|source| ("[log] `key`".to_owned(), source)));
-    let headers = config.telemetry.secret_headers.iter();
-    sources.extend(headers.map(|(name, source)| (format!("[telemetry] `secret_headers` {name}"), source)));
-    sources
+    if let Some(source) = &config.serve.token {
+        add("[serve] `token`".to_owned(), source, NEEDED);
+    }
+    if let Some(source) = &config.model.key {
+        add("[model] `key`".to_owned(), source, "requests to the model need it");
+    }
+    if let Some(source) = &config.log.key {
+        add("[log] `key`".to_owned(), source, NEEDED);
+    }
+    for (name, source) in &config.telemetry.secret_headers {
+        add(format!("[telemetry] `secret_headers` {name}"), source, NEEDED);
+    }
+    #[cfg(feature = "postgres")]
+    if let Some(source) = config.storage.as_ref().and_then(|storage| storage.password.as_ref()) {
+        add("[storage] `password`".to_owned(), source, NEEDED);
+    }
+    #[cfg(feature = "cell")]
+    if let Some(source) = config.cell.as_ref().and_then(|cell| cell.password.as_ref()) {
+        add("[cell] `password`".to_owned(), source, "this node of the cell needs it");
+    }
+    found
 }
 
 /// Returns a text of the configuration, or of the file that it names.

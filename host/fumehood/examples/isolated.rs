@@ -2,7 +2,7 @@
 //!
 //! `cargo run -p fumehood --example isolated`
 
-#![allow(clippy::print_stdout, reason = "an example prints")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example prints")]
 
 use std::process::ExitCode;
 
@@ -29,7 +29,7 @@ fn serve() -> ExitCode {
     match call() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            println!("{error}");
+            eprintln!("{error}");
             ExitCode::FAILURE
         }
     }

@@ -63,8 +63,8 @@
 //! # Build settings
 //!
 //! Cargo takes profiles from the workspace that is built, so a service needs these in its own `Cargo.toml` for
-//! development builds. Without the first, compiling components is very slow; the last keeps the compiler from leaving
-//! out a constant now and then, which ends in `undefined hidden symbol` when linking. Release builds need neither.
+//! development builds. Without the optimisation, compiling components is very slow; the last line keeps the compiler from
+//! leaving out a constant now and then, which ends in `undefined hidden symbol` when linking. Release builds need neither.
 //!
 //! ```toml
 //! [profile.dev.package]

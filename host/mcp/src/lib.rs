@@ -29,7 +29,7 @@ mod transport;
 pub use client::{
     AddressError, ClientSecret, ConnectError, Credentials, Endpoint, HeaderError, Headers, Launch, LaunchWrapper,
     LibraryOptions, ListChanges, Login, LoginError, NamePrefix, OAuthOptions, Remote, RemoteLibrary, RemoteOptions,
-    RemoteTool, ServerRequestPolicy, ToolNotice, check_address, end_with_parent, is_loopback_address, logout,
+    RemoteTool, ServerRequestPolicy, ToolNotice, check_address, end_with_parent, logout,
 };
 pub use fumehood_listener::{Access, HttpError, HttpOptions, Tenant, Token, TokenError};
 pub use log_level::LogLevel;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use fumehood_core::text::sanitize::printable;
 use fumehood_transport::{Request, Response, ResponseLimits, Roots, Transport, TransportError};
 use http::Method;
 use url::Url;
@@ -16,6 +17,8 @@ const CALLS_PATH: &str = "/v1/calls";
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum size of an answer, in bytes: far more than a thousand calls have.
 const MAX_ANSWER_BYTES: u64 = 4 << 20;
+/// Maximum length of a reason of the server, in characters.
+const MAX_REASON_CHARS: usize = 300;
 
 /// A client for the running calls of one server.
 pub struct LiveClient {
@@ -54,6 +57,14 @@ pub enum LiveClientError {
     /// The server does not know the token.
     #[error("{0} does not accept the bearer token; check FUMEHOOD_MCP_TOKEN, or the file of `--token-file`")]
     TokenRefused(String),
+    /// The server refuses the request, whoever sends it.
+    #[error("{url} refuses the request: {reason}")]
+    Forbidden {
+        /// The address of the server.
+        url: String,
+        /// Its reason, in printable characters.
+        reason: String,
+    },
     /// The server is too busy, or starts or ends.
     #[error("{0} is too busy or not ready; try again later")]
     Busy(String),
@@ -134,10 +145,25 @@ impl LiveClient {
         let answer = self.http.send(request, limits).await.map_err(|error| self.unreachable(&error))?;
         match answer.status().as_u16() {
             401 if self.token.is_none() => Err(LiveClientError::Unauthorized(self.origin())),
-            401 | 403 => Err(LiveClientError::TokenRefused(self.origin())),
+            401 => Err(LiveClientError::TokenRefused(self.origin())),
+            403 => Err(self.forbidden(answer).await),
             429 | 503 => Err(LiveClientError::Busy(self.origin())),
             _ => Ok(answer),
         }
+    }
+
+    /// Creates the error of a refused request, with the reason in its problem details (RFC 9457).
+    async fn forbidden(&self, answer: Response) -> LiveClientError {
+        #[derive(serde::Deserialize)]
+        struct Problem {
+            detail: String,
+        }
+        let body = answer.bytes().await.unwrap_or_default();
+        let reason = match serde_json::from_slice::<Problem>(&body) {
+            Ok(problem) => printable(&problem.detail).chars().take(MAX_REASON_CHARS).collect(),
+            Err(_) => "it gives no reason".to_owned(),
+        };
+        LiveClientError::Forbidden { url: self.origin(), reason }
     }
 
     fn origin(&self) -> String {
@@ -156,7 +182,33 @@ impl LiveClient {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+
     use super::*;
+
+    #[tokio::test]
+    async fn refusals_say_what_to_do() {
+        for (status, token, expected) in [
+            ("401 Unauthorized", None, "requires a bearer token"),
+            ("401 Unauthorized", Some("t"), "does not accept the bearer token"),
+            ("403 Forbidden", Some("t"), "refuses the request: another host"),
+            ("503 Service Unavailable", None, "is too busy or not ready"),
+        ] {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let url = format!("http://{}", listener.local_addr().unwrap());
+            let serving = std::thread::spawn(move || {
+                let mut stream = listener.accept().unwrap().0;
+                let _head = stream.read(&mut [0; 4096]).unwrap();
+                let body = r#"{"detail": "another host"}"#;
+                let head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close", body.len());
+                write!(stream, "{head}\r\n\r\n{body}").unwrap();
+            });
+            let client = LiveClient::new(&url, token.map(str::to_owned)).unwrap();
+            let error = client.snapshot().await.unwrap_err().to_string();
+            assert!(error.contains(expected), "{status}: {error}");
+            serving.join().unwrap();
+        }
+    }
 
     #[test]
     fn rejects_what_is_no_address() {

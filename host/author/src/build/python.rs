@@ -43,7 +43,11 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     }
     let messages = toolchain::capture_messages(&mut componentize, "componentize-py");
     let messages = messages.map_err(|error| match syntax::find_python_error(&error.to_string()) {
-        Some(place) => BuildError::Syntax(project.join(Path::new(&place)).display().to_string()),
+        Some((file, line, message)) => {
+            let path = project.join(Path::new(file));
+            let shown = if path.is_file() { path.display().to_string() } else { file.to_owned() };
+            BuildError::Syntax(format!("{shown}:{line}: {message}"))
+        }
         None => error,
     })?;
     let component = std::fs::read(&output);

@@ -17,7 +17,7 @@ const WRONG: i32 = 3;
 /// Exit code of the check after an error in the eyes of an older Python.
 const DOUBTFUL: i32 = 4;
 
-/// Checks the syntax of a project's module, where that takes no time. Returns a warning about a line that is an error for
+/// Checks the syntax of a project's module in Python or JavaScript, if the language is installed. Returns a warning about a line that is an error for
 /// the Python of this machine, which is older than the one in components.
 ///
 /// # Errors
@@ -38,7 +38,7 @@ fn check_python(project: &Project, module: &str) -> Result<Option<String>, Build
     let Some(python) = toolchain::search_program(&folders, "python3") else { return Ok(None) };
     let mut check = Command::new(python);
     check.args(["-I", "-W", "ignore", "-c", PYTHON_CHECK]).arg(&project.folder).args([PYTHON_MINOR, module]);
-    // Any other failure is not of the module.
+    // If the check itself fails, the compiler decides.
     let Ok(Output { status, stdout, .. }) = check.stdin(Stdio::null()).output() else { return Ok(None) };
     let place = String::from_utf8_lossy(&stdout);
     let place = project.join(Path::new(place.trim())).display().to_string();
@@ -68,15 +68,16 @@ fn find_node_error(messages: &str) -> Option<(u32, &str)> {
     Some((line, message))
 }
 
-/// Returns file, line and message of a syntax error in the messages of componentize-py, which end with it.
-pub(super) fn find_python_error(messages: &str) -> Option<String> {
+/// Returns the name of the file, the line and the message of a syntax error in the messages of componentize-py, which end with
+/// it. The name is without a folder.
+pub(super) fn find_python_error(messages: &str) -> Option<(&str, &str, &str)> {
     let (kind, rest) = messages.lines().last()?.trim().split_once(": ")?;
     if !["SyntaxError", "IndentationError", "TabError"].contains(&kind) {
         return None;
     }
     let (message, place) = rest.strip_suffix(')')?.rsplit_once(" (")?;
     let (file, line) = place.split_once(", line ")?;
-    Some(format!("{file}:{line}: {message}"))
+    Some((file, line, message))
 }
 
 #[cfg(test)]
@@ -90,7 +91,7 @@ mod tests {
         assert_eq!(find_node_error("node: bad option"), None);
         let python =
             "Traceback (most recent call last):\nCaused by:\n    SyntaxError: '(' was never closed (app.py, line 4)";
-        assert_eq!(find_python_error(python).as_deref(), Some("app.py:4: '(' was never closed"));
+        assert_eq!(find_python_error(python), Some(("app.py", "4", "'(' was never closed")));
         assert!(find_python_error("Caused by:\n    ImportError: no (a, line 1)").is_none());
         assert!(find_python_error("").is_none());
     }

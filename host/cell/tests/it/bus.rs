@@ -210,7 +210,7 @@ async fn a_worker_that_was_told_to_end_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_a_worker_stops_at_its_end_was_not_cancelled_by_the_caller() {
+async fn a_worker_that_ends_interrupts_its_calls() {
     let Some(nats) = Nats::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     let ((gateway, known_gateway), (worker, known_worker)) = (shared_key(&folder, "g"), shared_key(&folder, "w"));

@@ -94,8 +94,7 @@ pub(crate) struct ServerOptions {
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,
 
-    /// File with the bearer token for a server with a URL, readable only by you [default: $FUMEHOOD_MCP_TOKEN, if the
-    /// server is on this machine]
+    /// File with the bearer token for a server with a URL, readable only by you
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 }

@@ -11,6 +11,10 @@ use super::groups::group_commands;
 use crate::exit::Exit;
 use crate::render::{self, FailureForm};
 
+/// What other programs call the address of a server.
+const LISTEN_OPTIONS: [&str; 3] = ["--port", "--http", "-p"];
+/// Minimum length of the beginning of an option that is completed, in bytes, with the dashes.
+const MIN_BEGINNING_BYTES: usize = 6;
 /// Form of the option `--secret`, whose value is never a secret itself.
 const SECRET_HINT: &str = "give the source of the secret instead of its value: `--secret 'name = \"token\", from = { env = \"VARIABLE\" }, \
     for = \"https://api.example.com/**\", header = \"Authorization\"'`";
@@ -60,15 +64,18 @@ pub(crate) fn parse(typed: Vec<OsString>) -> Result<Arguments, ExitCode> {
     parsed.map_err(|error| report(&without_far_suggestion(without_secret(error)), &typed))
 }
 
-/// Removes the parser's suggestion unless it is a likely misspelling: `--a` may be an argument of a tool, and not `--arg`.
+/// Removes the parser's suggestion unless it is a likely misspelling or completion: `--a` may be an argument of a tool, and
+/// not `--arg`.
 fn without_far_suggestion(mut error: clap::Error) -> clap::Error {
     let text = |kind: ContextKind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.as_str(),
         _ => "",
     };
     let typed = text(ContextKind::InvalidArg);
-    let distance = strsim::damerau_levenshtein(typed, text(ContextKind::SuggestedArg));
-    if distance.saturating_mul(4) > typed.len() {
+    let suggested = text(ContextKind::SuggestedArg);
+    let is_beginning = typed.len() >= MIN_BEGINNING_BYTES && suggested.starts_with(typed);
+    let is_misspelt = strsim::damerau_levenshtein(typed, suggested).saturating_mul(4) <= typed.len();
+    if LISTEN_OPTIONS.contains(&typed) || !(is_beginning || is_misspelt) {
         error.remove(ContextKind::SuggestedArg);
     }
     error
@@ -125,7 +132,7 @@ fn hint(error: &clap::Error, typed: &[OsString]) -> Option<String> {
     match error.kind() {
         // The parser found a similar option.
         ErrorKind::UnknownArgument if error.get(ContextKind::SuggestedArg).is_some() => None,
-        ErrorKind::UnknownArgument if is_typed("serve") && ["--port", "--http", "-p"].contains(&argument.as_str()) => {
+        ErrorKind::UnknownArgument if is_typed("serve") && LISTEN_OPTIONS.contains(&argument.as_str()) => {
             Some("use `--listen 127.0.0.1:8080`".to_owned())
         }
         ErrorKind::UnknownArgument if is_typed("call") => {

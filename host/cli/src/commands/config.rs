@@ -29,8 +29,11 @@ async fn check(arguments: &Arguments, file: Option<&Path>) -> Result<Exit> {
     let (known, mut faults) = load_tools(arguments, &config).await?;
     faults.extend(tool_names::check(&config, &known));
     config.reject(faults)?;
+    for name in tool_names::unconfigured(&config, &known) {
+        render::warning(&name);
+    }
     for missing in missing_secrets(&config) {
-        render::warning(&format!("{missing}; `serve` needs it"));
+        render::warning(&missing);
     }
     if arguments.json {
         render::json(&config)?;

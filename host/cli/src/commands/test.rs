@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use fumehood::agent::suggest;
 use fumehood::limits::{display_bytes, display_count};
 use fumehood::sanitize::printable;
 use fumehood::{Grant, HostBuilder};
@@ -13,7 +14,6 @@ use fumehood_author::cases::{
 use serde_json::Value;
 
 use crate::args::{self, Arguments};
-use crate::config::suggestion;
 use crate::exit::{Exit, RefusedError, UsageError};
 use crate::host;
 use crate::render::{self, BAD, FAINT, GOOD, styled};
@@ -174,14 +174,10 @@ async fn check_tool(runner: &Runner<'_>, component: &Path, tool: &str) -> Result
     if names.iter().any(|name| name == tool) {
         return Ok(());
     }
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    Err(RefusedError(format!(
-        "{} has no tool `{tool}`, and no case was written{}; its tools are: {}",
-        component.display(),
-        suggestion(tool, &names),
-        names.join(", ")
-    ))
-    .into())
+    let alternatives = suggest(tool, names.iter().map(String::as_str))
+        .unwrap_or_else(|| format!("its tools are: {}", names.join(", ")));
+    let component = component.display();
+    Err(RefusedError(format!("{component} has no tool `{tool}`, and no case was written; {alternatives}")).into())
 }
 
 fn print(ran: &Ran<'_>) -> Result<()> {

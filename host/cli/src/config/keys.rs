@@ -220,7 +220,7 @@ fn unknown_key(key: &str, known: &[(&str, &Value)], path: &str) -> String {
 }
 
 /// Returns `; did you mean …?` if one of the known words is similar, or has the same meaning.
-pub(crate) fn suggestion(word: &str, known: &[&str]) -> String {
+fn suggestion(word: &str, known: &[&str]) -> String {
     let word = word.to_lowercase().replace('-', "_");
     let meant = SYNONYMS.iter().find(|(synonym, name)| *synonym == word && known.contains(name));
     if let Some((_, name)) = meant {

@@ -41,6 +41,5 @@ pub(crate) mod tool_names;
 
 pub(crate) use fault::{ConfigError, KeyFault};
 pub(crate) use file::{Config, resolve, schema};
-pub(crate) use keys::suggestion;
 pub(crate) use open::{DEFAULT_FILE_NAME, text_of};
 pub(crate) use powers::{Powers, grant_of_powers, powers_of_table};

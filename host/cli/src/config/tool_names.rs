@@ -15,6 +15,9 @@ use super::hooks::tools_of;
 
 /// Maximum number of names in a message that lists what there is.
 const MAX_LISTED_NAMES: usize = 20;
+/// The places of lists that name tools of `serve`.
+const SERVED: &str = "`tools` of [serve]";
+const LABELLED: &str = "[flows.tools]";
 
 /// The requests to a server that are tools for hooks, and are called by nobody.
 const LIBRARY_METHODS: [&str; 3] = ["resources/read", "prompts/get", "completion/complete"];
@@ -87,6 +90,16 @@ impl KnownTools {
         name.contains(SEPARATOR) && self.has(name)
     }
 
+    /// Returns whether a name begins with that of a component or server which is not known at all.
+    fn is_unconfigured(&self, name: &str) -> bool {
+        name.split_once(SEPARATOR).is_some_and(|(namespace, _)| !self.namespaces().contains(namespace))
+    }
+
+    fn namespaces(&self) -> BTreeSet<&str> {
+        let known = self.names.iter().filter_map(|name| Some(name.split_once(SEPARATOR)?.0));
+        known.chain(self.unknown.iter().map(|prefix| prefix.trim_end_matches(SEPARATOR))).collect()
+    }
+
     /// Returns whether a name in a list that restricts tools is that of a tool, or may be: see [`is_named`].
     fn has_named(&self, name: &str) -> bool {
         let list = BTreeSet::from([name.to_owned()]);
@@ -106,9 +119,7 @@ impl KnownTools {
 
     /// Returns the component or server that a pattern may have meant, or else the tools that there are.
     fn alternatives_to_pattern(&self, pattern: &str) -> String {
-        let namespaces = self.names.iter().filter_map(|name| Some(name.split_once("__")?.0));
-        let unknown = self.unknown.iter().map(|prefix| prefix.trim_end_matches("__"));
-        let namespaces: BTreeSet<&str> = namespaces.chain(unknown).collect();
+        let namespaces = self.namespaces();
         let meant = pattern.split_once(SEPARATOR).and_then(|(written, tool)| {
             let near: Vec<String> = namespaces
                 .into_iter()
@@ -169,12 +180,12 @@ pub(crate) fn check(config: &Config, known: &KnownTools) -> Vec<KeyFault> {
         faults.check_names(&["channels", name, "tools"], &format!("the channel `{name}`"), &channel.tools);
     }
     let agent = &config.agent;
-    for (index, name) in config.serve.tools.iter().flatten().enumerate().filter(|(_, it)| !known.has_full_name(it)) {
-        faults.add_unknown(&["serve", "tools", &index.to_string()], "`tools` of [serve]", name);
+    for (index, name) in config.serve.tools.iter().flatten().enumerate() {
+        faults.check_served(&["serve", "tools", &index.to_string()], SERVED, name);
     }
     let labelled = config.flows.iter().flat_map(|flows| flows.tools.keys());
-    for name in labelled.filter(|name| !known.has_full_name(name) && !memory::TOOL_NAMES.contains(&name.as_str())) {
-        faults.add_unknown(&["flows", "tools", name], "[flows.tools]", name);
+    for name in labelled.filter(|name| !memory::TOOL_NAMES.contains(&name.as_str())) {
+        faults.check_served(&["flows", "tools", name], LABELLED, name);
     }
     faults.check_names(&["agent", "auto_tools"], "[agent]", &agent.auto_tools);
     faults.check_names(&["agent", "pinned"], "[agent]", &agent.pinned);
@@ -187,6 +198,17 @@ pub(crate) fn check(config: &Config, known: &KnownTools) -> Vec<KeyFault> {
     }
     faults.check_hooks(config);
     faults.found
+}
+
+/// Returns a sentence for each tool whose component or server the configuration does not have. The component may be named
+/// on the command line.
+pub(crate) fn unconfigured(config: &Config, known: &KnownTools) -> Vec<String> {
+    let served = config.serve.tools.iter().flatten().map(|name| (SERVED, name));
+    let labelled = config.flows.iter().flat_map(|flows| flows.tools.keys()).map(|name| (LABELLED, name));
+    let missing = served.chain(labelled).filter(|(_, name)| known.is_unconfigured(name));
+    missing
+        .map(|(place, name)| format!("{place} names `{name}`, whose component is not in the configuration"))
+        .collect()
 }
 
 /// The faults that were found so far.
@@ -208,6 +230,13 @@ impl NameFaults<'_> {
 
     fn check_name(&mut self, keys: &[&str], place: &str, name: Option<&String>) {
         if let Some(name) = name.filter(|name| !self.known.has(name)) {
+            self.add_unknown(keys, place, name);
+        }
+    }
+
+    /// Checks the name of a tool that `serve` has, perhaps of a component on its command line.
+    fn check_served(&mut self, keys: &[&str], place: &str, name: &str) {
+        if !self.known.has_full_name(name) && !self.known.is_unconfigured(name) {
             self.add_unknown(keys, place, name);
         }
     }

@@ -111,12 +111,15 @@ pub(super) fn from_address(
     login_hint: Option<&str>,
     has_token: bool,
 ) -> ConnectError {
-    let is_unauthorized = http_error(&error).is_some_and(is_unauthorized) || error.auth_challenge().is_some();
-    if is_unauthorized {
-        let address = origin(url);
-        let Some(hint) = login_hint else { return ConnectError::Unauthorized { address, has_token } };
-        let hint = if hint.is_empty() { String::new() } else { format!(": {hint}") };
-        return ConnectError::LoginRequired { address, hint };
+    let is_unauthorized = http_error(&error).is_some_and(is_unauthorized);
+    match login_hint {
+        // A login may also give more rights.
+        Some(hint) if is_unauthorized || error.auth_challenge().is_some() => {
+            let hint = if hint.is_empty() { String::new() } else { format!(": {hint}") };
+            return ConnectError::LoginRequired { address: origin(url), hint };
+        }
+        None if is_unauthorized => return ConnectError::Unauthorized { address: origin(url), has_token },
+        _ => {}
     }
     match connect_error_cause(&error) {
         Some(why) => ConnectError::Unreachable { address: origin(url), why },
@@ -141,9 +144,10 @@ pub(super) fn describe_refusal(error: &DynamicTransportError) -> Option<String> 
 }
 
 fn token_problem(has_token: bool) -> &'static str {
-    match has_token {
-        true => "does not accept the bearer token; check that it is the current one",
-        false => "requires a bearer token",
+    if has_token {
+        "does not accept the bearer token; check that it is the current one"
+    } else {
+        "requires a bearer token"
     }
 }
 
@@ -188,7 +192,7 @@ fn describe(error: &HttpError) -> Option<String> {
             let kind = kind.as_deref().map_or_else(|| "data without a type".to_owned(), quote);
             Some(format!("did not answer with MCP, but with {kind}; {CHECK_PATH}"))
         }
-        StreamableHttpError::AuthRequired(_) => Some(token_problem(true).to_owned()),
+        StreamableHttpError::AuthRequired(_) => Some(describe_status(StatusCode::UNAUTHORIZED, "")),
         StreamableHttpError::InsufficientScope(_) => Some(describe_status(StatusCode::FORBIDDEN, "")),
         _ => None,
     }
@@ -196,6 +200,7 @@ fn describe(error: &HttpError) -> Option<String> {
 
 fn describe_status(status: StatusCode, said: &str) -> String {
     let (what, advice) = match status.as_u16() {
+        401 => ("requires a valid bearer token", "check the token"),
         403 => ("refused the request", "check the token and its rights"),
         404 | 405 | 410 => ("has no MCP server at this path", CHECK_PATH),
         429 | 503 => ("is too busy or not ready", "try again later"),

@@ -103,12 +103,6 @@ pub fn check_address(address: &str, with_secret: bool) -> Result<(), AddressErro
     Ok(())
 }
 
-/// Returns whether a URL is one of this machine.
-#[must_use]
-pub fn is_loopback_address(address: &str) -> bool {
-    Url::parse(address).is_ok_and(|url| is_loopback_url(&url))
-}
-
 fn is_loopback_url(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let ip = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();

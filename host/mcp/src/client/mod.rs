@@ -35,7 +35,7 @@ mod tool_pins;
 mod unsolicited_limit;
 
 pub use connect_error::ConnectError;
-pub use endpoint::{AddressError, Credentials, Endpoint, Launch, LaunchWrapper, check_address, is_loopback_address};
+pub use endpoint::{AddressError, Credentials, Endpoint, Launch, LaunchWrapper, check_address};
 pub use headers::{HeaderError, Headers};
 pub(crate) use library::{LibraryMethod, ResourceSubscription};
 pub use library::{LibraryOptions, RemoteLibrary};

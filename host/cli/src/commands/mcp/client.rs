@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use fumehood::mcp::{
     ConnectError, Credentials, Endpoint, Launch, Remote, RemoteOptions, RemoteTool, Token, ToolNotice,
-    is_loopback_address,
 };
 use fumehood::sanitize::printable;
 use fumehood::{
@@ -24,7 +23,6 @@ use crate::recording::{EntryPoint, Recording};
 use crate::render;
 use crate::render::quotation::Quotation;
 use crate::servers::{self, through_this_program};
-use crate::source::TOKEN_VARIABLE;
 
 /// Name of the server, because on the command line it has none.
 const SERVER_NAME: &str = "server";
@@ -39,12 +37,13 @@ pub(crate) async fn list(arguments: &Arguments, list: &List) -> Result<Exit> {
     let said = remote.stderr_tail().await;
     remote.close().await;
     let tools = listed.map_err(|error| list_error(error, "--timeout"))?;
-    if tools.is_empty() {
+    let rejected = remote.rejected_tools();
+    if tools.is_empty() && rejected.is_empty() {
         let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         let said = if lines.is_empty() { String::new() } else { format!("; it wrote: {}", lines.join("; ")) };
         render::warning(&format!("{NO_TOOLS}{said}"));
     }
-    for line in ToolNotice::lines(&remote.rejected_tools()) {
+    for line in ToolNotice::lines(&rejected) {
         render::warning(&format!("ignored {line}"));
     }
     for line in ToolNotice::lines(&remote.unchecked_schemas()) {
@@ -91,10 +90,9 @@ fn list_error(error: ConnectError, flag: &str) -> anyhow::Error {
         ConnectError::Late(time) => {
             anyhow!("the server did not start and list its tools within {time:?}; raise the limit with `{flag}`")
         }
-        ConnectError::Unauthorized { address, has_token: false } => anyhow!(
-            "{address} requires a bearer token; name a file with it by `--token-file FILE` before the URL, or set \
-             {TOKEN_VARIABLE} for a server on this machine"
-        ),
+        ConnectError::Unauthorized { address, has_token: false } => {
+            anyhow!("{address} requires a bearer token; name a file with it by `--token-file FILE` before the URL")
+        }
         // The messages of these errors are complete without a context.
         error @ (ConnectError::NoProgram { .. }
         | ConnectError::Unreachable { .. }
@@ -185,7 +183,11 @@ async fn call_checked(
         let known: Vec<_> = tools.iter().map(|tool| printable(&tool.foreign).into_owned()).collect();
         let message = format!("unknown tool `{}`", printable(&call.tool));
         let error = CallError::new(ErrorKind::UnknownTool, message);
-        let hint = if known.is_empty() { NO_TOOLS.to_owned() } else { format!("the tools are: {}", known.join(", ")) };
+        let hint = match known.as_slice() {
+            [] if remote.rejected_tools().is_empty() => NO_TOOLS.to_owned(),
+            [] => "none of the server's tools can be used; `fumehood mcp list` says why".to_owned(),
+            known => format!("the tools are: {}", known.join(", ")),
+        };
         return Ok(failed_call(call, error.with_hint(hint)));
     };
     let arguments = typed.into_json(Some(tool.definition()));
@@ -224,14 +226,7 @@ fn new_remote(server: &[String], options: &ServerOptions, limits: RemoteOptions)
         return Err(UsageError(message).into());
     }
     let endpoint = if is_url {
-        let token = match &options.token_file {
-            Some(file) => Some(Token::read(file)?),
-            // The variable has the token of our own server, which no other one may see.
-            None if is_loopback_address(first) => {
-                std::env::var(TOKEN_VARIABLE).ok().map(|token| Token::parse(&token)).transpose()?
-            }
-            None => None,
-        };
+        let token = options.token_file.as_deref().map(Token::read).transpose()?;
         Endpoint::Http { url: first.clone(), credentials: token.map_or(Credentials::None, Credentials::Token) }
     } else {
         Endpoint::Process(Launch {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use fumehood_platform::files::is_executable;
 use serde_json::json;
 use toml::{Table, Value as Toml};
 
@@ -34,12 +35,13 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit> {
         has_configured = has_servers || has_tools || configuration.has_texts();
     }
     if components.is_empty() && !has_configured {
-        let message = match is_missing {
-            true => format!(
+        let message = if is_missing {
+            format!(
                 "there is no {DEFAULT_FILE_NAME} here; run this command in the folder that has it, name it with \
                  `--config FILE`, or name components"
-            ),
-            false => format!("nothing to serve; name components, or add tools or MCP servers to {DEFAULT_FILE_NAME}"),
+            )
+        } else {
+            format!("nothing to serve; name components, or add tools or MCP servers to {DEFAULT_FILE_NAME}")
         };
         return Err(UsageError(message).into());
     }
@@ -56,11 +58,12 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit> {
 fn warn_of_programs(configuration: &Configuration) {
     let folders: Vec<PathBuf> =
         std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
-    for (name, server) in &configuration.mcp.servers {
+    // A server with a PATH of its own is found in the same way whoever starts it.
+    for (name, server) in configuration.mcp.servers.iter().filter(|(_, server)| !server.env.contains_key("PATH")) {
         let Some(program) = server.command.iter().flatten().next().filter(|program| !program.contains('/')) else {
             continue;
         };
-        let found = folders.iter().find(|folder| folder.join(program).is_file());
+        let found = folders.iter().find(|folder| is_executable(&folder.join(program)));
         if found.is_some_and(|folder| SYSTEM_FOLDERS.iter().any(|system| folder == Path::new(system))) {
             continue;
         }

@@ -280,8 +280,8 @@ fn metrics_service(
     Arc::new(MetricsService::new((metrics, running), config.telemetry.metrics_readers.clone(), actor, listener))
 }
 
-/// Binds the listeners of clients and of the dashboard, as far as there are to be any. A new token is shown after that, so
-/// that none is shown that never works.
+/// Binds the addresses of clients and of the dashboard, if there are any. Shows a new token only after that, so that it is one
+/// that works.
 async fn listen(
     http: Option<(HttpOptions, Option<Token>)>,
     serve: &ServeOptions,

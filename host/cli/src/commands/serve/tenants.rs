@@ -13,7 +13,7 @@ use crate::args::{Http, ServeOptions};
 use crate::config::Config;
 use crate::config::tenant::tenants;
 use crate::exit::UsageError;
-use crate::source::TOKEN_VARIABLE;
+use crate::source::token_of_environment;
 use crate::{render, user_folders};
 
 /// Name of the only tenant, where there is one token for all clients.
@@ -60,8 +60,7 @@ fn given_token(typed: &Http, config: &Config) -> Result<Option<Token>> {
         let value = source.value(config.folder()).map_err(|error| UsageError(format!("[serve] `token`: {error}")))?;
         return Ok(Some(Token::parse(&value)?));
     }
-    let variable = std::env::var_os(TOKEN_VARIABLE);
-    Ok(variable.map(|token| Token::parse(&token.to_string_lossy())).transpose()?)
+    token_of_environment()
 }
 
 /// Replaces the clients of a listener by those of a configuration that changed.

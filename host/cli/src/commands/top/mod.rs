@@ -17,7 +17,7 @@ use self::screen::Screen;
 use crate::args::{Arguments, Top};
 use crate::exit::{Exit, UsageError};
 use crate::render;
-use crate::source::TOKEN_VARIABLE;
+use crate::source::token_of_environment;
 
 /// Minimum time between two looks, so that watching a server does not keep it busy.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
@@ -49,10 +49,11 @@ pub(crate) async fn run(arguments: &Arguments, top: &Top) -> Result<Exit> {
 
 /// Returns the token to show, if there is one.
 fn token(file: Option<&Path>) -> Result<Option<String>> {
-    match file {
-        Some(file) => Ok(Some(Token::read(file)?.reveal().to_owned())),
-        None => Ok(std::env::var(TOKEN_VARIABLE).ok()),
-    }
+    let token = match file {
+        Some(file) => Some(Token::read(file)?),
+        None => token_of_environment()?,
+    };
+    Ok(token.map(|token| token.reveal().to_owned()))
 }
 
 /// Shows the calls until a key ends it.

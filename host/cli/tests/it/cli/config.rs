@@ -295,7 +295,7 @@ fn names_of_tools_are_checked_against_the_components() {
 fn missing_secrets_are_warnings() {
     let bench = Workbench::new();
     let text = "[mcp.servers.remote]\nurl = \"https://a.example/mcp\"\nbearer = { env = \"FUMEHOOD_TEST_UNSET\" }\n\
-        [serve]\ntoken = { file = \"absent\" }\n[limits]\ntimeout = \"2s\"\n";
+        [serve]\ntools = [\"typed__x\"]\ntoken = { file = \"absent\" }\n[limits]\ntimeout = \"2s\"\n";
     bench.put("fumehood.toml", text);
     let ran = bench.run(&["config", "check"]);
     assert!(ran.code == 2 && ran.stderr.contains("did you mean `deadline`?"), "{ran:?}");
@@ -307,7 +307,8 @@ fn missing_secrets_are_warnings() {
         ── stdout
         fumehood.toml is fine: 0 components, 1 MCP server, 0 skills
         ── stderr
-        warning: [mcp.servers.remote] `bearer`: the variable "FUMEHOOD_TEST_UNSET" is not set; `serve` needs it
+        warning: `tools` of [serve] names `typed__x`, whose component is not in the configuration
+        warning: [mcp.servers.remote] `bearer`: the variable "FUMEHOOD_TEST_UNSET" is not set; the server is left out without it
         warning: [serve] `token`: the file "absent" does not exist; `serve` needs it
         ── exit 0
     "#]],

@@ -1,6 +1,7 @@
 //! MCP over pipes: the program as a server, and the program as a client of itself.
 
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -278,9 +279,12 @@ fn configured_tools_are_served_as_far_as_they_are_offered() {
 #[test]
 fn errors_of_urls_say_what_to_do() {
     let bench = Workbench::new();
-    let list = |url: &str, token: Option<&str>| {
-        let mut command = bench.command(&["mcp", "list", url]);
-        command.env_remove("FUMEHOOD_MCP_TOKEN").envs(token.map(|token| ("FUMEHOOD_MCP_TOKEN", token)));
+    let token = bench.put("token", "0123456789abcdef");
+    std::fs::set_permissions(token, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let list = |url: &str, options: &[&str]| {
+        let mut command = bench.command(&[&["mcp", "list"], options, &[url]].concat());
+        // The token of our own server is for no other one.
+        command.env("FUMEHOOD_MCP_TOKEN", "0123456789abcdef");
         let ran = Workbench::run_command(command);
         assert_eq!((ran.code, ran.stdout.as_str()), (7, ""), "{ran:?}");
         ran.stderr
@@ -293,13 +297,13 @@ fn errors_of_urls_say_what_to_do() {
         ("200 OK", "text/html", "<p>hello</p>", "did not answer with MCP, but with text/html; check the path"),
     ] {
         let url = always_answering(status, kind, body);
-        let said = list(&url, None);
+        let said = list(&url, &[]);
         assert!(said.starts_with("error: http://127.0.0.1:") && said.contains(expected), "{status}: {said}");
         assert!(!said.contains("Transport"), "{status}: {said}");
     }
-    let said = list(&always_answering("401 Unauthorized", "text/plain", ""), Some("0123456789abcdef"));
+    let said = list(&always_answering("401 Unauthorized", "text/plain", ""), &["--token-file", "token"]);
     assert!(said.contains("does not accept the bearer token; check that it is the current one"), "{said}");
-    let said = list("http://127.0.0.1:1/mcp", None);
+    let said = list("http://127.0.0.1:1/mcp", &[]);
     assert!(said.contains("connection refused; check the URL, and that the server runs"), "{said}");
 }
 

@@ -199,14 +199,14 @@ fn an_unusable_server_is_left_out_with_a_warning() {
 }
 
 #[test]
-fn a_server_without_its_token_or_its_tools_does_not_keep_others_from_being_served() {
+fn others_are_served_without_a_server_that_has_no_token() {
     let remote = "[mcp.servers.remote]\nurl = \"http://127.0.0.1:1/mcp\"\nbearer = { env = \"FUMEHOOD_TEST_UNSET\" }\n\
         approval = \"off\"\n[serve]\ntools = [\"other__t\", \"remote__x\"]\n";
     let bench = fake("", &[], &format!("approval = \"off\"\n{remote}"));
     let mut session = Session::start(&bench, &["--servers", "--no-log"]);
     assert_eq!(session.names(), ["other__t"]);
     session.says("continuing without the MCP server `remote`: [mcp.servers.remote] `bearer`: ");
-    session.says("`remote__x` in `tools` of [serve] is not served, because its server is not used");
+    session.says("`remote__x` in `tools` of [serve] is not served, because no tool of its server is in use");
     session.leave();
     configure(&bench, &[], "approval = \"off\"\ntools = [\"tt\"]\n");
     let ran = bench.run(&["call", "other", "t", "--no-log"]);
