@@ -208,7 +208,7 @@ fn update_and_record_write_cases_that_pass() {
         unknown.stderr.contains("dist/calculator.wasm has no tool `devide`, and no case was written"),
         "{unknown:?}"
     );
-    assert!(unknown.stderr.contains("did you mean `divide`?; its tools are: add, divide"), "{unknown:?}");
+    assert!(unknown.stderr.contains("; did you mean `divide`?"), "{unknown:?}");
     assert!(!bench.path("tests/devide.toml").exists());
     let bad = bench.run(&["test", "--record", "add", "--arguments", "a=1"]);
     assert!(bad.code == 2 && bad.stderr.contains("--arguments is not JSON"), "{bad:?}");
