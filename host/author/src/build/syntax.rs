@@ -17,8 +17,8 @@ const WRONG: i32 = 3;
 /// Exit code of the check after an error in the eyes of an older Python.
 const DOUBTFUL: i32 = 4;
 
-/// Checks the syntax of a project's module in Python or JavaScript, if the language is installed. Returns a warning about a line that is an error for
-/// the Python of this machine, which is older than the one in components.
+/// Checks the syntax of a project's module in Python or JavaScript, if the language is installed. Returns a warning about
+/// a line that is an error for the Python of this machine, which is older than the one in components.
 ///
 /// # Errors
 /// If there is a syntax error.
