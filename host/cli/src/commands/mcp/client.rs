@@ -151,7 +151,7 @@ pub(crate) async fn call(arguments: &Arguments, call: &CallRemote) -> Result<Exi
         RemoteOptions { deadline: call.timeout, patience, string: call.max_string, ..RemoteOptions::default() };
     let remote = new_remote(&call.server, &call.options, limits)?;
     let called = tokio::select! {
-        called = call_checked(&remote, (call, typed), entry.as_mut()) => called,
+        called = call_checked(&remote, call, typed, entry.as_mut()) => called,
         _ = tokio::signal::ctrl_c() => Ok(failed_call(call, CallError::cancelled())),
     };
     remote.close().await;
@@ -175,7 +175,8 @@ pub(crate) async fn call(arguments: &Arguments, call: &CallRemote) -> Result<Exi
 /// Calls the tool if the arguments match its schema, as for any other tool, and if the call can be recorded.
 async fn call_checked(
     remote: &Remote,
-    (call, typed): (&CallRemote, TypedArguments),
+    call: &CallRemote,
+    typed: TypedArguments,
     entry: Option<&mut CallEntry>,
 ) -> Result<CallResult> {
     let tools = remote.tools().await.map_err(|error| list_error(error, "--start-timeout"))?;
