@@ -181,6 +181,24 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
+    fn every_secret_is_named_and_its_file_is_protected() {
+        let folder = tempfile::tempdir().unwrap();
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fumehood.toml");
+        let config = Config::load(&example).unwrap();
+        // The example has every key; no other value has a keyring, or a variable as text.
+        let text = serde_json::to_string(&config).unwrap();
+        let written = text.matches(r#"{"env":""#).count() + text.matches(r#"{"keyring":""#).count();
+        let secrets = named_secrets(&config);
+        let named = secrets.iter().filter(|secret| !matches!(secret.source, ValueSource::File(_))).count();
+        assert!(named > 5 && named == written, "{named} of {written}: {text}");
+        let file = folder.path().join("fumehood.toml");
+        let text = "[storage]\nurl = \"postgres://u@localhost/d\"\npassword = { file = \"db.key\" }\n";
+        std::fs::write(&file, text).unwrap();
+        let files = crate::protected_files::named_files(&Config::load(&file).unwrap());
+        assert!(files.iter().any(|(file, _)| file.ends_with("db.key")), "{files:?}");
+    }
+
+    #[test]
     fn a_value_is_read_or_its_absence_is_explained() {
         let folder = tempfile::tempdir().unwrap();
         let put = |name: &str, text: &str, mode: u32| {
