@@ -120,7 +120,10 @@ fn a_component_of_older_sources_is_neither_tested_nor_published() {
     let component = std::fs::File::open(bench.put("tool/dist/tool.wasm", component)).unwrap();
     component.set_modified(SystemTime::now() - Duration::from_secs(1)).unwrap();
     let app = std::fs::read_to_string(bench.path("tool/app.py")).unwrap();
-    bench.put("tool/app.py", app + "def broken(:\n");
+    let edited =
+        std::fs::OpenOptions::new().write(true).open(bench.put("tool/app.py", app + "def broken(:\n")).unwrap();
+    // So that it is the newest also where the clock of the file system has coarse steps.
+    edited.set_modified(SystemTime::now() + Duration::from_secs(1)).unwrap();
     let line = std::fs::read_to_string(bench.path("tool/app.py")).unwrap().lines().count();
     let compiler = failing_compiler(&bench, &format!("Traceback\n  SyntaxError: invalid syntax (app.py, line {line})"));
     let mut build = bench.command(&["build", "--project", "tool"]);
