@@ -41,12 +41,14 @@ impl ToolProvider for Empty {
     }
 
     fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
-        let (tool, arguments) = (call.tool().full_name().to_owned(), call.into_arguments().into());
+        let tool = call.tool().full_name().to_owned();
+        let arguments = call.into_arguments().into();
         Box::pin(async move { Ok(self.dispatch(Call { tool, arguments, context }).await) })
     }
 
     fn dispatch(&self, call: Call) -> BoxFuture<'_, CallResult> {
-        let (id, tool) = (call.context.id, call.tool);
+        let id = call.context.id;
+        let tool = call.tool;
         let outcome = Ok(vec![Content::text(tool.clone())]);
         Box::pin(std::future::ready(CallResult { id, tool, outcome, metadata: Metadata::default() }))
     }

@@ -55,7 +55,8 @@ impl DockerRegistry {
             "version: 0.1\nlog:\n  level: info\n  accesslog:\n    disabled: true\nstorage:\n  filesystem:\n    rootdirectory: {storage}\nhttp:\n  addr: {host}\n"
         );
         if let Some((certificate, key)) = settings.tls {
-            let (certificate, key) = (certificate.display(), key.display());
+            let certificate = certificate.display();
+            let key = key.display();
             configuration.push_str(&format!("  tls:\n    certificate: {certificate}\n    key: {key}\n"));
         }
         if settings.has_password {

@@ -68,7 +68,9 @@ fn all_keys(store: &dyn KeyValueStore, owner: &Namespace) -> Result<Vec<String>>
 
 /// A value is returned as it was set, until it is set again or deleted.
 fn check_values(open: OpenStore<'_>) -> Result<()> {
-    let (store, owner, key) = (open()?, owner("values")?, key("k")?);
+    let store = open()?;
+    let owner = owner("values")?;
+    let key = key("k")?;
     ensure!(store.get(&owner, &key, PATIENCE)?.is_none(), "an owner without entries has a value");
     ensure!(!store.delete(&owner, &key, PATIENCE)?, "an entry that was never set was deleted");
     ensure!(
@@ -96,8 +98,10 @@ fn check_values(open: OpenStore<'_>) -> Result<()> {
 
 /// Every valid key is a key of its own, whatever it means elsewhere.
 fn check_keys(open: OpenStore<'_>) -> Result<()> {
-    let (store, owner) = (open()?, owner("keys")?);
-    let (long, long_wide) = ("k".repeat(Key::MAX_BYTES), "ä".repeat(Key::MAX_BYTES / 2));
+    let store = open()?;
+    let owner = owner("keys")?;
+    let long = "k".repeat(Key::MAX_BYTES);
+    let long_wide = "ä".repeat(Key::MAX_BYTES / 2);
     let mut words = vec![
         "a", "A", "a ", " ", ".", "..", "a.b", "a/b", "a//b", "a%", "a_", "*", ">", "$x", "=", "%41", "é", "e\u{301}",
     ];
@@ -149,8 +153,10 @@ fn check_owners(open: OpenStore<'_>) -> Result<()> {
 
 /// A value that would exceed the quota is refused with the sizes, and changes nothing.
 fn check_quotas(open: OpenStore<'_>) -> Result<()> {
-    let (store, owner) = (open()?, owner("quotas")?);
-    let (first, second) = (key("k")?, key("other")?);
+    let store = open()?;
+    let owner = owner("quotas")?;
+    let first = key("k")?;
+    let second = key("other")?;
     let quota = entry_bytes(&first, 100);
     let set = |key: &Key, bytes: usize| store.set(&owner, key, &vec![7; bytes], quota, PATIENCE);
     ensure!(set(&first, 101) == Err(StoreError::Full { found: quota + 1, quota }), "one byte too many was kept");
@@ -177,7 +183,10 @@ fn check_quotas(open: OpenStore<'_>) -> Result<()> {
 
 /// An owner above its quota may still shrink.
 fn check_lowered_quota(open: OpenStore<'_>) -> Result<()> {
-    let (store, owner, key, other) = (open()?, owner("lowered")?, key("k")?, key("o")?);
+    let store = open()?;
+    let owner = owner("lowered")?;
+    let other = key("o")?;
+    let key = key("k")?;
     store.set(&owner, &key, &[1; 500], AMPLE, PATIENCE)?;
     let current = entry_bytes(&key, 500);
     for (bytes, old) in [(501, 500), (500, 500), (400, 500), (401, 400)] {
@@ -193,7 +202,8 @@ fn check_lowered_quota(open: OpenStore<'_>) -> Result<()> {
 
 /// Keys are listed in the order of their bytes, from a prefix on and after a key.
 fn check_prefixes(open: OpenStore<'_>) -> Result<()> {
-    let (store, owner) = (open()?, owner("prefixes")?);
+    let store = open()?;
+    let owner = owner("prefixes")?;
     let words = ["a", "aa", "ab", "a%", "a_", "a.b", "A", "b", "ß", "\u{ffff}", "\u{10000}"];
     for word in words {
         store.set(&owner, &key(word)?, b"", AMPLE, PATIENCE)?;
@@ -218,13 +228,15 @@ fn check_prefixes(open: OpenStore<'_>) -> Result<()> {
 
 /// Every key of many is listed once, a page at a time.
 fn check_pages(open: OpenStore<'_>) -> Result<()> {
-    let (store, owner) = (open()?, owner("pages")?);
+    let store = open()?;
+    let owner = owner("pages")?;
     let keys: Vec<String> = (0..1050).map(|number| format!("a/{number:04}")).collect();
     for name in keys.iter().map(String::as_str).chain(["a", "a0", "b"]) {
         store.set(&owner, &key(name)?, b"", AMPLE, PATIENCE)?;
     }
     for limit in [1000, 300] {
-        let (mut found, mut after) = (Vec::new(), None);
+        let mut found = Vec::new();
+        let mut after = None;
         loop {
             let page = store.list(&owner, &Query { prefix: Prefix::parse("a/")?, after, limit }, PATIENCE)?;
             ensure!(page.keys.len() <= limit, "a page has {} keys instead of {limit}", page.keys.len());
@@ -241,7 +253,10 @@ fn check_pages(open: OpenStore<'_>) -> Result<()> {
 
 /// A completed operation is seen by every handle, and counts for it.
 fn check_handles(open: OpenStore<'_>) -> Result<()> {
-    let (one, two, owner, key) = (open()?, open()?, owner("handles")?, key("k")?);
+    let one = open()?;
+    let two = open()?;
+    let owner = owner("handles")?;
+    let key = key("k")?;
     let quota = entry_bytes(&key, 10);
     for round in 0..20_u8 {
         let (writer, reader) = if round % 2 == 0 { (&one, &two) } else { (&two, &one) };
@@ -278,7 +293,8 @@ fn check_writers(open: OpenStore<'_>) -> Result<()> {
 
 /// Writers of one key leave the value of one of them, and its size alone counts.
 fn check_contended_key(open: OpenStore<'_>) -> Result<()> {
-    let (owner, contended) = (owner("contended")?, key("k")?);
+    let owner = owner("contended")?;
+    let contended = key("k")?;
     thread::scope(|threads| {
         let write = |writer: u8| -> Result<()> {
             let store = open()?;
@@ -308,7 +324,8 @@ fn check_contended_key(open: OpenStore<'_>) -> Result<()> {
 
 /// Checks what an owner's entries count for: a new entry fits a quota of just that much more, and not of one byte less.
 fn check_exact_usage(store: &dyn KeyValueStore, owner: &Namespace, usage: u64) -> Result<()> {
-    let (probe, value) = (key("probe")?, b"123");
+    let probe = key("probe")?;
+    let value = b"123";
     let quota = usage + entry_bytes(&probe, value.len() as u64);
     let refused = store.set(owner, &probe, value, quota - 1, PATIENCE);
     ensure!(refused == Err(StoreError::Full { found: quota, quota: quota - 1 }), "{usage} bytes are kept: {refused:?}");

@@ -182,7 +182,8 @@ fn histograms(body: &[u8]) -> Option<Vec<Histogram>> {
     for metric in scopes.flat_map(|scope| scope.metrics) {
         let Some(Data::Histogram(histogram)) = metric.data else { continue };
         for point in histogram.data_points {
-            let (name, unit) = (metric.name.clone(), metric.unit.clone());
+            let name = metric.name.clone();
+            let unit = metric.unit.clone();
             found.push(Histogram { name, unit, count: point.count, attributes: attributes(point.attributes) });
         }
     }

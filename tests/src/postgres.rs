@@ -126,7 +126,9 @@ impl Postgres {
     /// If it does not start.
     pub fn run(&mut self) -> Result<()> {
         let log = File::options().create(true).append(true).open(self.folder.path().join("log"))?;
-        let (data, port, sockets) = (self.data(), self.port.to_string(), self.folder.path().to_owned());
+        let data = self.data();
+        let port = self.port.to_string();
+        let sockets = self.folder.path().to_owned();
         let mut command = self.command("postgres");
         command.arg("-D").arg(data).arg("-k").arg(sockets).args(["-h", "127.0.0.1", "-p", &port]);
         for setting in QUICK.into_iter().chain(self.settings.iter().map(String::as_str)) {

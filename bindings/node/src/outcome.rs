@@ -30,7 +30,8 @@ impl Outcome {
         };
         let there = host.component(name);
         let tools: Vec<&str> = there.iter().flat_map(|there| there.tools()).map(|tool| tool.full_name()).collect();
-        let (digest, isolated) = (component.digest().to_string(), component.is_isolated());
+        let digest = component.digest().to_string();
+        let isolated = component.is_isolated();
         Self::Loaded(json!({"name": name, "digest": digest, "isolated": isolated, "tools": tools}))
     }
 

@@ -30,12 +30,13 @@ impl OwnerProcess {
     /// # Errors
     /// In a process that was forked from it.
     pub(crate) fn check(self) -> PyResult<()> {
-        match self.is_this() {
-            true => Ok(()),
-            false => Err(HostError::new_err(
+        if self.is_this() {
+            Ok(())
+        } else {
+            Err(HostError::new_err(
                 "this host was created before this process was forked, and its threads do not exist here; create a \
                  host after the fork",
-            )),
+            ))
         }
     }
 }

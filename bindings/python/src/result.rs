@@ -34,7 +34,9 @@ pub(crate) struct CallError {
 
 impl From<CallResult> for Result {
     fn from(result: CallResult) -> Self {
-        let (content, structured, metadata) = (PyOnceLock::new(), PyOnceLock::new(), PyOnceLock::new());
+        let content = PyOnceLock::new();
+        let structured = PyOnceLock::new();
+        let metadata = PyOnceLock::new();
         Self { result, content, structured, metadata }
     }
 }

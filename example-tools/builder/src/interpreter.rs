@@ -85,7 +85,8 @@ pub fn interpreter_digest(workspace: &Workspace) -> Result<String> {
 ///
 /// If it does not compile, its initialization fails, or the result is not a valid component.
 pub fn build_interpreter(workspace: &Workspace, toolchain: &InterpreterToolchain) -> Result<Vec<u8>> {
-    let (root, builder) = (workspace.root(), workspace.root().join("example-tools/builder"));
+    let root = workspace.root();
+    let builder = workspace.root().join("example-tools/builder");
     let build = CargoBuild {
         folder: &root.join(FOLDER),
         package: None,

@@ -59,7 +59,8 @@ impl Lockfile {
     /// Finds a package by reference: `name`, or `name version` if there are several versions.
     fn find(&self, reference: &str) -> Result<&LockedPackage> {
         let mut parts = reference.split(' ');
-        let (name, version) = (parts.next(), parts.next());
+        let name = parts.next();
+        let version = parts.next();
         self.package
             .iter()
             .find(|locked| {

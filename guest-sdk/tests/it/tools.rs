@@ -139,7 +139,8 @@ fn function_is_still_callable() {
 #[test]
 fn describes_whole_arguments_by_their_type() {
     let integer = |description: &str| {
-        let (minimum, maximum) = (i64::MIN, i64::MAX);
+        let minimum = i64::MIN;
+        let maximum = i64::MAX;
         json!({"type": "integer", "minimum": minimum, "maximum": maximum, "description": description})
     };
     let mut b = integer("The second number.");

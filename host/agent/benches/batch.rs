@@ -55,7 +55,8 @@ fn calls(count: usize, name: &str, arguments: &str) -> Vec<ToolIntent> {
 
 async fn batch(pipeline: &Pipeline, calls: Vec<ToolIntent>) -> Duration {
     let scope = Scope::default();
-    let (count, began) = (calls.len(), Instant::now());
+    let count = calls.len();
+    let began = Instant::now();
     let outcome = pipeline.execute(calls, &scope).await;
     let elapsed = began.elapsed();
     assert_eq!(outcome.executions.iter().filter(|execution| !execution.has_error()).count(), count);
@@ -78,12 +79,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let tools = tools();
     let lists = Allowlists { default: DefaultAllowlist::Everything, ..Allowlists::default() };
     let pipeline = PipelineBuilder::default().built_ins(tools.clone()).allowlists(lists).build()?;
-    let (work, tiny) = (format!(r#"{{"rounds": {ROUNDS}}}"#), r#"{"rounds": 1}"#);
+    let work = format!(r#"{{"rounds": {ROUNDS}}}"#);
+    let tiny = r#"{"rounds": 1}"#;
     runtime.block_on(async {
         batch(&pipeline, calls(500, "work", &work)).await;
         let mut ratios = Vec::new();
         for _ in 0..7 {
-            let (through, plain) = (batch(&pipeline, calls(1_000, "work", &work)).await, direct(&tools, 1_000).await);
+            let through = batch(&pipeline, calls(1_000, "work", &work)).await;
+            let plain = direct(&tools, 1_000).await;
             ratios.push(through.as_secs_f64() / plain.as_secs_f64());
             println!("1,000 calls: {through:?} in a batch, {plain:?} directly");
         }

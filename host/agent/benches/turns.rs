@@ -111,7 +111,8 @@ async fn per_turn(turns: usize, calls: usize) -> Duration {
         };
         Ok(Response::calls((0..calls).map(call).collect()))
     };
-    let (calls, calls_in_all) = (u32::MAX, None);
+    let calls = u32::MAX;
+    let calls_in_all = None;
     let budget = Budget { turns: u32::MAX, calls, calls_in_all, ..Budget::default() };
     let config = SessionConfig { budget, ..SessionConfig::default() };
     let builder = Agent::builder(Arc::new(model)).driver(Plain::default()).executor(Arc::new(InstantExecutor));

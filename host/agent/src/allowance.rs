@@ -54,9 +54,12 @@ impl CallAllowance {
     /// Creates an allowance of calls of programs and of fuel. [`u64::MAX`] is no limit.
     #[must_use]
     pub fn new(calls: u64, fuel: u64) -> Self {
-        let (calls, fuel) = (AtomicU64::new(calls), AtomicU64::new(fuel));
-        let (tokens_in, tokens_out) = (AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX));
-        let (used_calls, used_fuel) = (AtomicU32::new(0), AtomicU64::new(0));
+        let calls = AtomicU64::new(calls);
+        let fuel = AtomicU64::new(fuel);
+        let tokens_in = AtomicU64::new(u64::MAX);
+        let tokens_out = AtomicU64::new(u64::MAX);
+        let used_calls = AtomicU32::new(0);
+        let used_fuel = AtomicU64::new(0);
         Self { calls, fuel, tokens_in, tokens_out, tenant: None, used_calls, used_fuel }
     }
 

@@ -105,7 +105,10 @@ impl BatchOutcome {
     /// Creates an outcome of these executions alone.
     #[must_use]
     pub fn new(executions: Vec<ToolExecution>, ended: Option<BatchEnd>) -> Self {
-        let (usage, deferred, first_calls, tools) = (Usage::default(), Vec::new(), Vec::new(), Vec::new());
+        let usage = Usage::default();
+        let deferred = Vec::new();
+        let first_calls = Vec::new();
+        let tools = Vec::new();
         Self { executions, ended, usage, program_calls: 0, deferred, first_calls, tools, answer: None, state: None }
     }
 }

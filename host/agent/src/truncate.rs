@@ -65,7 +65,8 @@ impl SeenResult {
         }
         match result.outcome.as_ref().ok().filter(|parts| is_seen_unchanged(parts, room.bytes)) {
             Some(parts) => {
-                let (bytes, mime) = (parts.iter().map(Content::bytes).sum(), mime(parts));
+                let bytes = parts.iter().map(Content::bytes).sum();
+                let mime = mime(parts);
                 bound_members(&mut result.metadata, room.bytes);
                 let Metadata { bytes: counted, mime: known, .. } = &mut result.metadata;
                 *counted = bytes;
@@ -161,7 +162,9 @@ fn keep_images(parts: &[Content], mut remaining: usize) -> Option<Box<ErrorDetai
 
 /// Clones all of a result except the outcome, which may be large.
 fn clone_without_outcome(result: &CallResult) -> CallResult {
-    let (id, tool, metadata) = (result.id.clone(), result.tool.clone(), result.metadata.clone());
+    let id = result.id.clone();
+    let tool = result.tool.clone();
+    let metadata = result.metadata.clone();
     CallResult { id, tool, outcome: Ok(Vec::new()), metadata }
 }
 
@@ -177,7 +180,8 @@ fn mime(parts: &[Content]) -> Option<Cow<'static, str>> {
 /// Truncates parts to this room in total. Also returns whether they were truncated.
 fn truncate_parts(parts: &[Content], room: Room, marker: &str) -> (Vec<Content>, bool) {
     let Room { bytes: mut remaining, image_bytes: mut for_images } = room;
-    let (mut kept, mut is_cut) = (Vec::with_capacity(parts.len()), false);
+    let mut kept = Vec::with_capacity(parts.len());
+    let mut is_cut = false;
     for part in parts {
         let part = clean_part(part);
         if let Content::Blob { mime_type, data } = &part

@@ -43,15 +43,15 @@ impl Load {
     pub async fn run(&self, call: impl AsyncFn() -> bool) -> LoadReport {
         let began = Instant::now();
         let caller = async || {
-            let (mut latencies, mut failed) = (Vec::new(), 0_usize);
+            let mut latencies = Vec::new();
+            let mut failed = 0_usize;
             while began.elapsed() < self.time {
                 let called = Instant::now();
-                match call().await {
-                    true => latencies.push(called.elapsed()),
-                    false => {
-                        failed = failed.saturating_add(1);
-                        tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
-                    }
+                if call().await {
+                    latencies.push(called.elapsed())
+                } else {
+                    failed = failed.saturating_add(1);
+                    tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
                 }
             }
             (latencies, failed)

@@ -108,7 +108,9 @@ impl Worker {
             is_ending: false,
             tokens: HashMap::new(),
         });
-        let (drain, began, sessions) = (CancellationToken::new(), Instant::now(), Mutex::default());
+        let drain = CancellationToken::new();
+        let began = Instant::now();
+        let sessions = Mutex::default();
         Ok(Self { inner: Arc::new(Inner { link, tools, options, run, drain, began, sessions, state }) })
     }
 
@@ -121,7 +123,8 @@ impl Worker {
         let inner = &self.inner;
         let mut messages = inner.link.subscribe(&format!("worker.{}", inner.link.name())).await?;
         let mut stop = std::pin::pin!(stop.fuse());
-        let (mut draining, mut announced) = (None::<Instant>, None::<Instant>);
+        let mut draining = None::<Instant>;
+        let mut announced = None::<Instant>;
         let mut was_full = false;
         let mut next_tick = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
         loop {
@@ -283,7 +286,8 @@ impl Inner {
     /// Completes the exchange of keys that a gateway has begun, and answers it.
     fn receive_hello(&self, bytes: &[u8]) -> Result<(), IgnoredError> {
         let Frame { envelope, .. } = self.link.open::<Hello>(bytes, Role::Gateway)?;
-        let (gateway, hello) = (envelope.from, envelope.message);
+        let gateway = envelope.from;
+        let hello = envelope.message;
         let is_compatible = hello.version.abs_diff(PROTOCOL_VERSION) <= 1;
         if hello.worker_run != self.run || hello.cell != self.link.cell() || !is_compatible {
             return Err(IgnoredError::Hello { gateway, version: hello.version });

@@ -236,7 +236,8 @@ fn measure_beside(
     client: &mut Client,
     (flooded, scenario): (SocketAddr, &Arc<Scenario>),
 ) -> (Duration, usize) {
-    let (stop, ran) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let stop = Arc::new(AtomicBool::new(false));
+    let ran = Arc::new(AtomicUsize::new(0));
     let floods: Vec<_> = (0..GREEDY_CONNECTIONS)
         .map(|_| greedy.spawn(flood(flooded, Arc::clone(scenario), Arc::clone(&stop), Arc::clone(&ran))))
         .collect();
@@ -263,7 +264,10 @@ fn run(scenario: Scenario) {
     let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let [address, other] = [0, 1].map(|index: usize| servers[index].block_on(start(&scenario, folders[index].path())));
     let scenario = Arc::new(scenario);
-    let (mut alone, mut apart, mut together, mut total) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let mut alone = Vec::new();
+    let mut apart = Vec::new();
+    let mut together = Vec::new();
+    let mut total = 0;
     for _ in 0..ROUNDS {
         let mut client = clients.block_on(Client::connect(address, MODEST, &scenario));
         alone.push(clients.block_on(measure(&mut client)).as_secs_f64() * 1e3);
@@ -274,8 +278,12 @@ fn run(scenario: Scenario) {
         total += ran;
     }
     let ratio = |of: &[f64], to: &[f64]| median(of.iter().zip(to).map(|(of, to)| of / to).collect());
-    let (to_alone, to_apart) = (ratio(&together, &alone), ratio(&together, &apart));
-    let (name, alone, apart, together) = (scenario.name, median(alone), median(apart), median(together));
+    let to_alone = ratio(&together, &alone);
+    let to_apart = ratio(&together, &apart);
+    let name = scenario.name;
+    let alone = median(alone);
+    let apart = median(apart);
+    let together = median(together);
     println!("| {name} | {alone:.2} ms | {apart:.2} ms | {together:.2} ms | {to_alone:.2} | {to_apart:.2} | {total} |");
 }
 

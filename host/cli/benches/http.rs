@@ -95,7 +95,8 @@ async fn call_until(address: SocketAddr, body: Bytes, end: Instant) -> Vec<Durat
         let started = Instant::now();
         sender.ready().await.unwrap();
         let response = sender.send_request(request).await.unwrap();
-        let (status, body) = (response.status(), response.into_body().collect().await.unwrap().to_bytes());
+        let status = response.status();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
         assert!(status.is_success(), "{}", String::from_utf8_lossy(&body));
         took.push(started.elapsed());
     }
@@ -105,7 +106,8 @@ async fn call_until(address: SocketAddr, body: Bytes, end: Instant) -> Vec<Durat
 /// Calls a server over some connections, from one thread.
 fn measure(clients: &Runtime, server: &Server, body: &Bytes, connections: usize) -> Measured {
     clients.block_on(async {
-        let (started, end) = (Instant::now(), Instant::now() + DURATION);
+        let started = Instant::now();
+        let end = Instant::now() + DURATION;
         let callers: Vec<_> =
             (0..connections).map(|_| tokio::spawn(call_until(server.address, body.clone(), end))).collect();
         let mut took = Vec::new();

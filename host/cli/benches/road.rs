@@ -175,7 +175,8 @@ fn start(home: &Home) -> Duration {
 
 fn start_with_many(folder: &Path) {
     let cache = folder.join("cache");
-    let (stored, files) = (Home::new(folder.join("stored"), &cache), Home::new(folder.join("files"), &cache));
+    let stored = Home::new(folder.join("stored"), &cache);
+    let files = Home::new(folder.join("files"), &cache);
     let key = SigningKey::generate(Algorithm::P256).expect("a key");
     std::fs::create_dir_all(stored.folder.join("state/fumehood")).expect("a folder");
     let store = Store::open(stored.folder.join("state/fumehood/store")).expect("a store");
@@ -189,7 +190,8 @@ fn start_with_many(folder: &Path) {
         writeln!(of_store, "[tools.tool-{number}]\nreference = \"{reference}\"").expect("text");
         writeln!(of_files, "[tools.tool-{number}]\ncomponent = \"{number}.wasm\"").expect("text");
     }
-    let (mut from_store, mut from_files) = (Vec::new(), Vec::new());
+    let mut from_store = Vec::new();
+    let mut from_files = Vec::new();
     for (home, text) in [(&stored, &of_store), (&files, &of_files)] {
         std::fs::write(home.folder.join("fumehood.toml"), text).expect("a file");
         home.run(&["--offline", "approve", "--yes"]);
@@ -199,7 +201,8 @@ fn start_with_many(folder: &Path) {
         from_store.push(start(&stored));
         from_files.push(start(&files));
     }
-    let (of_store, of_files) = (median_ms(from_store), median_ms(from_files));
+    let of_store = median_ms(from_store);
+    let of_files = median_ms(from_files);
     println!("start of `serve mcp` with {LOCKED} locked tools, until its list of tools:");
     println!("  from the store {of_store:.1} ms, from files {of_files:.1} ms: {:.2} times", of_store / of_files);
 }

@@ -47,9 +47,12 @@ fn starts(cache: &std::path::Path) {
     let mut unrecorded: Vec<_> =
         (0..STARTS).map(|_| start(env!("CARGO_BIN_EXE_fumehood"), &[&call[..], &["--no-log"]].concat())).collect();
     let mut floor: Vec<_> = (0..STARTS).map(|_| start("/bin/true", &[])).collect();
-    let (p50, p99, nothing) = (percentile(&mut warm, 0.5), percentile(&mut warm, 0.99), percentile(&mut floor, 0.5));
+    let p50 = percentile(&mut warm, 0.5);
+    let p99 = percentile(&mut warm, 0.99);
+    let nothing = percentile(&mut floor, 0.5);
     println!("process start to first result, warm cache: p50 {p50:.2} ms, p99 {p99:.2} ms (`true`: {nothing:.2} ms)");
-    let (p50, p99) = (percentile(&mut unrecorded, 0.5), percentile(&mut unrecorded, 0.99));
+    let p50 = percentile(&mut unrecorded, 0.5);
+    let p99 = percentile(&mut unrecorded, 0.99);
     println!("the same without a record in the event log: p50 {p50:.2} ms, p99 {p99:.2} ms");
 }
 

@@ -177,7 +177,8 @@ fn shared_store_name(config: &Config) -> Result<Option<String>> {
 /// # Errors
 /// Like [`shared_store`].
 fn kept_values(config: &Config, host: &Host) -> Result<KeptValues> {
-    let (host, shared_store) = (host.clone(), shared_store_name(config)?);
+    let host = host.clone();
+    let shared_store = shared_store_name(config)?;
     let keeps = move |tool: &Tool| {
         let component = tool.namespace().and_then(|name| host.component(name.as_str()));
         component.is_some_and(|component| component.keeps_values())
@@ -205,7 +206,8 @@ pub(crate) fn queue_options(config: &Config) -> Result<Option<JobQueueOptions>> 
     }
     let keep = config.jobs.keep.map_or_else(|| JobOptions::default().ttl, |time| time.0);
     let max_queued = section.queue.unwrap_or(DEFAULT_QUEUED_JOBS);
-    let (gateways, workers) = (keys_of(&section.gateways)?, keys_of(&section.workers)?);
+    let gateways = keys_of(&section.gateways)?;
+    let workers = keys_of(&section.workers)?;
     Ok(Some(JobQueueOptions { gateways, workers, max_queued, keep }))
 }
 

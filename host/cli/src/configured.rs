@@ -208,7 +208,8 @@ async fn get_published(
     sections: &[(&str, &ToolSection)],
     version: Version,
 ) -> Result<Vec<Option<StoredComponent>>> {
-    let (mut places, mut pinned) = (Vec::new(), Vec::new());
+    let mut places = Vec::new();
+    let mut pinned = Vec::new();
     for (name, section) in sections {
         let Ok(Place::Reference(reference)) = section.place() else {
             places.push(None);
@@ -361,7 +362,8 @@ pub(crate) fn components_in_folders(config: &Config) -> Result<Vec<(Namespace, P
                 }
             };
             if let Some((_, other)) = found.iter().find(|(taken, _)| *taken == name) {
-                let (other, file) = (other.display(), file.display());
+                let other = other.display();
+                let file = file.display();
                 let message = format!("{other} and {file} would both be called `{name}`; rename one of them");
                 return Err(UsageError(message).into());
             }

@@ -71,13 +71,14 @@ pub(crate) struct Panel {
 /// If the file cannot be written.
 pub(crate) fn write(file: &PlotFile, title: &str, panels: &[Panel]) -> Result<()> {
     let svg = draw(panels)?;
-    let text = match file.is_page {
-        false => svg,
-        true => format!(
+    let text = if file.is_page {
+        format!(
             "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{title}</title>\n\
              <style>body {{ font-family: sans-serif; max-width: {WIDTH}px; margin: 2em auto; background: white; color: black }}</style>\n\
              <h1>{title}</h1>\n{svg}\n</html>\n"
-        ),
+        )
+    } else {
+        svg
     };
     let folder = file.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let failed = || format!("cannot write the plot {}", file.path.display());
@@ -157,9 +158,10 @@ fn draw_panel(panel: &Panel, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Resul
 }
 
 fn shorten(name: &str) -> String {
-    match name.chars().count() > MAX_NAME_CHARS {
-        true => name.chars().take(MAX_NAME_CHARS - 1).chain(['…']).collect(),
-        false => name.to_owned(),
+    if name.chars().count() > MAX_NAME_CHARS {
+        name.chars().take(MAX_NAME_CHARS - 1).chain(['…']).collect()
+    } else {
+        name.to_owned()
     }
 }
 

@@ -82,9 +82,10 @@ pub(crate) fn keys(config: &Config, sources: &[TextSource]) -> Result<Vec<Public
 /// # Errors
 /// With `--offline`.
 pub(crate) fn require_network(arguments: &Arguments) -> Result<()> {
-    match arguments.offline {
-        true => Err(UsageError("this needs the network; leave `--offline` out".to_owned()).into()),
-        false => Ok(()),
+    if arguments.offline {
+        Err(UsageError("this needs the network; leave `--offline` out".to_owned()).into())
+    } else {
+        Ok(())
     }
 }
 
@@ -182,12 +183,9 @@ pub(crate) async fn get_pinned(config: &Config, references: &[Reference]) -> Res
             components.push(get(online, reference).await?);
             continue;
         }
-        let found = found.with_context(|| match is_pinned(reference) {
-            true => format!("cannot use {reference}"),
-            false => format!(
+        let found = found.with_context(|| if is_pinned(reference) { format!("cannot use {reference}") } else { format!(
                 "the lock does not pin {reference}; `fumehood approve` downloads, shows and pins the current version"
-            ),
-        })?;
+            ) })?;
         warn_if_unverified(&found);
         components.push(found);
     }

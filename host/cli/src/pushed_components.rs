@@ -175,7 +175,8 @@ fn tidy(config: &Config, lock: &Lock) {
 /// Removes files that nobody uses, those that were used longest ago first, until the rest has at most `max_bytes`. Returns how
 /// many.
 fn remove_unused(folder: &Path, used: &[PathBuf], max_bytes: u64, now: SystemTime) -> std::io::Result<usize> {
-    let (mut unused, mut bytes) = (Vec::new(), 0_u64);
+    let mut unused = Vec::new();
+    let mut bytes = 0_u64;
     let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
         entries => entries?,
@@ -215,7 +216,8 @@ pub(crate) async fn push(config: &Config, source: ConfigSource) -> Result<()> {
     let store = ComponentStore::new(cell::server_options(config, section)?);
     store.open().await.context("cannot push components over the cell; check `push` in [cell]")?;
     tokio::spawn(async move {
-        let (mut ticks, mut warned) = (tokio::time::interval(PUSH_INTERVAL), None);
+        let mut ticks = tokio::time::interval(PUSH_INTERVAL);
+        let mut warned = None;
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
@@ -262,11 +264,14 @@ mod tests {
         };
         // The oldest is used here, and the newest perhaps by another worker.
         let used = [put("used", 100, 500)];
-        let (oldest, older, newest) = (put("oldest", 100, 400), put("older", 100, 300), put("newest", 100, 1));
+        let oldest = put("oldest", 100, 400);
+        let older = put("older", 100, 300);
+        let newest = put("newest", 100, 1);
         let check = |max_bytes: u64, expected: usize, left: &[&PathBuf]| {
             assert_eq!(remove_unused(folder.path(), &used, max_bytes, now).unwrap(), expected, "{max_bytes}");
             let files = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
-            let (mut files, mut left): (Vec<_>, Vec<_>) = (files.collect(), left.to_vec());
+            let mut files: Vec<_> = files.collect();
+            let mut left: Vec<_> = left.to_vec();
             files.sort();
             left.sort();
             assert!(files.iter().eq(left), "{files:?}");

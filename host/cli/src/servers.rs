@@ -66,7 +66,9 @@ impl Server {
     /// # Errors
     /// If it is not a server that people log in at.
     pub(crate) fn login(&self, config: &Config) -> Result<(String, OAuthOptions)> {
-        let (name, section, url) = (&self.name, &self.section, self.login_url()?);
+        let name = &self.name;
+        let section = &self.section;
+        let url = self.login_url()?;
         if section.bearer.is_some() || has_authorization(section) {
             let message =
                 format!("[mcp.servers.{name}] already has a token, which replaces a login; leave the token out");
@@ -156,7 +158,8 @@ pub(crate) async fn connect(config: &Config, lock: &Lock, log_level: &LogLevel) 
             render::warning(&format!("continuing without the MCP server `{name}`: {}", error_chain(error)));
             continue;
         }
-        let (refused, unchecked) = (remotes.refused().len(), remotes.unchecked().len());
+        let refused = remotes.refused().len();
+        let unchecked = remotes.unchecked().len();
         if let Err(error) = add(&mut remotes, &server, &remote, lock).await {
             render::warning(&format!("continuing without the MCP server `{name}`: {}", error_chain(&error)));
         }

@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn reads_no_file_outside_of_its_folder() {
-        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
         let base = folder.path().join("base");
         std::fs::create_dir_all(base.join("sub")).unwrap();
         std::fs::write(base.join("sub/a"), "inside").unwrap();

@@ -49,7 +49,8 @@ const NOUNS: [&str; 20] = [
 ];
 
 fn tool(number: usize) -> Arc<Tool> {
-    let (verb, noun) = (VERBS[number % VERBS.len()], NOUNS[number / 10 % NOUNS.len()]);
+    let verb = VERBS[number % VERBS.len()];
+    let noun = NOUNS[number / 10 % NOUNS.len()];
     let other = NOUNS[number / 200 % NOUNS.len()];
     let schema = json!({"type": "object", "properties": {
         "id": {"type": "string"}, format!("{noun}_id"): {"type": "string"}, "limit": {"type": "integer"},

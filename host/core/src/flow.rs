@@ -307,7 +307,8 @@ mod tests {
 
     #[test]
     fn labels_take_precedence_and_those_of_a_tool_over_those_of_its_component() {
-        let (read, post) = (tool(Some("c"), "read", Some(false), None), tool(Some("c"), "post", None, None));
+        let read = tool(Some("c"), "read", Some(false), None);
+        let post = tool(Some("c"), "post", None, None);
         let labels = |source, sink| FlowLabels { source, sink };
         let policy = FlowPolicy::new().label_component("c", labels(Some(FlowLabel::Private), None));
         assert!(policy.source_of(&post).is_some() && policy.sink_of(&post).is_some());
@@ -320,7 +321,8 @@ mod tests {
 
     #[test]
     fn names_the_path_of_the_data() {
-        let (read, post) = (tool(Some("notes"), "read", Some(false), None), tool(Some("http"), "post", None, None));
+        let read = tool(Some("notes"), "read", Some(false), None);
+        let post = tool(Some("http"), "post", None, None);
         let policy = FlowPolicy::new().label_component("notes", FlowLabels::default().source(FlowLabel::Private));
         let find = |name: &str| [&read, &post].into_iter().find(|tool| tool.full_name() == name).cloned();
         let calls = [past("http__post", 1), past("notes__read", 3)];

@@ -21,7 +21,8 @@ const ROUNDS: usize = 41;
 
 async fn batch(pipeline: &Pipeline, count: usize) -> Duration {
     let call = |id| ToolIntent { id: format!("{id}"), name: TOOL.to_owned(), arguments: ADD.to_owned() };
-    let (calls, scope) = ((0..count).map(call).collect(), Scope::default());
+    let calls = (0..count).map(call).collect();
+    let scope = Scope::default();
     let began = Instant::now();
     let outcome = pipeline.execute(calls, &scope).await;
     let elapsed = began.elapsed();
@@ -53,15 +54,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let pipeline = PipelineBuilder::default().provider(components).allowlists(lists).build()?;
         batch(&pipeline, 500).await;
         direct(&host, 500).await;
-        let (mut through, mut plain, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        let mut through = Vec::new();
+        let mut plain = Vec::new();
+        let mut ratios = Vec::new();
         for _ in 0..ROUNDS {
-            let (batch, direct) = (batch(&pipeline, 1_000).await, direct(&host, 1_000).await);
+            let batch = batch(&pipeline, 1_000).await;
+            let direct = direct(&host, 1_000).await;
             through.push(batch.as_secs_f64());
             plain.push(direct.as_secs_f64());
             // Of neighbours, because the speed of the machine changes while this runs.
             ratios.push(batch.as_secs_f64() / direct.as_secs_f64());
         }
-        let (through, plain) = (median(through) * 1e3, median(plain) * 1e3);
+        let through = median(through) * 1e3;
+        let plain = median(plain) * 1e3;
         println!(
             "1,000 calls, median of {ROUNDS}: {through:.2} ms in a batch, {plain:.2} ms directly, ratio {:.3}",
             median(ratios)

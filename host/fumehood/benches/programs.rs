@@ -52,7 +52,8 @@ async fn program(pipeline: &Pipeline, code: &str) -> u64 {
 }
 
 async fn measure(rounds: usize, mut work: impl AsyncFnMut() -> u64) -> (Vec<Duration>, u64) {
-    let (mut times, mut fuel) = (Vec::with_capacity(rounds), 0);
+    let mut times = Vec::with_capacity(rounds);
+    let mut fuel = 0;
     for _ in 0..rounds {
         let began = Instant::now();
         fuel = work().await;
@@ -97,7 +98,8 @@ fn pipeline(host: &Host, with: impl FnOnce(PipelineBuilder) -> PipelineBuilder) 
 #[allow(clippy::print_stdout, reason = "a bench prints its figures")]
 async fn start_and_loop(pipeline: &Pipeline) {
     let (times, fuel) = measure(MANY, async || program(pipeline, "return 1+2").await).await;
-    let (p50, p99) = (quantile(&times, 0.5), quantile(&times, 0.99));
+    let p50 = quantile(&times, 0.5);
+    let p99 = quantile(&times, 0.99);
     println!("`return 1+2`: p50 {p50:.1?}, p99 {p99:.1?}, fuel {fuel}");
     let code = "let n = 0; for (let i = 0; i < 1e6; i++) n += i; return n";
     let (times, fuel) = measure(ROUNDS, async || program(pipeline, code).await).await;
@@ -111,14 +113,18 @@ fn loop_of_calls() -> String {
 #[allow(clippy::print_stdout, reason = "a bench prints its figures")]
 async fn inner_calls(host: &Host, pipeline: &Pipeline) {
     let code = loop_of_calls();
-    let (mut inner, mut direct, mut plain) = (Vec::new(), Vec::new(), Vec::new());
+    let mut inner = Vec::new();
+    let mut direct = Vec::new();
+    let mut plain = Vec::new();
     // Side by side, so that what else the machine does affects them alike.
     for _ in 0..ROUNDS {
         inner.push(measure(1, async || program(pipeline, &code).await).await.0.swap_remove(0) / CALLS);
         direct.push(mean(async || call(pipeline, TOOL, ADD.to_owned()).await).await);
         plain.push(mean(async || host.call(Call::new(TOOL, ADD)).await.metadata.fuel_used).await);
     }
-    let (inner, direct, plain) = (median(inner), median(direct), median(plain));
+    let inner = median(inner);
+    let direct = median(direct);
+    let plain = median(plain);
     let ratio = inner.as_secs_f64() / direct.as_secs_f64();
     println!(
         "a call, median of {ROUNDS} × {CALLS}: {inner:.1?} in a program, {direct:.1?} through the pipeline, ratio {ratio:.2}"
@@ -133,7 +139,8 @@ async fn at_once(pipeline: Arc<Pipeline>) {
     let alone = quantile(&measure(ROUNDS, async || program(&pipeline, &code).await).await.0, 0.5);
     let began = Instant::now();
     let tasks = (0..PROGRAMS).map(|_| {
-        let (pipeline, code) = (Arc::clone(&pipeline), code.clone());
+        let pipeline = Arc::clone(&pipeline);
+        let code = code.clone();
         tokio::spawn(async move {
             program(&pipeline, &code).await;
             began.elapsed()
@@ -142,7 +149,8 @@ async fn at_once(pipeline: Arc<Pipeline>) {
     let mut times: Vec<Duration> = join_all(tasks).await.into_iter().flatten().collect();
     assert_eq!(times.len(), PROGRAMS);
     times.sort_unstable();
-    let (first, last) = (quantile(&times, 0.0), quantile(&times, 1.0));
+    let first = quantile(&times, 0.0);
+    let last = quantile(&times, 1.0);
     let fairness = first.as_secs_f64() / last.as_secs_f64();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     println!(
@@ -200,7 +208,8 @@ async fn agent(host: &Host, store: Option<Arc<dyn SessionStore>>) -> Result<Outc
 async fn records(host: &Host) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let log: Arc<EventLog> = Arc::new(EventLog::open(folder.path().join("log.db"), &Options::default())?);
-    let (mut without, mut with) = (Vec::new(), Vec::new());
+    let mut without = Vec::new();
+    let mut with = Vec::new();
     for _ in 0..ROUNDS {
         for (store, times) in [(None, &mut without), (Some(Arc::clone(&log) as Arc<dyn SessionStore>), &mut with)] {
             let began = Instant::now();
@@ -209,7 +218,8 @@ async fn records(host: &Host) -> Result<(), Box<dyn Error>> {
             assert!(outcome.run.executions().all(|execution| !execution.has_error()), "{outcome:?}");
         }
     }
-    let (without, with) = (median(without), median(with));
+    let without = median(without);
+    let with = median(with);
     println!(
         "a call of a program: {without:.1?}, recorded for a resume {with:.1?}, {:.1} µs more",
         added(with, without)

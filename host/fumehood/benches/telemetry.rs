@@ -40,7 +40,9 @@ fn main() {
 }
 
 fn compare() {
-    let (mut on, mut off, mut spans) = (Vec::new(), Vec::new(), Vec::new());
+    let mut on = Vec::new();
+    let mut off = Vec::new();
+    let mut spans = Vec::new();
     for _ in 0..TURNS {
         off.push(child("off"));
         on.push(child("on"));

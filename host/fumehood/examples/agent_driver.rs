@@ -39,9 +39,10 @@ impl Driver for Lines {
             Some(ToolIntent { id: String::new(), name: name.to_owned(), arguments: arguments.to_owned() })
         };
         let calls: Vec<ToolIntent> = text.lines().filter_map(call).collect();
-        match calls.is_empty() {
-            true => Decision::Answer(text.to_owned()),
-            false => Decision::Call { text: String::new(), calls, refused: Vec::new() },
+        if calls.is_empty() {
+            Decision::Answer(text.to_owned())
+        } else {
+            Decision::Call { text: String::new(), calls, refused: Vec::new() }
         }
     }
 

@@ -44,7 +44,8 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
         Ok(match request.messages.iter().rfind(|message| message.role == Role::Tool) {
             Some(result) => Response::text(format!("It is {}.", result.content)),
             None => {
-                let (id, name) = ("c1".to_owned(), "calculator__add".to_owned());
+                let id = "c1".to_owned();
+                let name = "calculator__add".to_owned();
                 Response::calls(vec![ToolIntent { id, name, arguments: r#"{"a": 3, "b": 5}"#.to_owned() }])
             }
         })

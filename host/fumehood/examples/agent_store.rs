@@ -72,7 +72,8 @@ impl Memory for Notes {
 }
 
 pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    let (lines, notes) = (Arc::new(Lines::default()), Arc::new(Notes::default()));
+    let lines = Arc::new(Lines::default());
+    let notes = Arc::new(Notes::default());
     let model = ScriptedModel::new(vec![
         ScriptedReply::call("memory_write", r#"{"key": "colour", "text": "blue"}"#),
         ScriptedReply::call("memory_read", r#"{"key": "colour"}"#),

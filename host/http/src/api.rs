@@ -77,12 +77,11 @@ impl Api {
         // From here on the connection waits for this server, not for its client.
         context.enter(Phase::Response);
         let body = request.body.clone();
-        let size = match body.len() <= CHEAP_BYTES {
-            true => bounds::measure(&body),
-            false => {
-                let measuring = self.parsers.run(context.parse_turn(), move || bounds::measure(&body));
-                measuring.await.ok_or(Rejection::overloaded())?
-            }
+        let size = if body.len() <= CHEAP_BYTES {
+            bounds::measure(&body)
+        } else {
+            let measuring = self.parsers.run(context.parse_turn(), move || bounds::measure(&body));
+            measuring.await.ok_or(Rejection::overloaded())?
         };
         let size = size.map_err(|error| out_of_bounds(&error))?;
         request.reserve(message_memory_bytes(size)).await?;
@@ -100,12 +99,15 @@ impl Api {
             routes::route(request.head.uri.path()),
             trace.as_ref(),
         );
-        let (shared, head, body) = (Arc::clone(&self.shared), request.head, request.body);
+        let shared = Arc::clone(&self.shared);
+        let head = request.head;
+        let body = request.body;
         let responding = async move { routes::respond(&shared, &caller, (&head, body)).await }.instrument(span.clone());
-        let mut response = match size.is_cheap() {
-            true => responding.await,
+        let mut response = if size.is_cheap() {
+            responding.await
+        } else {
             // Arguments are parsed and checked, and the call begins, on another thread.
-            false => self.parsers.start(context.parse_turn(), responding).await.ok_or(Rejection::overloaded())?,
+            self.parsers.start(context.parse_turn(), responding).await.ok_or(Rejection::overloaded())?
         };
         telemetry::record_status(&span, response.status().as_u16());
         if let Some(trace) = trace.and_then(|trace| response_context(&span, trace)) {

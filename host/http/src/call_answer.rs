@@ -22,7 +22,9 @@ const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
 /// Notes for a key that its call begins: one that is stopped may have had effects.
 pub(crate) fn start(claimed: Option<&mut Claimed>, call: &Call) {
     if let Some(claimed) = claimed {
-        let (id, tool, outcome) = (call.context.id.clone(), call.tool.clone(), Err(CallError::cancelled()));
+        let id = call.context.id.clone();
+        let tool = call.tool.clone();
+        let outcome = Err(CallError::cancelled());
         claimed.started(answer_of(&CallResult { id, tool, outcome, metadata: Metadata::default() }));
     }
 }

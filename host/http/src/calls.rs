@@ -88,7 +88,8 @@ pub(crate) async fn create(
         Ok(claimed) => claimed,
         Err(response) => return *response,
     };
-    let (id, client) = (shared.tools.running().next_id(), client_name(headers));
+    let id = shared.tools.running().next_id();
+    let client = client_name(headers);
     let execution = Some(Arc::from(id.as_str()));
     let context =
         CallContext { id: id.clone(), execution, actor: shared.actor(&caller), client, ..CallContext::default() };
@@ -130,7 +131,8 @@ async fn begin(mut future: BoxFuture<'static, String>) -> BoxFuture<'static, Str
 
 /// Runs a call until it ends, is cancelled, or the server stops; and keeps its answer for its key.
 async fn run(shared: &Shared, caller: &Caller, call: Call, mut claimed: Option<Claimed>) -> (Arc<CallResult>, Answer) {
-    let (id, cancelled) = (call.context.id.clone(), CancellationToken::new());
+    let id = call.context.id.clone();
+    let cancelled = CancellationToken::new();
     start(claimed.as_mut(), &call);
     let call = Call { context: CallContext { cancelled: Some(cancelled.clone()), ..call.context }, ..call };
     let result = run_until_stopped(shared, &cancelled, caller.tools.dispatch(call)).await;
@@ -231,7 +233,8 @@ fn parse_query(query: Option<&str>) -> Result<CallQuery, String> {
         }
         Some(Ok(()))
     })?;
-    let (ListParameters { tool, outcome, since }, limit) = (filters, page.limit()?);
+    let ListParameters { tool, outcome, since } = filters;
+    let limit = page.limit()?;
     let before = page.cursor(CURSOR_PREFIX, |position| position.parse().ok())?;
     Ok(CallQuery { tool, status: outcome, since: since.map(Timestamp), before, limit, ..CallQuery::default() })
 }

@@ -136,7 +136,9 @@ impl Answers {
             Some(_) => Claim::Running,
             None => {
                 keys.entries.insert(key.to_owned(), Entry { request, answer: None });
-                let (answers, tenant, key) = (self.clone(), Arc::clone(tenant), key.to_owned());
+                let answers = self.clone();
+                let tenant = Arc::clone(tenant);
+                let key = key.to_owned();
                 Claim::Run(Claimed { answers, tenant, key, request, has_answer: false, if_stopped: None })
             }
         }
@@ -240,7 +242,9 @@ mod tests {
 
     #[test]
     fn a_key_stands_for_one_request_of_one_tenant() {
-        let (answers, one, other) = (Answers::default(), Digest::of(b"one"), Digest::of(b"other"));
+        let answers = Answers::default();
+        let one = Digest::of(b"one");
+        let other = Digest::of(b"other");
         let claimed = run(&answers, "k", one);
         assert!(matches!(answers.claim(&tenant(0), "k", one), Claim::Running));
         assert!(matches!(answers.claim(&tenant(0), "k", other), Claim::Different));
@@ -257,7 +261,8 @@ mod tests {
 
     #[test]
     fn the_oldest_answers_make_room() {
-        let (answers, request) = (Answers::default(), Digest::of(b"one"));
+        let answers = Answers::default();
+        let request = Digest::of(b"one");
         for number in 0..=MAX_ANSWERS {
             run(&answers, &number.to_string(), request).answer(answer(1));
         }

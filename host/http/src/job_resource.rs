@@ -141,10 +141,11 @@ pub(crate) async fn find_job_of_key(
     if form == Form::Events {
         return Err(Box::new(replay(no_events(&job))));
     }
-    let (preferences, time) = match preferences.respond_async {
-        true => (preferences, preferences.wait.unwrap_or_default()),
+    let (preferences, time) = if preferences.respond_async {
+        (preferences, preferences.wait.unwrap_or_default())
+    } else {
         // It waits for the result, as its call would.
-        false => (Preferences::default(), job.ttl.min(MAX_REPLAY_WAIT)),
+        (Preferences::default(), job.ttl.min(MAX_REPLAY_WAIT))
     };
     let answer = if time.is_zero() {
         job_answer(caller, &job, preferences).await
@@ -169,10 +170,12 @@ pub(crate) async fn call(
     (mut claimed, preferences): (Option<Claimed>, Preferences),
 ) -> Response {
     let key = claimed.as_ref().map(Claimed::job_key);
-    let (id, cancelled) = (call.context.id.clone(), CancellationToken::new());
+    let id = call.context.id.clone();
+    let cancelled = CancellationToken::new();
     start(claimed.as_mut(), &call);
     let call = Call { context: CallContext { cancelled: Some(cancelled.clone()), ..call.context }, ..call };
-    let (owner, tools) = (Arc::clone(&caller.tenant.name), Arc::clone(&caller.tools));
+    let owner = Arc::clone(&caller.tenant.name);
+    let tools = Arc::clone(&caller.tools);
     let wait = preferences.wait.unwrap_or_default();
     // One with a key is a job before it runs, so that the key holds for as long as there is a trace of the call.
     let after = Some(if key.is_some() { Duration::ZERO } else { wait });
@@ -196,9 +199,10 @@ pub(crate) async fn call(
                 claimed => idempotency::keep(claimed, &accepted),
             }
             let rest = wait.saturating_sub(began.elapsed());
-            match rest.is_zero() {
-                true => accepted,
-                false => wait_for_answer((shared, jobs), caller, *job, (preferences, rest)).await,
+            if rest.is_zero() {
+                accepted
+            } else {
+                wait_for_answer((shared, jobs), caller, *job, (preferences, rest)).await
             }
         }
     };

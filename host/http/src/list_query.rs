@@ -51,9 +51,10 @@ impl Page {
     /// If it is out of range.
     pub(crate) fn limit(&self) -> Result<usize, String> {
         let limit = self.limit.unwrap_or(DEFAULT_PAGE);
-        match (1..=MAX_PAGE).contains(&limit) {
-            true => Ok(limit),
-            false => Err(format!("`limit` is {limit}; expected 1 to {MAX_PAGE}")),
+        if (1..=MAX_PAGE).contains(&limit) {
+            Ok(limit)
+        } else {
+            Err(format!("`limit` is {limit}; expected 1 to {MAX_PAGE}"))
         }
     }
 

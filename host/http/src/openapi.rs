@@ -50,7 +50,8 @@ pub(crate) fn get(shared: &Shared, caller: &Caller) -> Response {
     }
     // Without the lock, for which other tenants would wait.
     let text = Bytes::from(document(caller.tools.as_ref(), &shared.options).to_string());
-    let (tenant, cached) = (Arc::clone(&caller.tenant), text.clone());
+    let tenant = Arc::clone(&caller.tenant);
+    let cached = text.clone();
     documents().insert(Arc::clone(&tenant.name), Document { tenant, revision, text: cached });
     response::json_text(text)
 }
@@ -76,7 +77,8 @@ fn document(tools: &dyn ToolProvider, options: &ApiOptions) -> Value {
     if let Some(Value::Object(paths)) = document.pointer_mut("/paths") {
         paths.retain(|path, _| !sessions.iter().chain(jobs).any(|without| path.starts_with(without)));
     }
-    let (mut paths, mut schemas) = (Map::new(), Map::new());
+    let mut paths = Map::new();
+    let mut schemas = Map::new();
     let mut operations = HashSet::new();
     for tool in tools.tools().iter().filter(|tool| tool.is_approved()) {
         let operation = operation_id(tool, &mut operations);
@@ -111,7 +113,8 @@ fn add_tool(
     (paths, schemas): (&mut Map<String, Value>, &mut Map<String, Value>),
     has_jobs: bool,
 ) {
-    let (name, definition) = (tool.full_name(), tool.definition());
+    let name = tool.full_name();
+    let definition = tool.definition();
     // Keys of components are letters, digits, `.`, `-` and `_`.
     let portable = NameForm::Portable.alias(name);
     let mut add_schema = |part: &str, schema: &Value| {
@@ -246,7 +249,9 @@ mod tests {
             let gate = Gate::for_arguments(&json!({}), GateLimits::default()).unwrap();
             Tool::new(definition, gate).in_namespace(&Namespace::parse("m").unwrap())
         };
-        let (mut paths, mut schemas, mut ids) = (Map::new(), Map::new(), HashSet::new());
+        let mut paths = Map::new();
+        let mut schemas = Map::new();
+        let mut ids = HashSet::new();
         for name in ["a.b/c", "x-y_z", "x_y-z"] {
             let tool = tool(name);
             add_tool(&tool, operation_id(&tool, &mut ids), (&mut paths, &mut schemas), false);

@@ -24,7 +24,8 @@ pub(crate) struct Preferences {
 impl Preferences {
     /// Parses the preferences of a request. Of several of one name the first counts.
     pub(crate) fn parse(headers: &HeaderMap) -> Self {
-        let (mut respond_async, mut wait) = (None, None);
+        let mut respond_async = None;
+        let mut wait = None;
         let values = headers.get_all(PREFER).iter().filter_map(|value| value.to_str().ok());
         for preference in values.flat_map(|value| split_unquoted(value, ',')) {
             // Its parameters come after a semicolon; those of this API have none.
@@ -59,7 +60,8 @@ impl Preferences {
 
 /// Splits a text where a character is not within quotes.
 fn split_unquoted(text: &str, separator: char) -> Vec<&str> {
-    let (mut is_quoted, mut is_escaped) = (false, false);
+    let mut is_quoted = false;
+    let mut is_escaped = false;
     let parts = text.split(|c: char| {
         let is_end = c == separator && !is_quoted;
         match c {

@@ -60,7 +60,8 @@ fn public_metadata(metadata: &Metadata) -> Cow<'_, Metadata> {
     if metadata.stdout.is_empty() && metadata.stderr.is_empty() && metadata.members.is_none() {
         return Cow::Borrowed(metadata);
     }
-    let (stdout, stderr) = (CapturedStream::default(), CapturedStream::default());
+    let stdout = CapturedStream::default();
+    let stderr = CapturedStream::default();
     Cow::Owned(Metadata { stdout, stderr, members: None, ..metadata.clone() })
 }
 

@@ -100,7 +100,8 @@ pub(crate) async fn respond(shared: &Arc<Shared>, caller: &Caller, (head, body):
         return problem(StatusCode::NOT_FOUND, detail);
     };
     let allow = route.allow();
-    let (is_post, is_delete) = (head.method == Method::POST, head.method == Method::DELETE);
+    let is_post = head.method == Method::POST;
+    let is_delete = head.method == Method::DELETE;
     let is_read = matches!(head.method, Method::GET | Method::HEAD);
     match route {
         Route::Tools if is_read => tools::list(caller),
@@ -128,9 +129,10 @@ pub(crate) async fn respond(shared: &Arc<Shared>, caller: &Caller, (head, body):
         Route::Document if is_read => openapi::get(shared, caller),
         _ => {
             let detail = "this path does not support this method; `Allow` lists the supported methods";
-            let mut response = match head.method == Method::OPTIONS {
-                true => response::empty(StatusCode::NO_CONTENT),
-                false => problem(StatusCode::METHOD_NOT_ALLOWED, detail),
+            let mut response = if head.method == Method::OPTIONS {
+                response::empty(StatusCode::NO_CONTENT)
+            } else {
+                problem(StatusCode::METHOD_NOT_ALLOWED, detail)
             };
             response.headers_mut().insert(ALLOW, allow);
             response

@@ -36,9 +36,12 @@ impl RunningMessage {
     ) -> Option<Self> {
         let mut agent = Arc::clone(&session.agent).try_lock_owned().ok()?;
         let cancelled = session.begin(text.as_deref())?;
-        let (events, left, stopped) = (Arc::<EventQueue>::default(), Cancellation::new(), shared.stopped.clone());
+        let events = Arc::<EventQueue>::default();
+        let left = Cancellation::new();
+        let stopped = shared.stopped.clone();
         session.approvals.announce_in(Some(Arc::clone(&events)));
-        let (observer, session) = (Arc::new(Announced(Arc::clone(&events))), Arc::clone(session));
+        let observer = Arc::new(Announced(Arc::clone(&events)));
+        let session = Arc::clone(session);
         let leaving = left.clone().drop_guard();
         let mut claimed = claimed;
         if let Some(claimed) = &mut claimed {
@@ -63,7 +66,8 @@ impl RunningMessage {
         match form {
             Form::Json => Answer::json(StatusCode::OK, &self.finish().await).into_response(),
             Form::Events => {
-                let (first, queue) = (event("started", &json!({ "session": session })), Arc::clone(&self.events));
+                let first = event("started", &json!({ "session": session }));
+                let queue = Arc::clone(&self.events);
                 let ended = Box::pin(async move { event("result", &self.finish().await) });
                 let mut response = Response::new(EventBody::new(first, queue, ended).boxed_unsync());
                 *response.headers_mut() = response::content_type("text/event-stream");

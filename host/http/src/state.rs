@@ -56,7 +56,8 @@ impl Default for ApiOptions {
     /// - no jobs
     /// - no sessions
     fn default() -> Self {
-        let (name, version) = ("fumehood".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+        let name = "fumehood".to_owned();
+        let version = env!("CARGO_PKG_VERSION").to_owned();
         Self { name, version, actor: None, calls: None, jobs: None, sessions: None, session_tools: None }
     }
 }

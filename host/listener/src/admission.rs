@@ -162,12 +162,13 @@ impl Admission {
         let mut body = Limited::new(body, self.body_bytes);
         let mut read = BytesMut::new();
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| match error.is::<LengthLimitError>() {
-                true => {
+            let frame = frame.map_err(|error| {
+                if error.is::<LengthLimitError>() {
                     let why = "the request is too large; send less";
                     Rejection::new(StatusCode::PAYLOAD_TOO_LARGE, why)
+                } else {
+                    Rejection::new(StatusCode::BAD_REQUEST, "the request is incomplete")
                 }
-                false => Rejection::new(StatusCode::BAD_REQUEST, "the request is incomplete"),
             })?;
             if let Ok(data) = frame.into_data() {
                 limits.reserve(reserved, read.len().saturating_add(data.len()), connection).await;

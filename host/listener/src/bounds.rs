@@ -60,7 +60,8 @@ pub enum BoundsError {
 /// # Errors
 /// If the message is over [`MAX_DEPTH`] or [`MAX_VALUES`], is an array, or has a member with a reserved name.
 pub fn measure(message: &[u8]) -> Result<Size, BoundsError> {
-    let (mut values, mut depth) = (1_usize, 0_usize);
+    let mut values = 1_usize;
+    let mut depth = 0_usize;
     let mut bytes = message.iter();
     while let Some(byte) = bytes.next() {
         match byte {

@@ -247,12 +247,11 @@ impl BudgetLeases {
         let mut all = self.held();
         let held = all.entry(key.clone()).or_default();
         held.add(lease);
-        match held.take(kind.unit()) {
-            true => Ok(()),
-            false => {
-                held.ended_at = Some(now);
-                Err(used_up(kind, max, now))
-            }
+        if held.take(kind.unit()) {
+            Ok(())
+        } else {
+            held.ended_at = Some(now);
+            Err(used_up(kind, max, now))
         }
     }
 

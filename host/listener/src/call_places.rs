@@ -123,7 +123,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_place_goes_to_the_next_that_still_waits() {
-        let (places, one, two) = (CallPlaces::new(1, 2), Arc::<str>::from("one"), Arc::<str>::from("two"));
+        let places = CallPlaces::new(1, 2);
+        let one = Arc::<str>::from("one");
+        let two = Arc::<str>::from("two");
         let running = places.enter(&one).await.unwrap();
         let mut left = Box::pin(places.enter(&one));
         assert!(futures_util::poll!(left.as_mut()).is_pending());
@@ -143,9 +145,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_that_is_evicted_is_told() {
-        let (places, one, two) = (CallPlaces::new(1, 2), Arc::<str>::from("one"), Arc::<str>::from("two"));
+        let places = CallPlaces::new(1, 2);
+        let one = Arc::<str>::from("one");
+        let two = Arc::<str>::from("two");
         let running = places.enter(&one).await.unwrap();
-        let (mut first, mut second) = (Box::pin(places.enter(&one)), Box::pin(places.enter(&one)));
+        let mut first = Box::pin(places.enter(&one));
+        let mut second = Box::pin(places.enter(&one));
         assert!(futures_util::poll!(first.as_mut()).is_pending() && futures_util::poll!(second.as_mut()).is_pending());
         let mut modest = Box::pin(places.enter(&two));
         assert!(futures_util::poll!(modest.as_mut()).is_pending());

@@ -91,7 +91,8 @@ impl Connections {
         if pending >= self.capacity.pending.max(1) {
             table.drop_oldest_pending();
         }
-        let (id, close) = (table.next, CancellationToken::new());
+        let id = table.next;
+        let close = CancellationToken::new();
         table.next += 1;
         let since = Instant::now();
         let close_entry = close.clone();

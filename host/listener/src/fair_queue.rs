@@ -54,7 +54,10 @@ struct Share {
 impl FairQueue {
     /// Creates a queue with this many places, at least one, in which at most `max_waiting` calls wait.
     pub(crate) fn new(places: usize, max_waiting: usize) -> Self {
-        let (running, waiting, next_ticket, served) = (0, 0, 0, 0);
+        let running = 0;
+        let waiting = 0;
+        let next_ticket = 0;
+        let served = 0;
         Self { places: places.max(1), max_waiting, running, waiting, next_ticket, served, tenants: BTreeMap::new() }
     }
 
@@ -66,17 +69,19 @@ impl FairQueue {
     /// Adds a call of a tenant.
     pub(crate) fn arrive(&mut self, tenant: &Arc<str>) -> Arrival {
         let share = self.tenants.entry(Arc::clone(tenant)).or_default();
-        let (own_running, own_waiting) = (share.running, share.waiting.len());
+        let own_running = share.running;
+        let own_waiting = share.waiting.len();
         if own_waiting == 0 && self.has_place_for(own_running) {
             self.serve(tenant);
             return Arrival::Runs;
         }
-        let evicted = match self.waiting < self.max_waiting {
-            true => None,
-            false => match self.evict_for(own_waiting) {
+        let evicted = if self.waiting < self.max_waiting {
+            None
+        } else {
+            match self.evict_for(own_waiting) {
                 Some(evicted) => Some(evicted),
                 None => return Arrival::Full,
-            },
+            }
         };
         Arrival::Waits { ticket: self.wait(tenant), evicted }
     }
@@ -180,7 +185,10 @@ mod tests {
 
     #[test]
     fn serves_the_tenant_with_the_fewest_running_calls() {
-        let (mut queue, greedy, modest, third) = (FairQueue::new(2, 10), name("greedy"), name("modest"), name("third"));
+        let mut queue = FairQueue::new(2, 10);
+        let greedy = name("greedy");
+        let modest = name("modest");
+        let third = name("third");
         let waits = |ticket| Arrival::Waits { ticket, evicted: None };
         assert_eq!([queue.arrive(&greedy), queue.arrive(&greedy)], [Arrival::Runs; 2]);
         assert_eq!([queue.arrive(&greedy), queue.arrive(&greedy)], [waits(0), waits(1)]);
@@ -200,7 +208,9 @@ mod tests {
 
     #[test]
     fn keeps_places_for_those_without_a_running_call() {
-        let (mut queue, greedy, modest) = (FairQueue::new(16, 0), name("greedy"), name("modest"));
+        let mut queue = FairQueue::new(16, 0);
+        let greedy = name("greedy");
+        let modest = name("modest");
         assert!((0..16).all(|_| queue.arrive(&greedy) == Arrival::Runs), "alone it has them all");
         assert_eq!(queue.arrive(&modest), Arrival::Full);
         assert!((0..3).all(|_| queue.finish("greedy").is_empty()));
@@ -211,7 +221,9 @@ mod tests {
 
     #[test]
     fn a_full_queue_evicts_of_the_tenant_with_the_most() {
-        let (mut queue, greedy, modest) = (FairQueue::new(1, 3), name("greedy"), name("modest"));
+        let mut queue = FairQueue::new(1, 3);
+        let greedy = name("greedy");
+        let modest = name("modest");
         let waits = |ticket, evicted| Arrival::Waits { ticket, evicted };
         assert_eq!(queue.arrive(&greedy), Arrival::Runs);
         assert_eq!([0, 1, 2].map(|_| queue.arrive(&greedy)), [waits(0, None), waits(1, None), waits(2, None)]);
@@ -225,7 +237,8 @@ mod tests {
     /// with pauses. Returns the 99th percentile of the other's latencies.
     fn p99_of_modest(places: usize, pressure: usize) -> u64 {
         const CALL: u64 = 100;
-        let (greedy, modest) = (name("greedy"), name("modest"));
+        let greedy = name("greedy");
+        let modest = name("modest");
         let mut queue = FairQueue::new(places, 10_000);
         let mut random = 1_u64;
         let mut next = move |below: u64| {
@@ -233,9 +246,13 @@ mod tests {
             (random >> 33) % below
         };
         // The ends of running calls, and the time of the other's next call.
-        let (mut ends, mut arrived, mut latencies) = (BinaryHeap::new(), None, Vec::new());
+        let mut ends = BinaryHeap::new();
+        let mut arrived = None;
+        let mut latencies = Vec::new();
         let mut owners: HashMap<Ticket, bool> = HashMap::new();
-        let (mut now, mut next_call, mut greedy_calls) = (0, 50, 0);
+        let mut now = 0;
+        let mut next_call = 50;
+        let mut greedy_calls = 0;
         while latencies.len() < 2000 {
             while greedy_calls < pressure {
                 greedy_calls += 1;
@@ -274,7 +291,8 @@ mod tests {
     #[test]
     fn a_tenant_at_a_hundred_times_its_share_leaves_others_their_latency() {
         for places in [1, 2, 4, 8, 32] {
-            let (idle, busy) = (p99_of_modest(places, 0), p99_of_modest(places, places * 100 / 2));
+            let idle = p99_of_modest(places, 0);
+            let busy = p99_of_modest(places, places * 100 / 2);
             assert!(busy <= 2 * idle, "{places} places: {busy} beside {idle}");
         }
     }

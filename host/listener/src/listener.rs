@@ -103,10 +103,12 @@ impl Listener {
             running: TaskTracker::new(),
         };
         let capacity = Capacity { pending: options.unauthenticated_connections, authenticated: options.connections };
-        let (connections, stop) = (Connections::new(capacity), CancellationToken::new());
+        let connections = Connections::new(capacity);
+        let stop = CancellationToken::new();
         let streams = connections.clone();
         admission.tenants.on_replaced(move |tenants| streams.end_streams(|identity| tenants.accepts(identity)));
-        let (admission, drain) = (Arc::new(admission), options.drain);
+        let admission = Arc::new(admission);
+        let drain = options.drain;
         Ok(Self { listener, address, admission, connections, turns: Turns::new(), drain, stop })
     }
 
@@ -229,7 +231,8 @@ async fn serve_connection(
     let stream = RequestFraming::new(WriteDeadline::new(stream, WRITE_TIMEOUT, Arc::clone(&connection)));
     let request_connection = Arc::clone(&connection);
     let service = service_fn(move |request| {
-        let (admission, connection) = (Arc::clone(&admission), Arc::clone(&request_connection));
+        let admission = Arc::clone(&admission);
+        let connection = Arc::clone(&request_connection);
         async move { Ok::<_, Infallible>(admission.handle(request, connection).await) }
     });
     let mut http = http1::Builder::new();

@@ -92,7 +92,9 @@ mod tests {
         let done = Arc::new(Mutex::new(Vec::new()));
         let [greedy, modest] = [turn(), turn()];
         let work = |name: &'static str, turn: &Arc<Semaphore>| {
-            let (queue, done, turn) = (Arc::clone(&queue), Arc::clone(&done), Arc::clone(turn));
+            let queue = Arc::clone(&queue);
+            let done = Arc::clone(&done);
+            let turn = Arc::clone(turn);
             tokio::spawn(async move {
                 let work = move || {
                     std::thread::sleep(Duration::from_millis(50));

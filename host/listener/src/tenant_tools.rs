@@ -50,7 +50,8 @@ impl TenantTools {
     /// Creates the tools of all tenants: those of `tools` that their filters allow.
     #[must_use]
     pub fn new(tools: Arc<dyn ToolProvider>) -> Self {
-        let (usage, running) = (UsageLedger::default(), RunningCalls::default());
+        let usage = UsageLedger::default();
+        let running = RunningCalls::default();
         let programs = ProgramPlaces::default();
         let histories = Arc::default();
         let made = Arc::default();
@@ -137,7 +138,8 @@ impl TenantTools {
 
     fn make(&self, tenant: &Arc<Tenant>) -> Arc<dyn ToolProvider> {
         let limited = |tools, behind: Option<Arc<dyn ToolProvider>>| -> Arc<dyn ToolProvider> {
-            let (tenant, usage) = (Arc::clone(tenant), self.usage.clone());
+            let tenant = Arc::clone(tenant);
+            let usage = self.usage.clone();
             let places = self.places.clone();
             let programs = self.programs.clone();
             let running = self.running.clone();
@@ -194,16 +196,15 @@ impl LimitedTools {
         log.iter().for_each(|log| self.usage.charge_log(&self.tenant, log.bytes_of_call(&call)));
         // The result of a program has the fuel of its calls in it.
         let is_counted_elsewhere = call.context().program.is_some();
-        let ended = match !is_counted_elsewhere && self.tenant.limits.has_fuel() {
-            true => self.run_to_the_end(call, place).await,
-            false => {
-                let ended = call.run(self.inner()).await;
-                drop(place);
-                if !is_counted_elsewhere {
-                    self.usage.charge(&self.tenant, fuel(&ended));
-                }
-                ended
+        let ended = if !is_counted_elsewhere && self.tenant.limits.has_fuel() {
+            self.run_to_the_end(call, place).await
+        } else {
+            let ended = call.run(self.inner()).await;
+            drop(place);
+            if !is_counted_elsewhere {
+                self.usage.charge(&self.tenant, fuel(&ended));
             }
+            ended
         };
         ended.map(|mut result| {
             log.iter().for_each(|log| self.usage.charge_log(&self.tenant, log.bytes_of_result(&result)));
@@ -215,8 +216,11 @@ impl LimitedTools {
     /// Runs a call in a task of its own, so that a client that leaves pays for the fuel that was used until then.
     async fn run_to_the_end(&self, call: PendingCall, place: HeldPlace) -> Result<CallResult, Stop> {
         let _leaving = CancelOnDrop(call.context().cancelled.clone());
-        let (id, tool) = (call.context().id.clone(), call.tool_name().to_owned());
-        let (tools, usage, tenant) = (Arc::clone(&self.tools), self.usage.clone(), Arc::clone(&self.tenant));
+        let id = call.context().id.clone();
+        let tool = call.tool_name().to_owned();
+        let tools = Arc::clone(&self.tools);
+        let usage = self.usage.clone();
+        let tenant = Arc::clone(&self.tenant);
         let task = tokio::spawn(async move {
             let ended = call.run(&*tools).await;
             drop(place);
@@ -297,12 +301,11 @@ impl ToolLayer for LimitedTools {
         let tool = self.find(call.tool_name());
         let is_missing = tool.is_none();
         let tracked = TrackedCall::begin(&self.running, tool, Some(Arc::clone(&self.tenant.name)), call.context_mut());
-        let ended = match is_missing {
-            true => {
-                let error = self.missing(&call);
-                Ok(call.refuse(error))
-            }
-            false => self.run(call, &tracked).await,
+        let ended = if is_missing {
+            let error = self.missing(&call);
+            Ok(call.refuse(error))
+        } else {
+            self.run(call, &tracked).await
         };
         tracked.finish(ended)
     }

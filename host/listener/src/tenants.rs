@@ -233,7 +233,9 @@ fn check(tenants: &[Tenant], has_verifier: bool) -> Result<(), HttpError> {
     if tenants.is_empty() || !has_verifier && tenants.iter().all(|tenant| tenant.tokens.is_empty()) {
         return Err(HttpError::Nobody);
     }
-    let (mut names, mut actors, mut tokens) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut names = BTreeSet::new();
+    let mut actors = BTreeSet::new();
+    let mut tokens = BTreeSet::new();
     let mut claims = BTreeSet::new();
     for tenant in tenants {
         let same = |what| Err(HttpError::Same { what, tenant: tenant.name.to_string() });

@@ -100,7 +100,8 @@ impl TrackedCall {
     /// Ends a call that has no result.
     fn fail(&mut self, error: CallError) {
         let tool = self.entry.tool.as_deref().map_or(UNKNOWN_TOOL, Tool::full_name).to_owned();
-        let (id, metadata) = (self.entry.id.clone(), Metadata::default());
+        let id = self.entry.id.clone();
+        let metadata = Metadata::default();
         self.end(&CallResult { id, tool, outcome: Err(error), metadata });
     }
 
@@ -108,7 +109,9 @@ impl TrackedCall {
         self.has_ended = true;
         self.calls.remove(self.number);
         let Entry { execution, tool, actor, tenant, began, .. } = &*self.entry;
-        let (tool, actor, tenant) = (tool.as_deref().map(Tool::full_name), actor.as_deref(), tenant.as_ref());
+        let tool = tool.as_deref().map(Tool::full_name);
+        let actor = actor.as_deref();
+        let tenant = tenant.as_ref();
         self.calls.publish(&EndedCall { execution, tool, actor, tenant, elapsed: began.elapsed(), result });
     }
 }
@@ -152,7 +155,8 @@ mod tests {
 
     #[test]
     fn calls_wait_run_and_end() {
-        let (running, outcomes) = (RunningCalls::new(), Arc::new(Outcomes::default()));
+        let running = RunningCalls::new();
+        let outcomes = Arc::new(Outcomes::default());
         running.subscribe(Arc::clone(&outcomes) as Arc<dyn CallSink>);
         let mut context = CallContext { actor: Some(Arc::from("ann")), ..CallContext::default() };
         let call = TrackedCall::begin(&running, None, Some(Arc::from("t")), &mut context);
@@ -178,7 +182,8 @@ mod tests {
 
     #[test]
     fn a_tenant_cancels_its_own_calls_only() {
-        let (running, caller) = (RunningCalls::new(), CancellationToken::new());
+        let running = RunningCalls::new();
+        let caller = CancellationToken::new();
         let mut context = CallContext { cancelled: Some(caller.clone()), ..CallContext::default() };
         let call = TrackedCall::begin(&running, None, Some(Arc::from("a")), &mut context);
         let id = running.list(1, everyone)[0].id.clone();

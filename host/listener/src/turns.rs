@@ -193,10 +193,13 @@ mod tests {
     /// requests are read.
     async fn order(tenants: &[&'static str]) -> Vec<&'static str> {
         let connections = Connections::new(Capacity { pending: GREEDY + 2, authenticated: 1 });
-        let (turns, ready, (sender, mut read)) =
-            (Turns::with_turns(1), Arc::new(Notify::new()), mpsc::unbounded_channel());
+        let turns = Turns::with_turns(1);
+        let ready = Arc::new(Notify::new());
+        let (sender, mut read) = mpsc::unbounded_channel();
         for tenant in tenants {
-            let (ready, sender, tenant) = (Arc::clone(&ready), sender.clone(), *tenant);
+            let ready = Arc::clone(&ready);
+            let sender = sender.clone();
+            let tenant = *tenant;
             let work = async move {
                 ready.notified().await;
                 sender.send(tenant).unwrap();

@@ -332,7 +332,8 @@ mod tests {
             let limits = TenantLimits { calls_per_day: Some(calls), ..TenantLimits::default() };
             Tenant::anyone("a").limits(limits)
         };
-        let (first, today) = (UsageLedger::default(), now().0 / DAY_MS);
+        let first = UsageLedger::default();
+        let today = now().0 / DAY_MS;
         first.begin(&tenant(2)).unwrap();
         first.charge(&tenant(2), 7);
         let unsaved = first.take_unsaved();

@@ -273,9 +273,10 @@ impl Provider {
             StreamError::Transport(error) => unreachable(&error).into(),
         })?;
         loop {
-            let timeout = match builder.has_started() {
-                true => self.config.timeouts.between_chunks,
-                false => self.config.timeouts.first_token.saturating_sub(started.elapsed()),
+            let timeout = if builder.has_started() {
+                self.config.timeouts.between_chunks
+            } else {
+                self.config.timeouts.first_token.saturating_sub(started.elapsed())
             };
             let next = tokio::time::timeout(timeout, answer.next()).await;
             let next = next.map_err(|_| timeout_error(self.service, !builder.has_started()))?;

@@ -89,7 +89,8 @@ impl<'a> UnverifiedToken<'a> {
         if header.kid.as_ref().is_some_and(|id| id.len() > MAX_KEY_ID_BYTES) {
             return Err(malformed);
         }
-        let (signature, payload) = (decode(signature)?, decode(payload)?);
+        let signature = decode(signature)?;
+        let payload = decode(payload)?;
         Ok(Self { algorithm, key_id: header.kid, signed, signature, payload })
     }
 
@@ -134,9 +135,10 @@ impl Claims {
             return Err(TokenRefusal::Invalid("the token is not valid yet"));
         }
         let granted = self.scopes();
-        match required.scopes.iter().all(|scope| granted.contains(scope)) {
-            true => Ok(()),
-            false => Err(TokenRefusal::InsufficientScope),
+        if required.scopes.iter().all(|scope| granted.contains(scope)) {
+            Ok(())
+        } else {
+            Err(TokenRefusal::InsufficientScope)
         }
     }
 

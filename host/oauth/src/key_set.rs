@@ -75,7 +75,8 @@ impl Key {
         let material = match (jwk.kty.as_str(), jwk.crv.as_deref()) {
             ("RSA", _) => Material::Rsa { modulus: bytes(&jwk.n)?, exponent: bytes(&jwk.e)? },
             ("EC", Some("P-256")) => {
-                let (x, y) = (bytes(&jwk.x)?, bytes(&jwk.y)?);
+                let x = bytes(&jwk.x)?;
+                let y = bytes(&jwk.y)?;
                 Material::P256([&[4], x.as_slice(), y.as_slice()].concat())
             }
             ("OKP", Some("Ed25519")) => Material::Ed25519(bytes(&jwk.x)?),

@@ -68,7 +68,8 @@ impl KeySource {
         http: HttpClient,
         interval: Duration,
     ) -> Self {
-        let (cached, last_fetch) = (RwLock::default(), Mutex::default());
+        let cached = RwLock::default();
+        let last_fetch = Mutex::default();
         Self(Arc::new(Inner { issuer, issuer_url, jwks, http, interval, cached, last_fetch }))
     }
 

@@ -228,7 +228,8 @@ mod tests {
             options.scopes = vec![scope.to_owned()];
             ResourceServer::check(&options).is_ok()
         };
-        let (issuer, resource) = ("https://auth.example.com/realm", "https://tools.example.com/mcp");
+        let issuer = "https://auth.example.com/realm";
+        let resource = "https://tools.example.com/mcp";
         assert!(check(issuer, resource, "tools:call"));
         assert!(check("http://localhost:1", "http://127.0.0.1:8080", "a"));
         for wrong in [

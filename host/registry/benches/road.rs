@@ -84,13 +84,16 @@ async fn publish_and_get(client: &RegistryClient, registry: &Measured, name: &st
     for turn in 0..TURNS {
         let reference = reference(&registry.host(), &format!("acme/greeter-{turn}:1.0"));
         let component = fixture::component(SMALL_BYTES + turn);
-        let (before, began) = (registry.time_spent(), Instant::now());
+        let before = registry.time_spent();
+        let began = Instant::now();
         let publication =
             fumehood_registry::publish::Publication::new(reference.clone(), component, Default::default());
         let publication = publication.unwrap().sign(&KEY, fixture::provenance()).unwrap();
         publication.publish(client).await.unwrap();
         let published = began.elapsed();
-        let (store, between, began) = (TestStore::new(), registry.time_spent(), Instant::now());
+        let store = TestStore::new();
+        let between = registry.time_spent();
+        let began = Instant::now();
         get(client, &store, &policy(), &reference).await.unwrap();
         let got = began.elapsed();
         let own = [between - before, registry.time_spent() - between];
@@ -100,7 +103,8 @@ async fn publish_and_get(client: &RegistryClient, registry: &Measured, name: &st
     }
     let [published, own_of_publishing, got, own_of_getting] = times.map(median);
     let row = |what: &str, whole: Duration, own: Duration| {
-        let (whole, own) = (whole.as_secs_f64() * 1000.0, own.as_secs_f64() * 1000.0);
+        let whole = whole.as_secs_f64() * 1000.0;
+        let own = own.as_secs_f64() * 1000.0;
         println!("{:<60} {whole:>9.2} ms, {own:.2} of it the registry's own", format!("{what}, {name}"));
     };
     row("publish 500 KB, signed", published, own_of_publishing);
@@ -141,13 +145,15 @@ async fn get_large(client: &RegistryClient, host: &str) {
 
 async fn start(client: &RegistryClient) {
     let registry = TestRegistry::start().await;
-    let (store, mut locked) = (TestStore::new(), Vec::new());
+    let store = TestStore::new();
+    let mut locked = Vec::new();
     for number in 0..LOCKED {
         let reference = reference(&registry.host(), &format!("acme/tool-{number}:1"));
         publish(client, &reference, 60_000 + number, Some(&KEY)).await;
         locked.push(get(client, &store, &policy(), &reference).await.unwrap());
     }
-    let (mut of_store, mut of_files) = (Vec::new(), Vec::new());
+    let mut of_store = Vec::new();
+    let mut of_files = Vec::new();
     for _ in 0..TURNS {
         let began = Instant::now();
         for fetched in &locked {

@@ -225,7 +225,8 @@ fn excerpt(text: &str) -> String {
 fn interface(component: &[u8]) -> Result<Interface, ArtifactError> {
     let not_wasm = |error: wasmparser::BinaryReaderError| ArtifactError::NotWasm(error.message().to_owned());
     let mut interface = Interface::default();
-    let (mut depth, mut has_begun) = (0_u32, false);
+    let mut depth = 0_u32;
+    let mut has_begun = false;
     for payload in Parser::new(0).parse_all(component) {
         match payload.map_err(not_wasm)? {
             Payload::Version { encoding: Encoding::Module, .. } if !has_begun => return Err(ArtifactError::Module),

@@ -124,7 +124,8 @@ impl CredentialSource {
         for path in &self.files {
             let Some(bytes) = read(path)? else { continue };
             let keys = keys(host, repository);
-            let (file, owned_host) = (path.clone(), host.to_owned());
+            let file = path.clone();
+            let owned_host = host.to_owned();
             let (sender, search) = tokio::sync::oneshot::channel();
             // A thread of its own: a runtime that is dropped would wait for a helper that never ends.
             std::thread::spawn(move || drop(sender.send(search_file(&file, &owned_host, &bytes, &keys))));

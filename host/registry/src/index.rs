@@ -169,9 +169,10 @@ impl Index {
     /// If the file would be larger than [`MAX_INDEX_BYTES`], or the system gives no randomness.
     pub fn sign(&self, key: &SigningKey) -> Result<String, IndexError> {
         let file = sign_json(key, &self.name, INDEX_TYPE, self).map_err(IndexError::Build)?;
-        match file.len() > MAX_INDEX_BYTES {
-            true => Err(IndexError::Build(format!("it has {} bytes; at most {MAX_INDEX_BYTES} are read", file.len()))),
-            false => Ok(file),
+        if file.len() > MAX_INDEX_BYTES {
+            Err(IndexError::Build(format!("it has {} bytes; at most {MAX_INDEX_BYTES} are read", file.len())))
+        } else {
+            Ok(file)
         }
     }
 

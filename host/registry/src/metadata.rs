@@ -58,7 +58,8 @@ pub fn inventory(component: &[u8]) -> Result<Option<Vec<u8>>, ArtifactError> {
     let payload = payload(component)?;
     let Some(list) = find_dependencies(&payload) else { return Ok(None) };
     let reference = |index: usize| format!("package-{index}");
-    let (mut components, mut dependencies) = (Vec::new(), Vec::new());
+    let mut components = Vec::new();
+    let mut dependencies = Vec::new();
     for (index, package) in list.version_info().packages.iter().enumerate() {
         let version = package.version.to_string();
         components.push(json!({

@@ -241,9 +241,10 @@ impl Policy {
     /// # Errors
     /// If it is larger than the maximum.
     pub fn check_size(&self, name: &str, bytes: u64) -> Result<(), PolicyError> {
-        match bytes > self.max_bytes {
-            true => Err(PolicyError::TooLarge { name: name.to_owned(), bytes, maximum: self.max_bytes }),
-            false => Ok(()),
+        if bytes > self.max_bytes {
+            Err(PolicyError::TooLarge { name: name.to_owned(), bytes, maximum: self.max_bytes })
+        } else {
+            Ok(())
         }
     }
 

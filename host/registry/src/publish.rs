@@ -112,7 +112,8 @@ impl Publication {
     /// # Errors
     /// If the system gives no randomness.
     pub fn sign(mut self, key: &SigningKey, provenance: Provenance) -> Result<Self, PublishError> {
-        let (manifest, component) = (self.artifact.digest(), self.artifact.component_digest());
+        let manifest = self.artifact.digest();
+        let component = self.artifact.component_digest();
         let claim = Claim::new(&self.reference, manifest, component, provenance);
         let bundle = Bytes::from(sign(key, &claim)?);
         self.signature = Some(Signature { claim, key: key.public().clone(), bundle });

@@ -170,7 +170,8 @@ async fn compare<A: Future, B: Future>(
     mut first: impl FnMut() -> A,
     mut second: impl FnMut() -> B,
 ) -> (Figures, Figures) {
-    let (mut firsts, mut seconds) = (Vec::with_capacity(rounds), Vec::with_capacity(rounds));
+    let mut firsts = Vec::with_capacity(rounds);
+    let mut seconds = Vec::with_capacity(rounds);
     for block in 0..(rounds + WARM_UP).div_ceil(BLOCK) {
         let is_warm = block * BLOCK >= WARM_UP;
         for _ in 0..BLOCK {
@@ -260,31 +261,39 @@ fn main() {
     });
     println!("\n{:<34} {:>10} {:>10} {:>8}", "calls a second", "1 thread", "2 threads", "scaling");
     let raw_throughput = |threads| {
-        let (raw, text) = (Arc::clone(&raw), text.clone());
+        let raw = Arc::clone(&raw);
+        let text = text.clone();
         throughput(threads, move || {
-            let (raw, text) = (Arc::clone(&raw), text.clone());
+            let raw = Arc::clone(&raw);
+            let text = text.clone();
             async move { raw.call("echo", &text).await }
         })
     };
     let host_throughput = |threads| {
-        let (host, text) = (host.clone(), text.clone());
+        let host = host.clone();
+        let text = text.clone();
         throughput(threads, move || {
-            let (host, text) = (host.clone(), text.clone());
+            let host = host.clone();
+            let text = text.clone();
             async move { host.call(Call::new("echo__echo", text)).await }
         })
     };
     // An engine and a pool for each thread, to see what threads that share them wait for.
     let hosts = [host.clone(), runtime.block_on(host_with("echo", &echo))];
-    let (next, per_thread) = (AtomicUsize::new(0), text.clone());
+    let next = AtomicUsize::new(0);
+    let per_thread = text.clone();
     thread_local! { static OWN: Cell<Option<usize>> = const { Cell::new(None) }; }
     let engines_throughput = throughput(2, move || {
         let own = OWN.get().unwrap_or_else(|| next.fetch_add(1, Ordering::Relaxed));
         OWN.set(Some(own));
-        let (host, text) = (hosts[own % 2].clone(), per_thread.clone());
+        let host = hosts[own % 2].clone();
+        let text = per_thread.clone();
         async move { host.call(Call::new("echo__echo", text)).await }
     });
-    let ((raw1, raw2), (host1, host2)) =
-        ((raw_throughput(1), raw_throughput(2)), (host_throughput(1), host_throughput(2)));
+    let raw1 = raw_throughput(1);
+    let raw2 = raw_throughput(2);
+    let host1 = host_throughput(1);
+    let host2 = host_throughput(2);
     println!("{:<34} {raw1:>10.0} {raw2:>10.0} {:>7.2}×", "raw", raw2 / raw1);
     println!("{:<34} {host1:>10.0} {host2:>10.0} {:>7.2}×", "host", host2 / host1);
     let scaling = engines_throughput / host1;
@@ -293,7 +302,8 @@ fn main() {
 
 /// Measures a call with one tool loaded and with a thousand.
 async fn bench_many_tools(echo: &[u8], text: &str) {
-    let (single, many) = (host_with("echo", echo).await, host_with("echo", echo).await);
+    let single = host_with("echo", echo).await;
+    let many = host_with("echo", echo).await;
     for n in 0..999 {
         many.load(Load::bytes(format!("echo-{n}"), echo)).await.expect("it loads");
     }

@@ -132,8 +132,10 @@ async fn bench_overshoot(program: &str) {
         "spin-realloc" => (json!({"text": "hello"}), vec![Val::String("hello".to_owned())]),
         _ => (json!({}), Vec::new()),
     };
-    let (raw, host) = (Raw::new(program), host_with(program).await);
-    let (mut raw_times, mut host_times) = (Vec::new(), Vec::new());
+    let raw = Raw::new(program);
+    let host = host_with(program).await;
+    let mut raw_times = Vec::new();
+    let mut host_times = Vec::new();
     for _ in 0..ROUNDS {
         let started = Instant::now();
         raw.run(&values, DEADLINE).await;
@@ -257,7 +259,8 @@ async fn bench_memory_bomb() {
     let ceiling = patient.memory as f64;
     println!("\n{:<32} {:>26} {:>26}", "MiB resident", "at most, over the ceiling", "still held afterwards");
     let row = |name: &str, before: f64| {
-        let (over, held) = (read_status("VmHWM") - before - ceiling, read_status("VmRSS") - before);
+        let over = read_status("VmHWM") - before - ceiling;
+        let held = read_status("VmRSS") - before;
         println!("{name:<32} {:>26.1} {:>26.1}", over / MIB, held / MIB);
     };
     println!("{BOMBS} memory bombs under {} MiB", patient.memory >> 20);

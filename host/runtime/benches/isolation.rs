@@ -100,7 +100,8 @@ fn throughput(host: &Host, tool: &'static str, text: &str, callers: usize) -> f6
     let start = Instant::now();
     let all: Vec<_> = (0..callers)
         .map(|_| {
-            let (host, text) = (host.clone(), Arc::<str>::from(text));
+            let host = host.clone();
+            let text = Arc::<str>::from(text);
             runtime.spawn(async move {
                 for _ in 0..2 * ROUNDS / callers {
                     time_call(&host, tool, &text).await;

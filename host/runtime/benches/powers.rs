@@ -144,7 +144,8 @@ async fn bench_key_value(root: &Path) {
     {
         let host = Host::builder().key_value_store(Arc::clone(&store)).build().expect("a host");
         load(&host, "it", fumehood_tests::component("key-value").expect("the program"), self::store()).await;
-        let (set, get) = (json!({"key": "k", "value": "some value"}), json!({"key": "k"}));
+        let set = json!({"key": "k", "value": "some value"});
+        let get = json!({"key": "k"});
         let direct = async || store.set(&owner, &key, b"some value", QUOTA, PATIENCE).expect("it is set");
         row(&format!("set a value, in {name}"), &alternate(ROUNDS, direct, || call(&host, "it__set", &set)).await);
         let direct = async || store.get(&owner, &key, PATIENCE).expect("it is there");
@@ -158,7 +159,8 @@ async fn bench_files(root: &Path) {
     load(&host, "it", fumehood_tests::component("files").expect("the program"), folder(root)).await;
     let path = root.join("file");
     std::fs::write(&path, [b'x'; 1000]).expect("a file");
-    let (list, read) = (json!({}), json!({"folder": 0, "path": "file", "follow": 1}));
+    let list = json!({});
+    let read = json!({"folder": 0, "path": "file", "follow": 1});
     let write = json!({"folder": 0, "path": "file", "how": 0, "offset": 0, "size": 1000, "times": 1});
     head("direct", "by a tool");
     let nothing = async || ();
@@ -214,7 +216,8 @@ async fn bench_requests(server: SocketAddr) {
         json!({"method": "GET", "scheme": "http", "authority": authority, "path": "/", "headers": [], "send": 0,
             "keep": 16, "patience-ms": 0})
     };
-    let (asked, refused) = (ask(server.to_string()), ask("127.0.0.1:1".to_owned()));
+    let asked = ask(server.to_string());
+    let refused = ask("127.0.0.1:1".to_owned());
     head("direct", "by a tool");
     let figures = alternate(REQUESTS, || request_directly(server), || call(&host, "it__fetch", &asked)).await;
     row("a request", &figures);

@@ -136,7 +136,8 @@ fn measure_postgres() {
         }
     }
     server.create_database("bench_two").expect("a database");
-    let (one, two) = (open("bench_two", 1), open("bench_two", 2));
+    let one = open("bench_two", 1);
+    let two = open("bench_two", 2);
     let both = thread::scope(|scope| {
         let other = scope.spawn(|| measure_durable_from(&two, 32, 1 << 32));
         measure_durable(&one, 32) + other.join().expect("measured")

@@ -107,7 +107,8 @@ impl JobFile {
     /// # Errors
     /// If there is no room for it, its owner has a job of its key, or the file cannot be written.
     pub fn create(&self, job: &Job, limits: &JobLimits) -> Result<(), JobStoreError> {
-        let (text, key) = (to_text(job)?, job.key.map(|key| key.key.to_string()));
+        let text = to_text(job)?;
+        let key = job.key.map(|key| key.key.to_string());
         self.change(|transaction| {
             remove_expired(transaction, job.created_at)?;
             let of_key = "SELECT count(*) FROM jobs WHERE owner = ?1 AND key = ?2";
@@ -121,7 +122,8 @@ impl JobFile {
             if let Err(full) = limits.check((size(owner.0), size(owner.1)), size(all)) {
                 return Ok(Err(full));
             }
-            let (created, expires) = (stored(job.created_at.0), stored(job.expires_at().0));
+            let created = stored(job.created_at.0);
+            let expires = stored(job.expires_at().0);
             transaction.execute(
                 "INSERT INTO jobs (id, owner, process, created_at, expires_at, is_final, bytes, job, key)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
@@ -362,7 +364,8 @@ mod tests {
     fn an_end_that_its_process_saved_last_is_not_taken_for_an_interruption() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("jobs.db");
-        let (first, second) = (open(&path).unwrap(), open(&path).unwrap());
+        let first = open(&path).unwrap();
+        let second = open(&path).unwrap();
         for id in [1, 2] {
             first.create(&job(id, "a"), &JobLimits::default()).unwrap();
         }
@@ -415,7 +418,8 @@ mod tests {
     fn an_owner_has_one_job_of_a_key_and_finds_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("jobs.db");
-        let (one, other) = (open(&path).unwrap(), open(&path).unwrap());
+        let one = open(&path).unwrap();
+        let other = open(&path).unwrap();
         let limits = JobLimits::default();
         one.create(&keyed(1, "a", b"k"), &limits).unwrap();
         assert_eq!(other.create(&keyed(2, "a", b"k"), &limits), Err(JobStoreError::KeyTaken));
@@ -457,7 +461,8 @@ mod tests {
     fn jobs_of_several_processes_are_bounded_together() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("jobs.db");
-        let (one, other) = (open(&path).unwrap(), open(&path).unwrap());
+        let one = open(&path).unwrap();
+        let other = open(&path).unwrap();
         let limits = JobLimits { owner_jobs: 2, owner_bytes: 1 << 20, jobs: 3 };
         one.create(&job(1, "a"), &limits).unwrap();
         other.create(&job(2, "a"), &limits).unwrap();

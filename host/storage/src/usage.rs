@@ -94,7 +94,9 @@ impl UsageStore {
             let mut statement =
                 connection.prepare_cached("SELECT tenant, calls, fuel, log_bytes FROM days WHERE day = ?1")?;
             let rows = statement.query_map([to_stored(day)], |row| {
-                let (tenant, calls, fuel) = (row.get(0)?, from_stored(row.get(1)?), from_stored(row.get(2)?));
+                let tenant = row.get(0)?;
+                let calls = from_stored(row.get(1)?);
+                let fuel = from_stored(row.get(2)?);
                 Ok(TenantDay { day, tenant, calls, fuel, log_bytes: from_stored(row.get(3)?) })
             })?;
             rows.collect()
@@ -170,7 +172,8 @@ mod tests {
     fn amounts_of_several_processes_are_added() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state/usage.db");
-        let (one, other) = (UsageStore::open(&path).unwrap(), UsageStore::open(&path).unwrap());
+        let one = UsageStore::open(&path).unwrap();
+        let other = UsageStore::open(&path).unwrap();
         one.add(&[used(20_000, "a", 1, 7), used(20_000, "b", 2, u64::MAX)]).unwrap();
         other.add(&[used(20_000, "a", 2, 3), used(20_000, "b", 0, 9), used(19_999, "a", 5, 5)]).unwrap();
         drop(one);

@@ -41,7 +41,9 @@ impl TraceBridge for OpenTelemetryBridge {
         if !found.is_valid() {
             return None;
         }
-        let (trace, parent, flags) = (found.trace_id(), found.span_id(), found.trace_flags().to_u8());
+        let trace = found.trace_id();
+        let parent = found.span_id();
+        let flags = found.trace_flags().to_u8();
         let state = found.trace_state().header();
         TraceContext::parse(&format!("00-{trace}-{parent}-{flags:02x}"), Some(&state))
     }
@@ -82,7 +84,8 @@ mod tests {
             let text = format!("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-{flags}");
             TraceContext::parse(&text, None).unwrap()
         };
-        let (never, always) = (bridge(0.0), bridge(1.0));
+        let never = bridge(0.0);
+        let always = bridge(1.0);
         assert!(never.samples(&parent("01")) && !always.samples(&parent("00")));
         assert!(!never.samples(&parent("01").with_sampling_decision(false)));
         assert!(always.samples(&parent("00").with_sampling_decision(false)));

@@ -24,7 +24,8 @@ pub(crate) struct LabelValues {
 
 impl LabelValues {
     pub(crate) fn new(limit: usize) -> Self {
-        let (none, other) = (Arc::from(""), Arc::from(OTHER));
+        let none = Arc::from("");
+        let other = Arc::from(OTHER);
         Self { limit, known: ArcSwap::default(), none, other, adding: Mutex::default() }
     }
 

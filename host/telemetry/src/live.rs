@@ -168,7 +168,9 @@ mod tests {
 
     #[test]
     fn outcomes_of_others_are_left_out() {
-        let (outcomes, one, two) = (RecentOutcomes::default(), Arc::from("one"), Arc::from("two"));
+        let outcomes = RecentOutcomes::default();
+        let one = Arc::from("one");
+        let two = Arc::from("two");
         outcomes.add("ok", Some(&one));
         outcomes.add("ok", Some(&two));
         outcomes.add("trap", Some(&two));

@@ -107,7 +107,8 @@ impl Metrics {
 
     /// Records the end of a call.
     fn record_call(&self, call: &EndedCall<'_>) {
-        let (tool, result) = (self.tools.get(call.tool), call.result);
+        let tool = self.tools.get(call.tool);
+        let result = call.result;
         let outcome = result.error().map_or(OK, |error| error.kind.as_str());
         self.tools.count(&tool, outcome, call.actor, call.tenant.map(|tenant| &**tenant));
         self.recent.add(outcome, call.tenant);
@@ -118,7 +119,8 @@ impl Metrics {
     }
 
     fn record_costs(&self, tool: &ToolMetrics, result: &CallResult) {
-        let (metadata, exemplar) = (&result.metadata, Exemplar::new(trace_context::current().as_ref()));
+        let metadata = &result.metadata;
+        let exemplar = Exemplar::new(trace_context::current().as_ref());
         exemplar.observe(&tool.duration, metadata.duration.as_secs_f64());
         exemplar.observe(&tool.queue, metadata.queued.as_secs_f64());
         #[allow(clippy::cast_precision_loss, reason = "histograms need no more than 52 bits")]
@@ -203,7 +205,8 @@ mod tests {
     fn record(metrics: &Metrics, tool: Option<&str>, actor: Option<&str>, tenant: Option<&str>) {
         let metadata = Metadata { fuel_used: 5_000, duration: Duration::from_millis(3), ..Metadata::default() };
         let result = CallResult { id: String::new(), tool: String::new(), outcome: Ok(Vec::new()), metadata };
-        let (tenant, elapsed) = (tenant.map(Arc::from), Duration::ZERO);
+        let tenant = tenant.map(Arc::from);
+        let elapsed = Duration::ZERO;
         metrics.record(&EndedCall { execution: "1", tool, actor, tenant: tenant.as_ref(), elapsed, result: &result });
     }
 
@@ -264,7 +267,8 @@ mod tests {
     fn clients_beyond_the_limit_share_series() {
         let metrics = Metrics::default();
         for number in 0..8_000 {
-            let (tool, tenant) = (format!("t__{}", number % 150), format!("client-{}", number / 150));
+            let tool = format!("t__{}", number % 150);
+            let tenant = format!("client-{}", number / 150);
             record(&metrics, Some(&tool), Some(&tenant), Some(&tenant));
         }
         let text = text(&metrics);
@@ -312,7 +316,8 @@ mod tests {
 
     #[test]
     fn tools_that_are_gone_make_room() {
-        let (metrics, tools) = (Metrics::default(), Arc::new(Replaced::default()));
+        let metrics = Metrics::default();
+        let tools = Arc::new(Replaced::default());
         metrics.follow_tools(&(Arc::clone(&tools) as Arc<dyn ToolProvider>));
         let names = |generation: &str| (0..MAX_TOOLS).map(|number| format!("{generation}__t{number}")).collect();
         let old: BTreeSet<String> = names("old");

@@ -109,14 +109,17 @@ impl Telemetry {
         warn: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Self, TelemetryError> {
         let counts = Arc::new(ExportCounts::default());
-        let (traces_url, metrics_url) = (options.traces_url(), options.metrics_url());
-        let runtime = match traces_url.is_some() || metrics_url.is_some() {
-            true => Some(ExportRuntime::start().map_err(TelemetryError::Threads)?),
-            false => None,
+        let traces_url = options.traces_url();
+        let metrics_url = options.metrics_url();
+        let runtime = if traces_url.is_some() || metrics_url.is_some() {
+            Some(ExportRuntime::start().map_err(TelemetryError::Threads)?)
+        } else {
+            None
         };
         let handle = runtime.as_ref().and_then(|runtime| runtime.0.as_ref()).map(Runtime::handle);
         let parts = handle.map(|runtime| {
-            let (warn, counts): (Warn, _) = (Arc::new(warn), Arc::clone(&counts));
+            let warn: Warn = Arc::new(warn);
+            let counts = Arc::clone(&counts);
             Parts { options, runtime, warn, counts }
         });
         let traces = match (&parts, traces_url) {
@@ -179,7 +182,8 @@ impl Telemetry {
 
 impl Parts<'_> {
     fn client(&self, url: &Url, warning: &Arc<Warning>) -> Result<CollectorClient, TelemetryError> {
-        let (handle, timeout) = (self.runtime.clone(), self.options.timeout);
+        let handle = self.runtime.clone();
+        let timeout = self.options.timeout;
         CollectorClient::new(url.scheme() == "https", handle, timeout, Arc::clone(warning))
             .map_err(|error| TelemetryError::Client(Box::new(error)))
     }

@@ -70,10 +70,11 @@ impl MetricsService {
     }
 
     fn is_reader(&self, tenant: &Tenant) -> bool {
-        match self.readers.is_empty() {
+        if self.readers.is_empty() {
             // Tenants come and go while the server runs.
-            true => self.tenants.all().len() <= 1,
-            false => self.actor(tenant).is_some_and(|actor| self.readers.contains(actor)),
+            self.tenants.all().len() <= 1
+        } else {
+            self.actor(tenant).is_some_and(|actor| self.readers.contains(actor))
         }
     }
 

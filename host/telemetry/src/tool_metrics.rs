@@ -133,7 +133,8 @@ impl ToolTable {
 
     /// Counts a call.
     pub(crate) fn count(&self, tool: &ToolMetrics, outcome: &'static str, actor: Option<&str>, tenant: Option<&str>) {
-        let (actor, tenant) = (self.actors.admit(actor), self.tenants.admit(tenant));
+        let actor = self.actors.admit(actor);
+        let tenant = self.tenants.admit(tenant);
         let series = tool.calls.load();
         let found = series.binary_search_by(|series| series.key().cmp(&(outcome, &*actor, &*tenant)));
         match found.ok().and_then(|at| series.get(at)) {
@@ -159,17 +160,14 @@ impl ToolTable {
         if tools.len() >= MAX_TOOLS {
             self.remove_unloaded(&mut tools);
         }
-        let added = match tools.len() < MAX_TOOLS {
-            true => {
-                let name = Arc::from(name);
-                let added = Arc::new(self.families.create(&name));
-                tools.insert(name, Arc::clone(&added));
-                added
-            }
-            false => {
-                self.full_at.store(revision, Ordering::Relaxed);
-                self.other()
-            }
+        let added = if tools.len() < MAX_TOOLS {
+            let name = Arc::from(name);
+            let added = Arc::new(self.families.create(&name));
+            tools.insert(name, Arc::clone(&added));
+            added
+        } else {
+            self.full_at.store(revision, Ordering::Relaxed);
+            self.other()
         };
         self.tools.store(Arc::new(tools));
         added

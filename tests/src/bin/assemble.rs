@@ -5,7 +5,8 @@ use anyhow::{Context as _, Result};
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let usage = "usage: assemble PROGRAM OUT, such as `assemble contract/echo echo.wasm`";
-    let (program, out) = (arguments.next().context(usage)?, arguments.next().context(usage)?);
+    let program = arguments.next().context(usage)?;
+    let out = arguments.next().context(usage)?;
     let bytes = match program.strip_prefix("contract/") {
         Some(name) => fumehood_tests::contract(name)?,
         None => fumehood_tests::component(&program)?,

@@ -39,13 +39,16 @@ type Offered = Arc<Mutex<Vec<Vec<String>>>>;
 /// The second value collects the names of the tools that it was offered.
 fn calls(name: &str, arguments: &str) -> (Arc<dyn Model>, Offered) {
     let offered = Offered::default();
-    let (seen, name, arguments) = (Arc::clone(&offered), name.to_owned(), arguments.to_owned());
+    let seen = Arc::clone(&offered);
+    let name = name.to_owned();
+    let arguments = arguments.to_owned();
     let model = move |request: &Request| -> Result<Response, ModelError> {
         seen.lock().unwrap().push(request.tools.iter().map(|tool| tool.name.clone()).collect());
         let last = request.messages.last().unwrap();
         Ok(match last.role {
             Role::User => {
-                let (name, arguments) = (name.clone(), arguments.clone());
+                let name = name.clone();
+                let arguments = arguments.clone();
                 Response::calls(vec![ToolIntent { id: "c".to_owned(), name, arguments }])
             }
             _ => Response::text(last.content.clone()),

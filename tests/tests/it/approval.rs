@@ -91,7 +91,8 @@ async fn every_rug_that_is_pulled_is_noticed_before_anything_runs() {
 #[tokio::test]
 async fn two_policies_for_one_component_are_approved_apart() {
     let folder = tempfile::tempdir().unwrap();
-    let (reads, writes) = (Namespace::parse("reads").unwrap(), Namespace::parse("writes").unwrap());
+    let reads = Namespace::parse("reads").unwrap();
+    let writes = Namespace::parse("writes").unwrap();
     let mut lock = Lock::open(folder.path().join("fumehood.lock")).unwrap();
     let grants = [Grant::none(), Grant::none().with_state()];
     let approved = approval_of(plain(read_tool()), grants[0].clone()).await;

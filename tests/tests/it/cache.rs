@@ -58,7 +58,8 @@ async fn a_changed_bit_anywhere_is_found_and_the_code_compiled_again() {
 #[tokio::test]
 async fn code_of_another_installation_or_component_is_foreign() {
     let folder = tempfile::tempdir().unwrap();
-    let (ours, theirs) = (folder.path().join("ours"), folder.path().join("theirs"));
+    let ours = folder.path().join("ours");
+    let theirs = folder.path().join("theirs");
     load(&ours, "count").await;
     load(&theirs, "count").await;
     for extension in ["cwasm", "mac"] {

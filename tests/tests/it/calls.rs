@@ -111,7 +111,8 @@ async fn checks_that_may_take_long_are_made_elsewhere_and_come_to_the_same() {
     let tool = || Described::new("t").taking(&taking).returning(schema);
     let document = |last: &str| format!("[\"{}\",\"{last}\"]", "a".repeat(3_500));
     for (last, fits) in [("b", true), ("c", false)] {
-        let (answer, arguments) = (document(last), json!({"texts": ["b", last]}));
+        let answer = document(last);
+        let arguments = json!({"texts": ["b", last]});
         let host = builder().build().unwrap();
         host.load(Load::bytes("it", answering(&[tool()], Answer::Json(answer.as_bytes())).unwrap())).await.unwrap();
         let result = host.call(Call::new("it__t", json!({}))).await;
@@ -350,7 +351,8 @@ async fn an_observer_hears_its_own_call_and_no_other() {
     let countdown = concat!(env!("CARGO_MANIFEST_DIR"), "/../example-tools/dist/countdown.wasm");
     let host = builder().build().unwrap();
     host.load(Load::path(countdown)).await.unwrap();
-    let (two, four) = (std::sync::Arc::new(Heard::default()), std::sync::Arc::new(Heard::default()));
+    let two = std::sync::Arc::new(Heard::default());
+    let four = std::sync::Arc::new(Heard::default());
     let call = |from: u8, heard: &std::sync::Arc<Heard>| {
         Call::new("countdown__countdown", json!({"from": from, "step_ms": 1})).observer(heard.clone())
     };
@@ -379,7 +381,8 @@ async fn call_of_a_replaced_tool_does_not_run() {
     let host = builder().build().unwrap();
     host.load(Load::path(calculator)).await.unwrap();
     let validate = || host.tool("calculator__add").unwrap().validate(r#"{"a": 3, "b": 5}"#.into()).unwrap();
-    let (before, context) = (validate(), fumehood::CallContext::default);
+    let before = validate();
+    let context = fumehood::CallContext::default;
     assert!(ToolProvider::call(&host, before.clone(), context()).await.unwrap().is_ok());
     host.reload(Load::path(calculator)).await.unwrap();
     let result = ToolProvider::call(&host, before, context()).await.unwrap();

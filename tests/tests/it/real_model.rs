@@ -208,7 +208,8 @@ async fn serve(mut stream: TcpStream) {
     while let Ok(read @ 1..) = stream.read(&mut buffer).await {
         bytes.extend_from_slice(&buffer[..read]);
         while let Some((request, rest)) = whole(&bytes) {
-            let (body, left) = (events(&request), bytes[rest..].to_vec());
+            let body = events(&request);
+            let left = bytes[rest..].to_vec();
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: ";
             stream.write_all(format!("{head}{}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
             bytes = left;

@@ -80,7 +80,8 @@ fn faults_of(
 
 #[test]
 fn every_core_crate_has_notes_about_its_locked_release() {
-    let (page, versions) = (read("supply-chain/REVIEW.md"), locked(&read("Cargo.lock")));
+    let page = read("supply-chain/REVIEW.md");
+    let versions = locked(&read("Cargo.lock"));
     let sections = sections(&page);
     let faults: Vec<String> =
         CORE.iter().flat_map(|(core, with)| faults_of(&sections, &versions, core, with)).collect();

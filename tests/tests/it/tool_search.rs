@@ -37,7 +37,8 @@ impl ToolProvider for Described {
         self.0.iter().find(|tool| tool.full_name() == name).cloned()
     }
     fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
-        let (tool, outcome) = (call.tool().full_name().to_owned(), Err(CallError::replaced()));
+        let tool = call.tool().full_name().to_owned();
+        let outcome = Err(CallError::replaced());
         let result = CallResult { id: context.id, tool, outcome, metadata: Metadata::default() };
         Box::pin(std::future::ready(Ok(result)))
     }
@@ -103,7 +104,8 @@ fn first_request_with_500_tools_is_small_with_tool_search() {
         ("batch", Box::new(BatchDriver::new())),
     ];
     for (name, mut driver) in drivers {
-        let (all, search) = (tokens(driver.as_mut(), false), tokens(driver.as_mut(), true));
+        let all = tokens(driver.as_mut(), false);
+        let search = tokens(driver.as_mut(), true);
         println!("{name}: {all} tokens with all tools, {search} with tool search");
         assert!(all > 20 * search, "{name}: {all} and {search}");
     }

@@ -130,7 +130,8 @@ fn limit(budget: &Budget, reserved: Amounts) -> Budget {
 
 /// Returns the amounts that a session has used.
 fn to_amounts(spent: &BudgetUsage) -> Amounts {
-    let (tokens_in, tokens_out) = (spent.usage.input, spent.usage.output);
+    let tokens_in = spent.usage.input;
+    let tokens_out = spent.usage.output;
     Amounts { calls: spent.calls_in_all, fuel: spent.fuel, tokens_in, tokens_out }
 }
 

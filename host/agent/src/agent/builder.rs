@@ -290,8 +290,10 @@ impl LoopBuilder {
         let saving = match self.store {
             Some(store) => {
                 let state = SavingState::new(entries, last, programs).withheld(is_withheld);
-                let (session, writer) = (Arc::from(id.as_str()), new_writer()?.into());
-                let (clock, repeat) = (Arc::clone(&self.clock), self.repeat.clone());
+                let session = Arc::from(id.as_str());
+                let writer = new_writer()?.into();
+                let clock = Arc::clone(&self.clock);
+                let repeat = self.repeat.clone();
                 let saving = Saving::new(store, session, writer, clock, repeat, state);
                 let saving = saving.withholds(executor.withheld_tools());
                 Some(Arc::new(saving.settings(self.saved_settings)))

@@ -234,9 +234,11 @@ impl Agent {
         let now = self.clock.now();
         let record = self.request_record(&request, now);
         self.record(record).await?;
-        let (budget, spent) = (&self.session.config().budget, self.session.budget_usage());
+        let budget = &self.session.config().budget;
+        let spent = self.session.budget_usage();
         let writing = WritingTime::new();
-        let (stream, wall) = (budget.remaining_stream_time(spent), budget.remaining_wall_time(spent, now));
+        let stream = budget.remaining_stream_time(spent);
+        let wall = budget.remaining_wall_time(spent, now);
         let time_up = wait_for_writing_time(&writing, stream, wall);
         let mut answer = AnswerSink { tap: &self.tap, session: &self.session_id, text: String::new() };
         let started = Instant::now();
@@ -250,7 +252,9 @@ impl Agent {
             wait_until(&self.cancel, time_up, async { response.await.unwrap_or_else(panic_error) }).await
         };
         let text = answer.text;
-        let (took, streamed, now) = (started.elapsed(), writing.total(), self.clock.now());
+        let took = started.elapsed();
+        let streamed = writing.total();
+        let now = self.clock.now();
         let recorded_text = self.texts.is_some().then(|| Value::from(text.as_str()));
         let (mut record, input) = match ended {
             WaitOutcome::Done(Ok(mut response)) => {
@@ -291,7 +295,8 @@ impl Agent {
         }
         let (run, steps) = self.session.current_run().map(|run| (run.id.clone(), run.steps.len())).unwrap_or_default();
         let mut scope = self.scope_for(run, steps.saturating_add(1));
-        let (allowance, history) = (Arc::new(self.allowance()), Arc::new(self.session.history(calls.len())));
+        let allowance = Arc::new(self.allowance());
+        let history = Arc::new(self.session.history(calls.len()));
         (scope.allowance, scope.history) = (Some(Arc::clone(&allowance)), Arc::clone(&history));
         self.running = Some(RunningBatch { allowance: Arc::clone(&allowance), history, started: Instant::now() });
         scope.answers = self.session.call_answers().into();
@@ -329,7 +334,8 @@ impl Agent {
 
     /// Returns what programs of the next batch may use. The calls of the batch itself are counted already.
     fn allowance(&self) -> CallAllowance {
-        let (budget, spent) = (&self.session.config().budget, self.session.budget_usage());
+        let budget = &self.session.config().budget;
+        let spent = self.session.budget_usage();
         let left = |limit: Option<u64>, used: u64| limit.map_or(u64::MAX, |limit| limit.saturating_sub(used));
         CallAllowance::new(budget.remaining_calls(spent), budget.remaining_fuel(spent))
             .with_tokens(left(budget.tokens_in, spent.usage.input), left(budget.tokens_out, spent.usage.output))
@@ -392,7 +398,8 @@ impl RunningBatch {
     fn usage(&self, before: &[PastCall]) -> StoppedBatch {
         let mut first_calls = self.history.past();
         first_calls.retain(|call| !before.contains(call));
-        let (program_calls, fuel) = (self.allowance.used_calls(), self.allowance.used_fuel());
+        let program_calls = self.allowance.used_calls();
+        let fuel = self.allowance.used_fuel();
         StoppedBatch { program_calls, fuel, first_calls }
     }
 }

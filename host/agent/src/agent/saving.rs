@@ -103,7 +103,9 @@ impl Saving {
 
     /// Creates the saving of the session that follows, of this id.
     pub(super) fn of_next_session(&self, session: Arc<str>) -> Self {
-        let (store, writer, clock) = (Arc::clone(&self.store), Arc::clone(&self.writer), Arc::clone(&self.clock));
+        let store = Arc::clone(&self.store);
+        let writer = Arc::clone(&self.writer);
+        let clock = Arc::clone(&self.clock);
         let next = Self::new(store, session, writer, clock, self.repeat.clone(), SavingState::default());
         Self { withholds: Arc::clone(&self.withholds), ..next.settings(self.settings.clone()) }
     }
@@ -274,7 +276,8 @@ impl Agent {
         };
         let saving = self.saving.as_ref()?;
         let (input, reply) = self.split_reply(input.clone());
-        let (state, writer) = (state.map(str::to_owned), saving.writer.to_string());
+        let state = state.map(str::to_owned);
+        let writer = saving.writer.to_string();
         Some(SavedInput { input: Some(input), reply, program: None, state, is_withheld: false, writer })
     }
 

@@ -124,14 +124,16 @@ fn parts_replace_each_other_and_a_session_gets_a_name() {
         let builder = Agent::builder(script(SOON, vec![])).driver(Plain::default()).driver(Plain::default());
         builder.executor(tools.clone()).executor(tools.clone()).build().unwrap()
     };
-    let (one, other) = (build(), build());
+    let one = build();
+    let other = build();
     assert!(!one.session().config().id.is_empty());
     assert_ne!(one.session().config().id, other.session().config().id);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_executors_tools_are_bound_once_for_each_run_and_records_follow_from_each_other() {
-    let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
+    let tools = Arc::new(Tools::default());
+    let memory = Arc::new(Memory::default());
     let answers = vec![calls(1, 1), Response::text("first"), Response::text("second")];
     let mut agent = agent(script(SOON, answers), &tools, &memory).build().unwrap();
     assert_eq!(agent.run("one").await.unwrap().text(), "first");
@@ -156,7 +158,8 @@ async fn the_executors_tools_are_bound_once_for_each_run_and_records_follow_from
 
 #[tokio::test(start_paused = true)]
 async fn record_of_a_batch_has_its_counts() {
-    let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
+    let tools = Arc::new(Tools::default());
+    let memory = Arc::new(Memory::default());
     let mut agent = agent(script(SOON, vec![calls(1, 3), Response::text("done")]), &tools, &memory).build().unwrap();
     agent.run("one").await.unwrap();
     let records = memory.records.lock().unwrap();
@@ -177,10 +180,13 @@ fn makes_records_for_a_recorder_or_a_subscriber() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wiretap_sees_every_event_and_on_record_only_its_own() {
-    let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
+    let tools = Arc::new(Tools::default());
+    let memory = Arc::new(Memory::default());
     let mut agent = agent(script(SOON, vec![Response::text("VALIDATION:")]), &tools, &memory).build().unwrap();
-    let (all, some) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
-    let (into, into_some) = (all.clone(), some.clone());
+    let all = Arc::new(Mutex::new(Vec::new()));
+    let some = Arc::new(Mutex::new(Vec::new()));
+    let into = all.clone();
+    let into_some = some.clone();
     agent.tap().wiretap(move |event| into.lock().unwrap().push(name(event)));
     agent.tap().on_record(RecordKind::DecisionFailed, move |record| into_some.lock().unwrap().push(record.clone()));
     let mut slow = agent.tap().subscribe(2);
@@ -223,7 +229,8 @@ async fn what_the_executor_records_through_the_tap_is_an_event() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tenants_fuel_stops_the_next_batch() {
-    let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
+    let tools = Arc::new(Tools::default());
+    let memory = Arc::new(Memory::default());
     let fuel = Arc::new(TenantFuel::new(10));
     let answers = vec![calls(1, 1), calls(2, 1)];
     let builder = agent(script(SOON, answers), &tools, &memory).tenant_fuel(fuel.clone());
@@ -236,7 +243,8 @@ async fn a_tenants_fuel_stops_the_next_batch() {
 
 #[tokio::test(start_paused = true)]
 async fn a_warning_says_that_tools_were_left_out() {
-    let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
+    let tools = Arc::new(Tools::default());
+    let memory = Arc::new(Memory::default());
     let answers = vec![Err(ModelError::new(ModelFailure::ToolsUnsupported, "no tools")), Ok(Response::text("done"))];
     let model = Arc::new(Script { takes: SOON, answers: Mutex::new(answers) });
     let mut agent = agent(model, &tools, &memory).build().unwrap();
@@ -340,7 +348,8 @@ async fn a_record_that_cannot_be_kept_ends_the_run() {
 
 #[tokio::test(start_paused = true)]
 async fn runs_step_by_step_and_replays_its_inputs() {
-    let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
+    let tools = Arc::new(Tools::default());
+    let memory = Arc::new(Memory::default());
     let answers = vec![calls(1, 2), Response::calls(vec![call("o", "odd", "{}")]), Response::text("done")];
     let mut agent = agent(script(SOON, answers), &tools, &memory).keep_inputs().build().unwrap();
     let mut steps = agent.iterate("one");
@@ -359,7 +368,8 @@ async fn runs_step_by_step_and_replays_its_inputs() {
 
 #[tokio::test(start_paused = true)]
 async fn every_call_reaches_the_executor_with_its_session_run_and_step() {
-    let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
+    let tools = Arc::new(Tools::default());
+    let memory = Arc::new(Memory::default());
     let answers = vec![calls(1, 2), calls(3, 1), Response::text("done")];
     let mut agent = agent(script(SOON, answers), &tools, &memory).build().unwrap();
     let outcome = agent.run("one").await.unwrap();
@@ -372,7 +382,8 @@ async fn every_call_reaches_the_executor_with_its_session_run_and_step() {
 
 #[tokio::test(start_paused = true)]
 async fn reports_a_panic_of_the_model_as_unavailable() {
-    let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
+    let tools = Arc::new(Tools::default());
+    let memory = Arc::new(Memory::default());
     let model = |_: &Request| -> Result<Response, ModelError> { panic!("broken on purpose") };
     let mut agent = agent(Arc::new(model), &tools, &memory).build().unwrap();
     let outcome = agent.run("one").await.unwrap();

@@ -91,7 +91,8 @@ impl CodeTools {
     /// thousands of tools takes a second.
     pub(crate) async fn search(&self, tools: ProgramTools, arguments: &Value) -> Vec<Content> {
         let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (index, all) = (Arc::clone(&self.index), tools.len());
+        let index = Arc::clone(&self.index);
+        let all = tools.len();
         let searching = tokio::task::spawn_blocking(move || {
             let mut index = index.lock().unwrap_or_else(PoisonError::into_inner);
             tools.search(&mut index, &query, MAX_FOUND, MAX_FOUND_BYTES)

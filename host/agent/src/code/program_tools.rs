@@ -30,7 +30,8 @@ pub(crate) struct ProgramTools {
 impl ProgramTools {
     /// Takes those of these tools that models may see. A tool of a component named `host` comes before a function of the host with the same name.
     pub(crate) fn new(tools: impl IntoIterator<Item = Arc<Tool>>) -> Self {
-        let (mut by_name, mut functions) = (BTreeMap::new(), Vec::new());
+        let mut by_name = BTreeMap::new();
+        let mut functions = Vec::new();
         for tool in tools.into_iter().filter(|tool| tool.is_for_models()) {
             if tool.full_name().split_once(SEPARATOR).is_some_and(|(component, _)| !component.is_empty()) {
                 by_name.insert(tool.full_name().to_owned(), tool);

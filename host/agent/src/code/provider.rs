@@ -77,7 +77,8 @@ impl CodeProvider {
     /// Runs a program: after its first slice, with all its calls, where the interpreter runs programs.
     async fn run(&self, call: &ValidatedCall, context: &CallContext) -> (Result<Vec<Content>, CallError>, Metadata) {
         let number = self.programs.fetch_add(1, Ordering::Relaxed) + 1;
-        let (id, now) = (format!("program-{number}"), self.clock.now());
+        let id = format!("program-{number}");
+        let now = self.clock.now();
         let run = ProgramRun {
             code: code(call.arguments()).to_owned(),
             names: self.program_tools().names(),
@@ -235,7 +236,8 @@ impl CallMaker for ProviderCalls<'_> {
             let Some(tool) = self.provider.find(&name) else {
                 let known = self.provider.tools();
                 let error = unknown_tool(&name, known.iter().map(|known| known.full_name()));
-                let (outcome, metadata) = (Err(error), Metadata::default());
+                let outcome = Err(error);
+                let metadata = Metadata::default();
                 return Ok(Called::Finished(CallResult { id, tool: name, outcome, metadata }));
             };
             let program = Some(Arc::clone(&self.history));

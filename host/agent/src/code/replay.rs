@@ -143,7 +143,8 @@ impl<'a> Replay<'a> {
     }
 
     pub(crate) fn note_finished(&mut self, finished: &FinishedCall, fuel: u64) {
-        let (number, result) = (finished.id, finished.result.clone());
+        let number = finished.id;
+        let result = finished.result.clone();
         let is_refused = false;
         self.note(number, |call, name| ProgramEvent::Finished { number, call, name, result, fuel, is_refused });
     }
@@ -151,7 +152,9 @@ impl<'a> Replay<'a> {
     /// Notes that a limit refused a call, unless that is recorded.
     pub(crate) fn note_refused(&mut self, number: u32, error: &CallError) {
         if !self.record.calls.contains_key(&number) {
-            let (result, fuel, is_refused) = (Err(error.clone()), 0, true);
+            let result = Err(error.clone());
+            let fuel = 0;
+            let is_refused = true;
             self.note(number, |call, name| ProgramEvent::Finished { number, call, name, result, fuel, is_refused });
         }
     }

@@ -84,7 +84,8 @@ pub(crate) async fn run(
 ) -> Result<ProgramEnd, Stop> {
     let ProgramRequest { code, names, limits, id, execution, now, records, account } = request;
     if code.len() > limits.code {
-        let (found, limit) = (display_bytes(code.len() as u64), display_bytes(limits.code as u64));
+        let found = display_bytes(code.len() as u64);
+        let limit = display_bytes(limits.code as u64);
         let message = format!("the program has {found}; the maximum is {limit}");
         return Ok(CallError::new(ErrorKind::InvalidArguments, message).with_hint("write a shorter program").into());
     }
@@ -118,7 +119,8 @@ pub(crate) async fn run(
     };
     drop(running);
     meter.settle(execution.as_ref().map_or(0, |execution| execution.metadata.fuel_used));
-    let (spent, unfinished) = (calls.spent(), calls.unfinished());
+    let spent = calls.spent();
+    let unfinished = calls.unfinished();
     Ok(match (ended, execution) {
         (None, Some(mut execution)) => {
             if let Some(error) = calls.unused_results() {

@@ -130,7 +130,9 @@ enum ScanResult {
 
 /// Scans brackets and strings from a bracket on. Brackets, quotes and backslashes are single bytes in UTF-8.
 fn scan(text: &str) -> ScanResult {
-    let (mut open, mut in_string, mut escaped) = (Vec::new(), false, false);
+    let mut open = Vec::new();
+    let mut in_string = false;
+    let mut escaped = false;
     for (at, byte) in text.bytes().enumerate() {
         if in_string {
             match byte {

@@ -148,7 +148,8 @@ mod tests {
     #[test]
     fn parts_follow_each_other_and_end() {
         let text = "ä".repeat(4_000);
-        let (mut read, mut offset) = (String::new(), Some(0));
+        let mut read = String::new();
+        let mut offset = Some(0);
         while let Some(at) = offset {
             let part = part(&text, at).unwrap();
             assert!(part.text.len() <= CHUNK_BYTES && part.bytes == 8_000);

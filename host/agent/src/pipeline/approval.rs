@@ -71,10 +71,7 @@ impl Dispatch<'_> {
     fn earlier_answer(&self, binding: &Digest) -> Option<Answer> {
         let mut answers = self.answers().filter(|answer| answer.binding == *binding);
         let given = &answers.next_back()?.given;
-        Some(match given.yes {
-            true => Answer::Allow,
-            false => Answer::Deny { reason: given.reason.clone() },
-        })
+        Some(if given.yes { Answer::Allow } else { Answer::Deny { reason: given.reason.clone() } })
     }
 
     /// Puts a call off until somebody answers. A call of a program cannot wait where programs are not recorded, and is
@@ -91,7 +88,8 @@ impl Dispatch<'_> {
         if let Err(error) = self.journal.record(RecordKind::Verdict, Some("defer"), body).await {
             return error.into();
         }
-        let (tool, arguments) = (proposed.tool, proposed.arguments);
+        let tool = proposed.tool;
+        let arguments = proposed.arguments;
         Abort::Deferred(vec![DeferredCall { call, inner, tool, arguments, recorded, from, question, binding }])
     }
 }

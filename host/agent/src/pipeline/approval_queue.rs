@@ -185,7 +185,8 @@ mod tests {
         let mut taken = taken.into_iter();
         let first = taken.next().unwrap();
         assert!(first.is_withdrawn() && !first.answer(Answer::Allow));
-        let (second, third) = (taken.next().unwrap(), taken.next().unwrap());
+        let second = taken.next().unwrap();
+        let third = taken.next().unwrap();
         assert!(third.answer(Answer::Defer));
         assert_eq!(asking.remove(1).await, Answer::Defer);
         assert!(asking[0].as_mut().now_or_never().is_none(), "the second waits");

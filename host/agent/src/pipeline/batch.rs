@@ -54,12 +54,17 @@ struct State {
 impl<'a> Batch<'a> {
     /// Starts a batch and resolves its allowlist: the envelope is checked once for each batch and never earlier.
     pub(super) fn new(config: &PipelineConfig, scope: &'a Scope) -> Self {
-        let (skill, actor, envelope) = (scope.skill.as_ref(), scope.actor.as_deref(), scope.envelope.as_deref());
+        let skill = scope.skill.as_ref();
+        let actor = scope.actor.as_deref();
+        let envelope = scope.envelope.as_deref();
         let allowed = config.allowlists.resolve(skill, actor, envelope, config.clock.now());
-        let (usage, text) = (Usage::default(), scope.state.clone());
+        let usage = Usage::default();
+        let text = scope.state.clone();
         let state = State { text, changed: false, usage, program_calls: 0, answer: None };
-        let (past, state) = (scope.history.past(), Arc::new(Mutex::new(state)));
-        let (session, execution) = (scope.session.as_str().into(), scope.execution.as_str().into());
+        let past = scope.history.past();
+        let state = Arc::new(Mutex::new(state));
+        let session = scope.session.as_str().into();
+        let execution = scope.execution.as_str().into();
         let step = SessionStep { session, execution, number: scope.step };
         Self { scope, allowed: Arc::new(allowed), program: None, past, step, state }
     }

@@ -340,7 +340,8 @@ impl PipelineBuilder {
             }
             let Some(Implementation::Program { code: source, .. }) = skill.implementation() else { continue };
             let Some(code) = code else { return Err(PipelineError::NoInterpreter(name.clone())) };
-            let (bytes, limit) = (source.len(), code.mode.limits.code);
+            let bytes = source.len();
+            let limit = code.mode.limits.code;
             if bytes > limit {
                 return Err(PipelineError::LargeProgram { skill: name.clone(), bytes, limit });
             }

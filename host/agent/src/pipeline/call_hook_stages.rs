@@ -36,7 +36,8 @@ impl Dispatch<'_> {
             authorized = self.check(&name, Some(cleared.call.arguments().clone())).await?;
         }
         for question in cleared.questions {
-            let (proposed, tool) = (self.proposed(&authorized.call), Arc::clone(authorized.call.tool()));
+            let proposed = self.proposed(&authorized.call);
+            let tool = Arc::clone(authorized.call.tool());
             let from = format!("the hook `{}`", question.hook);
             self.ask_approver(&tool, CallQuestion { from, question: question.question, proposed }).await?;
         }

@@ -61,12 +61,13 @@ impl Dispatch<'_> {
         self.repairs = call.repairs().to_vec();
         let actor = self.batch.scope.actor.as_deref();
         check_authorization(&found, actor, &call)?;
-        let call = match self.has_guardrails() {
-            true => match Box::pin(self.apply_guardrails(&call)).await? {
+        let call = if self.has_guardrails() {
+            match Box::pin(self.apply_guardrails(&call)).await? {
                 Some(changed) => recheck(&found, actor, changed)?,
                 None => call,
-            },
-            false => self.check_refusal().map(|()| call)?,
+            }
+        } else {
+            self.check_refusal().map(|()| call)?
         };
         if self.config.flows.is_some() {
             Box::pin(self.check_flow(&found, &call)).await?;

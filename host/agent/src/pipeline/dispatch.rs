@@ -74,8 +74,11 @@ impl<'a> Dispatch<'a> {
         }
         let execution = config.ids.next_execution();
         let journal = Journal::new(config, batch.scope, &execution, &call);
-        let (notes, persist, suspended) = (Vec::new(), Persistence::Full, Mutex::default());
-        let (approved_flow, started_at) = (None, config.clock.now());
+        let notes = Vec::new();
+        let persist = Persistence::Full;
+        let suspended = Mutex::default();
+        let approved_flow = None;
+        let started_at = config.clock.now();
         let called_as = None;
         let repairs = Vec::new();
         let mut dispatch = Self {
@@ -126,7 +129,8 @@ impl Dispatch<'_> {
     /// Returns the execution of a call during which the host itself panicked.
     pub(super) fn fail(&mut self, panic: &str) -> ToolExecution {
         let error = CallError::new(ErrorKind::Host, format!("the host failed during the call: {panic}"));
-        let (id, tool) = (self.call.id.clone(), printable_name(&self.call.name));
+        let id = self.call.id.clone();
+        let tool = printable_name(&self.call.name);
         let result = CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() };
         self.notes.clear();
         self.take_execution(Status::HandlerError, result)
@@ -150,13 +154,15 @@ impl Dispatch<'_> {
                 Remedy::Tell | Remedy::Retry(_) | Remedy::Fix(_) => {}
             }
         }
-        let result = match self.config.call_hooks.decide_on_results(authorized.call.tool().full_name()) {
-            true => Box::pin(self.run_call_hooks_after(&authorized, result)).await,
-            false => result,
+        let result = if self.config.call_hooks.decide_on_results(authorized.call.tool().full_name()) {
+            Box::pin(self.run_call_hooks_after(&authorized, result)).await
+        } else {
+            result
         };
-        let result = match self.config.after.is_empty() {
-            true => result,
-            false => Box::pin(self.run_after_hooks(&authorized, result)).await?,
+        let result = if self.config.after.is_empty() {
+            result
+        } else {
+            Box::pin(self.run_after_hooks(&authorized, result)).await?
         };
         Ok(self.finalize(&authorized, result).await)
     }
@@ -165,13 +171,15 @@ impl Dispatch<'_> {
     async fn run_once(&mut self, changed: Option<Value>) -> Result<CompletedCall, Abort> {
         let name = self.call.name.clone();
         let authorized = self.check(&name, changed).await?;
-        let authorized = match self.config.before.is_empty() {
-            true => authorized,
-            false => Box::pin(self.run_before_hooks(authorized)).await?,
+        let authorized = if self.config.before.is_empty() {
+            authorized
+        } else {
+            Box::pin(self.run_before_hooks(authorized)).await?
         };
-        let mut authorized = match self.config.call_hooks.is_empty() {
-            true => authorized,
-            false => Box::pin(self.run_call_hooks_before(authorized)).await?,
+        let mut authorized = if self.config.call_hooks.is_empty() {
+            authorized
+        } else {
+            Box::pin(self.run_call_hooks_before(authorized)).await?
         };
         let body = || {
             let arguments =
@@ -229,17 +237,16 @@ impl Dispatch<'_> {
             attempts += 1;
             // `call` itself may panic before it returns a future.
             let ended = catch_panic(async {
-                match found.is_of_pipeline() {
-                    true => Box::pin(self.run_code_tool(call, context)).await,
-                    false => {
-                        let mut account = None;
-                        let session = || self.call_session(account.insert(Arc::default()));
-                        let ended = found.call(call.clone(), context.clone(), session).await;
-                        if let Some(account) = account {
-                            self.batch.add_account(account.take());
-                        }
-                        ended
+                if found.is_of_pipeline() {
+                    Box::pin(self.run_code_tool(call, context)).await
+                } else {
+                    let mut account = None;
+                    let session = || self.call_session(account.insert(Arc::default()));
+                    let ended = found.call(call.clone(), context.clone(), session).await;
+                    if let Some(account) = account {
+                        self.batch.add_account(account.take());
                     }
+                    ended
                 }
             });
             let ended = ended.await;
@@ -248,7 +255,8 @@ impl Dispatch<'_> {
                 Ok(Err(stop)) => return (Err(stop), attempts),
                 Err(panic) => {
                     let error = CallError::new(ErrorKind::Trap, panic);
-                    let (id, tool) = (self.call.id.clone(), found.tool.full_name().to_owned());
+                    let id = self.call.id.clone();
+                    let tool = found.tool.full_name().to_owned();
                     self.describe_trap(CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() })
                 }
             };
@@ -281,7 +289,8 @@ impl Dispatch<'_> {
         if let Err(error) = &mut result.outcome
             && error.kind == ErrorKind::Trap
         {
-            let (name, reason) = (&result.tool, &error.message);
+            let name = &result.tool;
+            let reason = &error.message;
             let message = if self.batch.is_channel() {
                 format!("[error: tool '{name}' threw an exception: {reason}]")
             } else {

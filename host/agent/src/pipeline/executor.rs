@@ -140,7 +140,8 @@ impl Pipeline {
                 running.extend(waiting.next().map(start));
             }
         }
-        let (mut executions, mut deferred) = (Vec::with_capacity(slots.len()), Vec::new());
+        let mut executions = Vec::with_capacity(slots.len());
+        let mut deferred = Vec::new();
         for dispatched in slots.into_iter().flatten() {
             match dispatched {
                 Dispatched::Ended(execution) => executions.push(*execution),
@@ -153,7 +154,8 @@ impl Pipeline {
     /// Runs the calls one after the other, until one ends the batch.
     async fn run_sequentially(&self, calls: Vec<ToolIntent>, batch: &Batch<'_>) -> BatchOutcome {
         let modes = &self.0.modes;
-        let (mut executions, mut deferred) = (Vec::with_capacity(calls.len()), Vec::new());
+        let mut executions = Vec::with_capacity(calls.len());
+        let mut deferred = Vec::new();
         for (index, call) in calls.into_iter().enumerate() {
             let execution = match self.run_call(call, batch).await {
                 Ok(Dispatched::Ended(execution)) => *execution,
@@ -163,7 +165,8 @@ impl Pipeline {
                 }
                 Err(Stop { reason }) => return BatchOutcome::new(executions, Some(BatchEnd::Stop { reason })),
             };
-            let (blocked, failed) = (execution.is_blocked(), execution.has_error());
+            let blocked = execution.is_blocked();
+            let failed = execution.has_error();
             executions.push(execution);
             let ended = match (blocked, failed) {
                 (true, _) if modes.stop_on_tool_block => BatchEnd::Blocked { index },

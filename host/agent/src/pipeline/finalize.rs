@@ -25,7 +25,8 @@ impl Dispatch<'_> {
         let kind = status_of(&result);
         let form = authorized.found.tool.result_form();
         let both = self.truncate(&authorized.found.tool, result, max_bytes);
-        let (seen, result) = (&both.seen, both.whole());
+        let seen = &both.seen;
+        let result = both.whole();
         // If the redaction panics, nothing is recorded.
         let recorded = describe_images(both.recorded());
         let redact = || self.persist.result(authorized.call.arguments(), result, &recorded);

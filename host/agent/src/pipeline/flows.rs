@@ -58,9 +58,10 @@ impl Dispatch<'_> {
     /// Adds the call, which starts now, to the history of its session and program.
     pub(super) fn start_in_history(&self, found: &RegisteredTool) {
         // Programs and searches read nothing themselves.
-        match found.is_of_pipeline() || found.tool.full_name() == SEARCH_TOOLS {
-            true => self.batch.scope.history.count(),
-            false => self.batch.start_call(found.tool.full_name()),
+        if found.is_of_pipeline() || found.tool.full_name() == SEARCH_TOOLS {
+            self.batch.scope.history.count()
+        } else {
+            self.batch.start_call(found.tool.full_name())
         }
     }
 

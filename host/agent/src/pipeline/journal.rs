@@ -123,7 +123,9 @@ impl<'a> Journal<'a> {
         }
         let template = self.build_record(RecordKind::ToolPartial, None, Value::Null);
         let PipelineConfig { recorder, clock, ids, modes, .. } = self.config;
-        let (recorder, clock, ids) = (Arc::clone(recorder), Arc::clone(clock), Arc::clone(ids));
+        let recorder = Arc::clone(recorder);
+        let clock = Arc::clone(clock);
+        let ids = Arc::clone(ids);
         Some(Arc::new(RecordingObserver { recorder, clock, ids, durability: modes.durability, template, is_full }))
     }
 }

@@ -39,10 +39,11 @@ impl Batch<'_> {
             return false;
         }
         let is_search = config.catalogue.is_some() && name == SEARCH_TOOLS && !self.is_of_implementation();
-        match is_search || self.code(config).is_some_and(is_of_code) {
+        if is_search || self.code(config).is_some_and(is_of_code) {
             // They have no power of their own; a scope whose allowlist is not valid has no tools at all.
-            true => self.allowed.allowed.is_ok(),
-            false => self.allowed.allows(name) && self.allows_directly(config, name),
+            self.allowed.allowed.is_ok()
+        } else {
+            self.allowed.allows(name) && self.allows_directly(config, name)
         }
     }
 
@@ -72,9 +73,11 @@ impl Dispatch<'_> {
     /// # Errors
     /// If a call of the program ends the whole run.
     pub(super) async fn run_code_tool(&self, call: &ValidatedCall, context: &CallContext) -> Result<CallResult, Stop> {
-        let (id, tool) = (context.id.clone(), call.tool().full_name().to_owned());
+        let id = context.id.clone();
+        let tool = call.tool().full_name().to_owned();
         let Some(code) = &self.config.code else {
-            let (outcome, metadata) = (Err(CallError::replaced()), Metadata::default());
+            let outcome = Err(CallError::replaced());
+            let metadata = Metadata::default();
             return Ok(CallResult { id, tool, outcome, metadata });
         };
         let tools = self.config.registry.tools();
@@ -166,6 +169,7 @@ impl CallMaker for ProgramDispatch<'_> {
 
 /// Returns the end of a call without a result.
 fn lost() -> Called {
-    let (outcome, metadata) = (Err(CallError::cancelled()), Metadata::default());
+    let outcome = Err(CallError::cancelled());
+    let metadata = Metadata::default();
     Called::Finished(CallResult { id: String::new(), tool: String::new(), outcome, metadata })
 }

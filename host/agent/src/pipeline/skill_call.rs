@@ -19,7 +19,9 @@ use crate::truncate::describe_blob;
 impl PipelineConfig {
     /// Returns the settings of a run of this message within this scope.
     pub(super) fn run_settings(&self, message: &str, scope: &Scope) -> RunSettings {
-        let (skill, actor, envelope) = (scope.skill.as_ref(), scope.actor.as_deref(), scope.envelope.as_deref());
+        let skill = scope.skill.as_ref();
+        let actor = scope.actor.as_deref();
+        let envelope = scope.envelope.as_deref();
         let found = self.allowlists.find_skill(skill);
         RunSettings {
             call: found.and_then(|skill| skill.implementation()).map(|by| self.skill_call(by, message)),
@@ -58,17 +60,19 @@ impl PipelineConfig {
     }
 
     fn program_arguments(&self, code: &str, message: &str) -> Result<String, String> {
-        let input = match is_object(message) {
-            false => Value::from(message),
-            true => serde_json::from_str(message)
-                .map_err(|error| format!("the input starts with `{{`, but is not a JSON object: {error}"))?,
+        let input = if is_object(message) {
+            serde_json::from_str(message)
+                .map_err(|error| format!("the input starts with `{{`, but is not a JSON object: {error}"))?
+        } else {
+            Value::from(message)
         };
         // As a string that is parsed: in an object literal, `__proto__` would not be a name like any other.
         let text = Value::from(input.to_string());
         let code = format!("const input = JSON.parse({text}); {code}");
         let limit = self.code.as_ref().map_or(usize::MAX, |config| config.mode.limits.code);
         if code.len() > limit {
-            let (found, limit) = (display_bytes(code.len() as u64), display_bytes(limit as u64));
+            let found = display_bytes(code.len() as u64);
+            let limit = display_bytes(limit as u64);
             return Err(format!("the program and its input have {found}; the maximum is {limit}"));
         }
         Ok(json!({ "code": code }).to_string())

@@ -85,10 +85,8 @@ impl ActorFilter {
     fn check_all(&self) -> Passing {
         let mut passing = Passing::default();
         for tool in self.provider.tools() {
-            let checked = match tool.is_approved() {
-                true => self.forbidden.check(tool.full_name(), tool.input_schema()),
-                false => Ok(()),
-            };
+            let checked =
+                if tool.is_approved() { self.forbidden.check(tool.full_name(), tool.input_schema()) } else { Ok(()) };
             match checked {
                 Ok(()) => drop(passing.tools.insert(tool.full_name().to_owned(), tool)),
                 Err(error) => passing.left_out.push(error),

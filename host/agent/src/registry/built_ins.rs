@@ -141,7 +141,8 @@ impl ToolProvider for BuiltIns {
     /// Also checks that the actor may make the call.
     fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
         Box::pin(async move {
-            let (name, id) = (call.tool().full_name().to_owned(), context.id.clone());
+            let name = call.tool().full_name().to_owned();
+            let id = context.id.clone();
             let refused = |error, id| CallResult { id, tool: name, outcome: Err(error), metadata: Metadata::default() };
             match self.function(call.tool().full_name()).filter(|found| Arc::ptr_eq(found.tool(), call.tool())) {
                 None => Ok(refused(CallError::replaced(), id)),

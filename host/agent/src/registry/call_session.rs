@@ -31,7 +31,8 @@ impl fmt::Debug for CallSession {
 impl Default for CallSession {
     /// Creates the session of a call that no agent makes.
     fn default() -> Self {
-        let (allowance, account) = (None, Arc::default());
+        let allowance = None;
+        let account = Arc::default();
         Self { id: String::new(), cause: None, recorder: Arc::new(NullRecorder), allowance, account }
     }
 }

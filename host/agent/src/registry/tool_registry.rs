@@ -104,7 +104,8 @@ impl RegisteredTool {
 
     /// Creates a function of the host that is in no registry.
     pub(crate) fn from_function(function: Arc<dyn BuiltInTool>) -> Self {
-        let (tool, kind) = (Arc::clone(function.tool()), ProviderKind::BuiltIn);
+        let tool = Arc::clone(function.tool());
+        let kind = ProviderKind::BuiltIn;
         Self { tool, kind, runner: Runner::BuiltIn(function) }
     }
 
@@ -150,8 +151,10 @@ impl RegisteredTool {
             Runner::BuiltIn(function) => function.call_in(call, context, session()),
             Runner::Provider(provider) => provider.call(call, context),
             Runner::Pipeline(_) => {
-                let (id, tool) = (context.id, call.tool().full_name().to_owned());
-                let (outcome, metadata) = (Err(CallError::replaced()), Metadata::default());
+                let id = context.id;
+                let tool = call.tool().full_name().to_owned();
+                let outcome = Err(CallError::replaced());
+                let metadata = Metadata::default();
                 Box::pin(std::future::ready(Ok(CallResult { id, tool, outcome, metadata })))
             }
         }

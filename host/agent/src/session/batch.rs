@@ -238,7 +238,8 @@ impl Session {
             run.append_calls(&executions);
         }
         let response = self.settings.call.is_none().then_some(response);
-        let (kind, output) = (StepKind::ToolCalls, Vec::new());
+        let kind = StepKind::ToolCalls;
+        let output = Vec::new();
         self.end_step(StepEnd { response, text, executions, own, output, kind }, now);
     }
 
@@ -250,7 +251,8 @@ impl Session {
         missing: impl Fn() -> Reason,
         now: Timestamp,
     ) -> (Vec<ToolExecution>, Vec<usize>) {
-        let (mut merged, mut own) = (Vec::with_capacity(slots.len()), Vec::new());
+        let mut merged = Vec::with_capacity(slots.len());
+        let mut own = Vec::new();
         for slot in slots {
             let (call, reason) = match slot {
                 Slot::Ran(execution) => {

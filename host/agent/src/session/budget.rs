@@ -120,7 +120,9 @@ pub struct BudgetUsage {
 impl BudgetUsage {
     /// Starts a new user message. Usage of the whole session is kept.
     pub fn begin(&mut self, now: Timestamp) {
-        let (calls_in_all, usage, fuel) = (self.calls_in_all, self.usage, self.fuel);
+        let calls_in_all = self.calls_in_all;
+        let usage = self.usage;
+        let fuel = self.fuel;
         *self = Self { since: now, calls_in_all, usage, fuel, ..Self::default() };
     }
 

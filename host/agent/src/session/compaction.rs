@@ -61,7 +61,8 @@ impl Compaction for OldestResultsFirst {
 
 impl OldestResultsFirst {
     fn shorten(&self, message: &Message) -> String {
-        let (start, bytes) = (truncate_str(&message.content, MAX_KEPT_BYTES), message.content.len());
+        let start = truncate_str(&message.content, MAX_KEPT_BYTES);
+        let bytes = message.content.len();
         let rest = match &message.tool_execution_id {
             Some(id) if self.can_be_read => format!("; {READ_RESULT} with the id \"{id}\" returns it"),
             _ => String::new(),

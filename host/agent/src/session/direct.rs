@@ -26,7 +26,8 @@ impl Session {
         let slot = match refused {
             None => Slot::Run(intent),
             Some(message) => {
-                let (id, reason) = (self.next_own_id(), Reason::Driver(message));
+                let id = self.next_own_id();
+                let reason = Reason::Driver(message);
                 Slot::Done(Box::new(synthetic::rejected_call(id, intent, reason, now)))
             }
         };

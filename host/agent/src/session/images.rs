@@ -32,8 +32,8 @@ mod tests {
             let image = Image { mime_type: "image/png".to_owned(), data: "a".repeat(bytes).into() };
             Message { images: vec![image], ..Message::user("an image") }
         };
-        let (mut conversation, mut trace) =
-            (vec![shows(10), Message::user("x")], vec![shows(50), shows(40), shows(50)]);
+        let mut conversation = vec![shows(10), Message::user("x")];
+        let mut trace = vec![shows(50), shows(40), shows(50)];
         limit_images(&mut conversation, &mut trace, 100);
         let counts = |messages: &[Message]| messages.iter().map(|message| message.images.len()).collect::<Vec<_>>();
         assert_eq!((counts(&conversation), counts(&trace)), (vec![0, 0], vec![0, 1, 1]));

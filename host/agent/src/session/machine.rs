@@ -110,7 +110,9 @@ pub(super) struct StepEnd {
 impl StepEnd {
     /// Creates the end of a step that failed with this message.
     pub(super) fn error(message: impl Into<String>) -> Self {
-        let (executions, own, output) = (Vec::new(), Vec::new(), Vec::new());
+        let executions = Vec::new();
+        let own = Vec::new();
+        let output = Vec::new();
         let kind = StepKind::Error(message.into());
         Self { response: None, text: String::new(), executions, own, output, kind }
     }

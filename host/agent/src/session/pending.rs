@@ -43,8 +43,11 @@ pub(super) enum Slot {
 
 impl Pending {
     pub(super) fn new(response: Response, text: String, slots: Vec<Slot>, end: Option<Ending>) -> Self {
-        let (asked, former, answers) = (Vec::new(), Vec::new(), Vec::new());
-        let (answer, waits_since) = (None, Timestamp::default());
+        let asked = Vec::new();
+        let former = Vec::new();
+        let answers = Vec::new();
+        let answer = None;
+        let waits_since = Timestamp::default();
         Self { response, text, slots, end, asked, former, answers, answer, waits_since }
     }
 

@@ -258,7 +258,8 @@ impl SavedSession {
         }
         let mut session = Session::new(self.config, driver).with_compaction(compaction);
         let entries = u64::try_from(self.steps.len()).unwrap_or(u64::MAX).saturating_add(1);
-        let (mut action, mut programs) = (None, Programs::default());
+        let mut action = None;
+        let mut programs = Programs::default();
         for step in self.steps {
             match step {
                 SavedStep::Input(mut recorded, parts) => {
@@ -309,7 +310,8 @@ impl Programs {
         if self.0.is_empty() {
             return;
         }
-        let (waiting, pending) = (session.waiting_calls(), session.pending_calls());
+        let waiting = session.waiting_calls();
+        let pending = session.pending_calls();
         self.0.retain(|id, record| {
             let waits = waiting.iter().any(|call| call.deferred.call == *id);
             if waits {

@@ -230,7 +230,8 @@ impl<F: Fn(&str) -> bool + Send + Sync> BuiltInTool for SearchTool<F> {
     fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
         Box::pin(async move {
             self.catalogue.refresh().await;
-            let (tool, outcome) = (self.tool().full_name().to_owned(), self.search(&call));
+            let tool = self.tool().full_name().to_owned();
+            let outcome = self.search(&call);
             Ok(CallResult { id: context.id, tool, outcome, metadata: Metadata::default() })
         })
     }

@@ -85,7 +85,8 @@ mod tests {
         let call = ToolIntent { id: "c".to_owned(), name: name.to_owned(), arguments: "{}".to_owned() };
         let outcome = Ok(vec![content]);
         let result = CallResult { id: "c".to_owned(), tool: name.to_owned(), outcome, metadata: Metadata::default() };
-        let (started_at, completed_at) = (Timestamp::default(), Timestamp::default());
+        let started_at = Timestamp::default();
+        let completed_at = Timestamp::default();
         ToolExecution { id: "e".to_owned(), call, status, result, started_at, completed_at, modified: None }
     }
 

@@ -99,7 +99,8 @@ async fn other_tools_are_hidden_where_only_programs_call_them() {
 
 #[tokio::test]
 async fn cancelling_the_call_of_a_program_ends_it() {
-    let (provider, token) = (provider(CodeMode::only()), CancellationToken::new());
+    let provider = provider(CodeMode::only());
+    let token = CancellationToken::new();
     let call = Call::new("run_code", json!({"code": "host__forever"})).cancelled_by(token.clone());
     let (result, ()) = tokio::join!(provider.dispatch(call), async {
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -58,7 +58,9 @@ impl Interpreter for Lines {
                         return ProgramExecution { outcome, console: Vec::new(), metadata };
                     }
                     if let Some(message) = line.strip_prefix("throw ") {
-                        let (line, kind, column) = (Some(2), None, None);
+                        let line = Some(2);
+                        let kind = None;
+                        let column = None;
                         let exception = Exception { name: "Error".into(), message: message.into(), line, column, kind };
                         let outcome = Err(ProgramError::Exception(exception));
                         let console = vec![ConsoleLine { level: Level::Warn, text: "printed".into() }];

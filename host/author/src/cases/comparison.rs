@@ -82,7 +82,8 @@ enum Cost {
 }
 
 fn compare_cost(expected: u64, found: u64, tolerance_percent: u32) -> Cost {
-    let (expected, found) = (u128::from(expected) * 100, u128::from(found) * 100);
+    let expected = u128::from(expected) * 100;
+    let found = u128::from(found) * 100;
     let slack = expected / 100 * u128::from(tolerance_percent);
     match () {
         () if found > expected + slack => Cost::More,
@@ -137,7 +138,8 @@ fn store_value(store: &BTreeMap<String, String>) -> Value {
 /// Returns the lines of two values that differ, with those around them. Members of objects are in the order of their
 /// names.
 fn changes(expected: &Value, found: &Value) -> Vec<String> {
-    let (expected, found) = (pretty(expected), pretty(found));
+    let expected = pretty(expected);
+    let found = pretty(found);
     let diff = TextDiff::from_lines(&expected, &found);
     let lines = diff.grouped_ops(2).into_iter().flatten().flat_map(|op| diff.iter_changes(&op).collect::<Vec<_>>());
     let line = |change: similar::Change<&str>| {
@@ -180,7 +182,9 @@ mod tests {
     fn compare(expect: &str, found: Value) -> Comparison {
         let text = format!("[[case]]\nname = \"a\"\ntool = \"t\"\n{expect}");
         let file = CaseFile::parse(Path::new("a.toml"), &text).unwrap();
-        let (store, unanswered, unused) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let store = BTreeMap::new();
+        let unanswered = Vec::new();
+        let unused = Vec::new();
         let found = Observation { result: found, store, fuel: 1000, memory: 1 << 20, unanswered, unused };
         Comparison::new(&file.cases[0], &found)
     }

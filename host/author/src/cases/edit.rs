@@ -72,7 +72,8 @@ fn set_expectation(case: &mut Table, found: &Observation) {
     let before = case.get("expect").and_then(Item::as_table_like);
     let is_new = before.is_none();
     let has = |key: &str| before.is_some_and(|expect| expect.contains_key(key));
-    let (with_fuel, with_memory) = (is_new || has("fuel"), is_new || has("memory"));
+    let with_fuel = is_new || has("fuel");
+    let with_memory = is_new || has("memory");
     let with_store = has("store") || (is_new && !found.store.is_empty());
     let tolerance = before.and_then(|expect| expect.get("tolerance")).cloned();
     let kept_message = before.and_then(|expect| expect.get("message")).and_then(Item::as_str).map(str::to_owned);
@@ -177,7 +178,8 @@ mod tests {
     use super::*;
 
     fn found(result: Value) -> Observation {
-        let (unanswered, unused) = (Vec::new(), Vec::new());
+        let unanswered = Vec::new();
+        let unused = Vec::new();
         Observation { result, store: BTreeMap::new(), fuel: 1234, memory: 65536, unanswered, unused }
     }
 

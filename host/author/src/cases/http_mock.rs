@@ -144,7 +144,8 @@ impl Answer {
 
 async fn accept(listener: TcpListener, tls: TlsAcceptor, state: Arc<Mutex<State>>) {
     while let Ok((stream, _)) = listener.accept().await {
-        let (tls, state) = (tls.clone(), Arc::clone(&state));
+        let tls = tls.clone();
+        let state = Arc::clone(&state);
         tokio::spawn(async move {
             let mut first = [0];
             match stream.peek(&mut first).await {

@@ -187,9 +187,10 @@ fn description(info: &ServerInfo) -> String {
 
 /// Returns the beginning of a text that is as long as the schema takes.
 fn cut(text: &str) -> String {
-    match text.chars().count() > MAX_DESCRIPTION_CHARS {
-        true => text.chars().take(MAX_DESCRIPTION_CHARS - 1).chain(['…']).collect(),
-        false => text.to_owned(),
+    if text.chars().count() > MAX_DESCRIPTION_CHARS {
+        text.chars().take(MAX_DESCRIPTION_CHARS - 1).chain(['…']).collect()
+    } else {
+        text.to_owned()
     }
 }
 

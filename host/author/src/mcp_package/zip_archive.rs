@@ -14,7 +14,8 @@ const UTF8: u16 = 1 << 11;
 
 /// Returns an archive of files, in this order. Returns `None` if they are larger than the format takes without extensions.
 pub(super) fn archive(files: &[(&str, &[u8])]) -> Option<Vec<u8>> {
-    let (mut bytes, mut directory) = (Vec::new(), Vec::new());
+    let mut bytes = Vec::new();
+    let mut directory = Vec::new();
     for (name, content) in files {
         let offset = u32::try_from(bytes.len()).ok()?;
         let entry = entry(name, content)?;
@@ -31,7 +32,8 @@ pub(super) fn archive(files: &[(&str, &[u8])]) -> Option<Vec<u8>> {
         directory.extend_from_slice(&offset.to_le_bytes());
         directory.extend_from_slice(name.as_bytes());
     }
-    let (start, size) = (u32::try_from(bytes.len()).ok()?, u32::try_from(directory.len()).ok()?);
+    let start = u32::try_from(bytes.len()).ok()?;
+    let size = u32::try_from(directory.len()).ok()?;
     let count = u16::try_from(files.len()).ok()?;
     bytes.append(&mut directory);
     bytes.extend_from_slice(b"PK\x05\x06\0\0\0\0");

@@ -31,7 +31,8 @@ pub(super) struct Outgoing<'a> {
 impl Outgoing<'_> {
     /// Sends the call to a worker, and waits for its end.
     pub(super) async fn run(&self, inner: &Arc<Inner>, candidate: &Candidate) -> Conclusion<Bytes> {
-        let (worker, run) = (&candidate.worker, candidate.ticket.run);
+        let worker = &candidate.worker;
+        let run = candidate.ticket.run;
         let not_sent = Conclusion::Interrupted(Begun::No);
         let (Ok(bits), Some(session)) = (random_bits(), inner.sessions.latest(worker, run)) else { return not_sent };
         let attempt = AttemptId::from_bits(bits);

@@ -128,8 +128,10 @@ impl CellTools {
         let link = Link::connect(node).await?;
         let mut messages = link.subscribe(&format!("gateway.{}", link.name())).await?;
         let mut announcements = link.subscribe("workers").await?;
-        let (sessions, began) = (Sessions::new(run), Instant::now());
-        let (jobs, state) = (OnceLock::new(), Mutex::default());
+        let sessions = Sessions::new(run);
+        let began = Instant::now();
+        let jobs = OnceLock::new();
+        let state = Mutex::default();
         let inner = Arc::new(Inner { tools, options, link, sessions, began, jobs, state });
         let reader = Arc::clone(&inner);
         let reader = tokio::spawn(async move {
@@ -349,7 +351,9 @@ impl ToolProvider for CellTools {
             }
             let name = call.tool().full_name();
             if !self.inner.tools.find(name).is_some_and(|tool| Arc::ptr_eq(&tool, call.tool())) {
-                let (id, tool, metadata) = (context.id, name.to_owned(), Metadata::default());
+                let id = context.id;
+                let tool = name.to_owned();
+                let metadata = Metadata::default();
                 return Ok(CallResult { id, tool, outcome: Err(CallError::replaced()), metadata });
             }
             match (context.job, self.inner.jobs.get()) {

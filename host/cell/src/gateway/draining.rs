@@ -79,7 +79,8 @@ impl CellTools {
         time: Duration,
         mut observe: impl FnMut(Draining),
     ) -> Result<(), CellError> {
-        let (inner, name): (_, WorkerName) = (self.inner(), worker.into());
+        let inner = self.inner();
+        let name: WorkerName = worker.into();
         let began = Instant::now();
         let state = || inner.state().roster.get(&name).cloned();
         // Announcements come all the time, so that a worker that is there is known soon.
@@ -93,10 +94,11 @@ impl CellTools {
             if began.elapsed() >= time {
                 return Err(CellError::StillRunning { worker: worker.to_owned(), running: announcement.running });
             }
-            match announcement.draining {
-                true => observe(Draining::Running(announcement.running)),
+            if announcement.draining {
+                observe(Draining::Running(announcement.running))
+            } else {
                 // Again, because a message may be lost.
-                false => inner.send_to(&name, announcement.ticket.run, &ToWorker::Drain),
+                inner.send_to(&name, announcement.ticket.run, &ToWorker::Drain)
             }
             tokio::time::sleep(ANNOUNCE_EVERY / 2).await;
         }

@@ -50,7 +50,8 @@ impl Inner {
     /// Takes the answer of a worker to an exchange of keys: its run is known from now on.
     fn receive_welcome(&self, bytes: &[u8]) -> Result<(), FrameError> {
         let frame = self.link.open::<Welcome>(bytes, Role::Worker)?;
-        let (worker, welcome) = (frame.envelope.from, frame.envelope.message);
+        let worker = frame.envelope.from;
+        let welcome = frame.envelope.message;
         if welcome.gateway_run != self.sessions.run() {
             return Ok(());
         }
@@ -60,9 +61,11 @@ impl Inner {
             return Ok(());
         }
         let worker: WorkerName = worker.into();
-        let (run, nonce) = (welcome.worker_run, welcome.answers.nonce());
+        let run = welcome.worker_run;
+        let nonce = welcome.answers.nonce();
         let effects = {
-            let (now, mut state) = (self.now(), self.state());
+            let now = self.now();
+            let mut state = self.state();
             let Some(announcement) = state.introductions.on_answer(now, &worker, run, nonce) else { return Ok(()) };
             let effects = state.calls.on_run(&worker, run);
             state.roster.on_announcement(now, worker, announcement);
@@ -77,9 +80,11 @@ impl Inner {
             Ok(frame) => frame,
             Err(error) => return warn_ignored(&error.to_string()),
         };
-        let (worker, announcement): (WorkerName, _) = (frame.envelope.from.into(), frame.envelope.message);
+        let worker: WorkerName = frame.envelope.from.into();
+        let announcement = frame.envelope.message;
         let introduction = {
-            let (now, mut state) = (self.now(), self.state());
+            let now = self.now();
+            let mut state = self.state();
             let introduction = state.introductions.on_announcement(now, &worker, &announcement);
             if matches!(introduction, Introduction::Known | Introduction::Renew) {
                 state.roster.on_announcement(now, worker.clone(), announcement.clone());

@@ -69,7 +69,9 @@ impl Sessions {
             state.exchanges.clear();
         }
         state.exchanges.insert(key.nonce(), exchange);
-        let (version, cell, gateway_run) = (PROTOCOL_VERSION, link.cell().to_owned(), self.run);
+        let version = PROTOCOL_VERSION;
+        let cell = link.cell().to_owned();
+        let gateway_run = self.run;
         Ok((Hello { version, cell, gateway_run, worker_run, key }, key.nonce()))
     }
 

@@ -26,7 +26,8 @@ impl ReplayWindow {
         if counter == 0 || counter.saturating_add(WINDOW) <= self.newest {
             return false;
         }
-        let (word, newest) = (counter / BITS, self.newest / BITS);
+        let word = counter / BITS;
+        let newest = self.newest / BITS;
         for passed in (newest.saturating_add(1)..=word).take(WORDS) {
             if let Some(place) = self.word(passed) {
                 *place = 0;
@@ -68,7 +69,9 @@ mod tests {
 
     #[test]
     fn agrees_with_a_set_of_all_counters() {
-        let (mut window, mut seen, mut newest) = (ReplayWindow::default(), BTreeSet::new(), 0_u64);
+        let mut window = ReplayWindow::default();
+        let mut seen = BTreeSet::new();
+        let mut newest = 0_u64;
         let mut random = 9_u64;
         for _ in 0..200_000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

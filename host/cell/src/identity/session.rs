@@ -361,9 +361,13 @@ mod tests {
 
     /// Returns the sessions of a gateway and a worker, which see each other through `change`.
     fn sessions(change: impl FnOnce(&mut String, &mut Party, &mut Party)) -> (Session, Session) {
-        let (own, other) = (Exchange::generate().unwrap(), Exchange::generate().unwrap());
-        let (gateway, worker) = (party("g", &own), party("w", &other));
-        let (mut cell, mut seen_gateway, mut seen_worker) = ("cell".to_owned(), gateway.clone(), worker.clone());
+        let own = Exchange::generate().unwrap();
+        let other = Exchange::generate().unwrap();
+        let gateway = party("g", &own);
+        let worker = party("w", &other);
+        let mut cell = "cell".to_owned();
+        let mut seen_gateway = gateway.clone();
+        let mut seen_worker = worker.clone();
         change(&mut cell, &mut seen_gateway, &mut seen_worker);
         let of_gateway = Session::derive(own, Side::Gateway, "cell", (&gateway, &worker)).unwrap();
         let of_worker = Session::derive(other, Side::Worker, &cell, (&seen_gateway, &seen_worker)).unwrap();

@@ -112,7 +112,8 @@ mod tests {
     use crate::identity::session::{Exchange, Party, Side};
 
     fn session(run: u64) -> Arc<Session> {
-        let (own, other) = (Exchange::generate().unwrap(), Exchange::generate().unwrap());
+        let own = Exchange::generate().unwrap();
+        let other = Exchange::generate().unwrap();
         let key = NodeKey::generate().unwrap().0.public();
         let gateway = Party { name: "g".to_owned(), key, run, exchange: other.public() };
         let worker = Party { name: "w".to_owned(), key, run: 1, exchange: own.public() };

@@ -134,7 +134,8 @@ mod tests {
         ] {
             assert_eq!(slice(max, rest, at_least), expected, "{max} {rest} {at_least}");
         }
-        let (mut rest, mut rounds) = (1_u64 << 40, 0);
+        let mut rest = 1_u64 << 40;
+        let mut rounds = 0;
         while rest > 0 {
             rest -= slice(1 << 40, rest, 1);
             rounds += 1;

@@ -134,7 +134,8 @@ impl Catalog {
         if stored.version != FORMAT_VERSION {
             return Err(CatalogError);
         }
-        let (mut sizes, mut total) = (BTreeMap::new(), 0_u64);
+        let mut sizes = BTreeMap::new();
+        let mut total = 0_u64;
         let mut key = String::new();
         for (shared, rest, length) in stored.keys {
             key.truncate(if key.is_char_boundary(shared) { shared } else { return Err(CatalogError) });

@@ -113,7 +113,8 @@ impl KeyValueStore for NatsStore {
     }
 
     fn set(&self, owner: &Namespace, key: &Key, value: &[u8], quota: u64, timeout: Duration) -> Result<(), StoreError> {
-        let (key, value) = (key.clone(), Bytes::copy_from_slice(value));
+        let key = key.clone();
+        let value = Bytes::copy_from_slice(value);
         self.run(
             owner,
             timeout,

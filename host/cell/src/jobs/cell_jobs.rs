@@ -182,7 +182,8 @@ impl CellJobs {
     /// Writes a job into the index of keys. Returns false if another one is there.
     async fn take_key(&self, job: &Job) -> Result<bool, StreamError> {
         let Some(key) = &job.key else { return Ok(true) };
-        let (entry, value) = (JobStream::index_key(&job.owner, &key.key), Bytes::from(job.id.to_string()));
+        let entry = JobStream::index_key(&job.owner, &key.key);
+        let value = Bytes::from(job.id.to_string());
         if self.stream.create(&entry, value.clone()).await? {
             return Ok(true);
         }
@@ -319,9 +320,10 @@ impl JobStore for CellJobs {
 
     fn adopt<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<Option<Call>, JobStoreError>> {
         Box::pin(async move {
-            match self.is_left_behind(job).await.map_err(unavailable)? {
-                true => Ok(self.queue.call_of(job.id).await),
-                false => Ok(None),
+            if self.is_left_behind(job).await.map_err(unavailable)? {
+                Ok(self.queue.call_of(job.id).await)
+            } else {
+                Ok(None)
             }
         })
     }

@@ -97,7 +97,9 @@ impl ClaimedJob {
     }
 
     fn claim(&self, attempt: u32, begun: bool, message: Option<String>) -> JobClaim {
-        let (job, request, run) = (self.request.job, Digest::of(&self.signed), self.inner.run);
+        let job = self.request.job;
+        let request = Digest::of(&self.signed);
+        let run = self.inner.run;
         JobClaim { job, request, run, attempt, begun, message }
     }
 
@@ -274,7 +276,8 @@ impl ClaimedJob {
     }
 
     fn failure(&self, error: CallError) -> CallResult {
-        let (id, tool) = (self.request.call.clone(), self.tool.full_name().to_owned());
+        let id = self.request.call.clone();
+        let tool = self.tool.full_name().to_owned();
         CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() }
     }
 }

@@ -83,9 +83,12 @@ impl JobQueue {
     /// submitted it, is waited for.
     async fn run_to_its_end(&self, id: JobId, queued: QueuedCall<'_>) -> CallResult {
         let tool = Arc::clone(queued.call.tool());
-        let (call, output) = (queued.context.id.clone(), queued.limits.output);
+        let call = queued.context.id.clone();
+        let output = queued.limits.output;
         let failed = |error: CallError| {
-            let (id, tool, metadata) = (call.clone(), tool.full_name().to_owned(), Metadata::default());
+            let id = call.clone();
+            let tool = tool.full_name().to_owned();
+            let metadata = Metadata::default();
             CallResult { id, tool, outcome: Err(error), metadata }
         };
         let submitted = match self.submit(id, &queued).await {
@@ -131,10 +134,13 @@ impl JobQueue {
                 Err(full())
             }
             // It may be in the queue all the same, and have begun, unless it can be withdrawn.
-            Err(EnqueueError::Stream(error)) => match self.cancel(id).await {
-                true => Err(unavailable(&error)),
-                false => Err(lost(&error)),
-            },
+            Err(EnqueueError::Stream(error)) => {
+                if self.cancel(id).await {
+                    Err(unavailable(&error))
+                } else {
+                    Err(lost(&error))
+                }
+            }
         }
     }
 
@@ -167,7 +173,8 @@ impl JobQueue {
 
     /// Waits for the end of a job. Returns the worker that ended it, and its result.
     async fn wait(&self, job: &Submitted, context: &CallContext) -> Result<(String, Vec<u8>), CallError> {
-        let (mut pause, mut looked_at_claim) = (MIN_POLL, Instant::now());
+        let mut pause = MIN_POLL;
+        let mut looked_at_claim = Instant::now();
         let mut reported = None;
         loop {
             // Without an answer it is looked at again: the job goes on without the connection of this gateway.

@@ -68,7 +68,9 @@ impl JobRunner {
         let run = getrandom::u64().map_err(CellError::Random)?;
         let stream = JobStream::open(worker.link(), options, false).await?;
         let (tools, worker_options) = worker.tools();
-        let (places, running, stopped) = (Arc::new(Semaphore::new(size)), Mutex::default(), CancellationToken::new());
+        let places = Arc::new(Semaphore::new(size));
+        let running = Mutex::default();
+        let stopped = CancellationToken::new();
         let options = worker_options;
         Ok(Self { inner: Arc::new(RunnerInner { stream, tools, options, run, places, size, running, stopped }) })
     }
@@ -129,7 +131,8 @@ impl JobRunner {
                     }
                 };
                 let Some(message) = message else { continue };
-                let (runner, taken) = (self.clone(), place.take());
+                let runner = self.clone();
+                let taken = place.take();
                 tokio::spawn(async move {
                     runner.run(message).await;
                     drop(taken);

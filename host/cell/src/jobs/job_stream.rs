@@ -126,11 +126,12 @@ impl JobStream {
             storage: StorageType::File,
             ..stream::Config::default()
         };
-        match is_owner {
-            true => context.create_or_update_stream(queue).await.map(|_| ()),
-            false => context.get_or_create_stream(queue).await.map(|_| ()),
-        }
-        .map_err(|error| unusable(&error))?;
+        let stream = if is_owner {
+            context.create_or_update_stream(queue).await.map(|_| ())
+        } else {
+            context.get_or_create_stream(queue).await.map(|_| ())
+        };
+        stream.map_err(|error| unusable(&error))?;
         let bucket = kv::Config {
             bucket: format!("{}-jobs", link.cell()),
             history: 1,
@@ -139,12 +140,13 @@ impl JobStream {
             storage: StorageType::File,
             ..kv::Config::default()
         };
-        let entries = match is_owner {
-            true => context.create_or_update_key_value(bucket).await,
-            false => match context.get_key_value(bucket.bucket.clone()).await {
+        let entries = if is_owner {
+            context.create_or_update_key_value(bucket).await
+        } else {
+            match context.get_key_value(bucket.bucket.clone()).await {
                 Ok(found) => Ok(found),
                 Err(_) => context.create_key_value(bucket).await,
-            },
+            }
         };
         let entries = entries.map_err(|error| unusable(&error))?;
         Ok(Self { link: link.clone(), context, entries, options })
@@ -180,7 +182,8 @@ impl JobStream {
     /// # Errors
     /// If it cannot be written.
     pub(super) fn seal<M: Serialize>(&self, role: Role, message: M, body: &[u8]) -> Result<Bytes, FrameError> {
-        let (from, to) = (self.link.name().to_owned(), self.link.cell().to_owned());
+        let from = self.link.name().to_owned();
+        let to = self.link.cell().to_owned();
         seal(self.link.key(), role, &Envelope { from, to, message }, body).map(Bytes::from)
     }
 
@@ -199,10 +202,7 @@ impl JobStream {
         };
         let own = |name: &str| (name == self.link.name()).then(|| self.link.key().public());
         let frame = open::<M>(bytes, role, |name| peers.get(name).copied().or_else(|| own(name)))?;
-        match frame.envelope.to == self.link.cell() {
-            true => Ok(frame),
-            false => Err(FrameError::Receiver(frame.envelope.from)),
-        }
+        if frame.envelope.to == self.link.cell() { Ok(frame) } else { Err(FrameError::Receiver(frame.envelope.from)) }
     }
 
     /// Reads an entry; `None` if there is none.

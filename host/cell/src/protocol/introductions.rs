@@ -132,7 +132,9 @@ mod tests {
 
     #[test]
     fn an_announcement_counts_once_its_run_has_answered() {
-        let (mut known, worker, now): (_, WorkerName, _) = (Introductions::default(), "w".into(), Duration::ZERO);
+        let mut known: _ = Introductions::default();
+        let worker: WorkerName = "w".into();
+        let now = Duration::ZERO;
         assert_eq!(known.on_announcement(now, &worker, &announcement(1, 1)), Introduction::Ask);
         known.on_asked(now, &worker, 77, announcement(1, 1));
         assert_eq!(known.on_announcement(now, &worker, &announcement(1, 2)), Introduction::Ignore);
@@ -146,7 +148,9 @@ mod tests {
 
     #[test]
     fn a_replayed_announcement_of_an_earlier_run_displaces_nothing() {
-        let (mut known, worker, now): (_, WorkerName, _) = (Introductions::default(), "w".into(), Duration::ZERO);
+        let mut known: _ = Introductions::default();
+        let worker: WorkerName = "w".into();
+        let now = Duration::ZERO;
         known.on_asked(now, &worker, 77, announcement(2, 1));
         assert!(known.on_answer(now, &worker, 2, 77).is_some());
         assert_eq!(known.on_announcement(now, &worker, &announcement(1, 900)), Introduction::Ask);
@@ -156,7 +160,8 @@ mod tests {
 
     #[test]
     fn keys_are_exchanged_anew_after_a_while() {
-        let (mut known, worker): (_, WorkerName) = (Introductions::default(), "w".into());
+        let mut known: _ = Introductions::default();
+        let worker: WorkerName = "w".into();
         known.on_asked(Duration::ZERO, &worker, 77, announcement(1, 1));
         assert!(known.on_answer(Duration::ZERO, &worker, 1, 77).is_some());
         assert_eq!(known.on_announcement(RENEW_EVERY, &worker, &announcement(1, 2)), Introduction::Renew);
@@ -168,7 +173,8 @@ mod tests {
 
     #[test]
     fn versions_one_apart_work_together() {
-        let (mut known, worker): (_, WorkerName) = (Introductions::default(), "w".into());
+        let mut known: _ = Introductions::default();
+        let worker: WorkerName = "w".into();
         for (version, is_compatible) in
             [(PROTOCOL_VERSION - 1, true), (PROTOCOL_VERSION + 1, true), (PROTOCOL_VERSION + 2, false)]
         {

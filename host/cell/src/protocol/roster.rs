@@ -102,7 +102,8 @@ impl Roster {
     ) -> Result<Candidate, NoWorker> {
         let load = |name: &WorkerName| self.load(name, offer, &own, &is_tried);
         // Most workers have the tool and a free place, so that few are looked at, however many there are.
-        let (mut found, mut random) = (None::<(f64, Candidate)>, random);
+        let mut found = None::<(f64, Candidate)>;
+        let mut random = random;
         for _ in 0..PROBES {
             let Some(probed) = self.at(random).and_then(load) else {
                 random = mix(random);
@@ -181,8 +182,11 @@ mod tests {
         let mut roster = Roster::default();
         for (name, running, places) in workers {
             let ticket = Ticket { run: 1, epoch: 0 };
-            let (places, running) = (*places, *running);
-            let (version, sequence, draining) = (0, 1, false);
+            let places = *places;
+            let running = *running;
+            let version = 0;
+            let sequence = 1;
+            let draining = false;
             let offers = vec![offer("a")];
             let announcement = Announcement { version, sequence, ticket, places, running, draining, offers };
             roster.on_announcement(Duration::ZERO, (*name).into(), announcement);

@@ -245,7 +245,8 @@ mod tests {
 
     #[test]
     fn a_gateway_cannot_cancel_calls_of_another() {
-        let (gateway, other): (Arc<str>, Arc<str>) = ("g".into(), "h".into());
+        let gateway: Arc<str> = "g".into();
+        let other: Arc<str> = "h".into();
         let mut calls = WorkerCalls::new(7, 4);
         calls.on_call(Duration::ZERO, &gateway, (attempt(1), calls.ticket()), true);
         assert!(!calls.on_cancel(Duration::ZERO, &other, attempt(1)));

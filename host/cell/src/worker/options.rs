@@ -37,7 +37,8 @@ impl KeptValues {
     /// Returns what a worker needs to run the calls of a tool. `None` if only this process can: the tool is not one of a
     /// component, not approved, or keeps values in a store of this process.
     pub(crate) fn offer_of(&self, tool: &Tool) -> Option<Offer> {
-        let (component, powers) = (tool.digest()?, tool.powers_digest()?);
+        let component = tool.digest()?;
+        let powers = tool.powers_digest()?;
         let powers = match (&self.shared_store, (self.keeps)(tool)) {
             (_, false) => powers,
             (None, true) => return None,

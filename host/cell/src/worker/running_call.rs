@@ -33,7 +33,8 @@ pub(super) struct RunningCall {
 impl RunningCall {
     /// Runs the call, and sends its result.
     pub(super) async fn run(self, arguments: String) {
-        let (id, attempt) = (self.request.call.clone(), self.request.attempt);
+        let id = self.request.call.clone();
+        let attempt = self.request.attempt;
         let ended = AssertUnwindSafe(self.call(arguments)).catch_unwind().await;
         let mut result = ended.unwrap_or_else(|_| {
             failure(&id, &self.tool, CallError::new(ErrorKind::Host, "the worker failed while the tool ran"))
@@ -44,7 +45,8 @@ impl RunningCall {
         }
         let mut body = serde_json::to_vec(&result).unwrap_or_default();
         if body.len() > self.inner.link.max_body_bytes() {
-            let (size, maximum) = (body.len(), self.inner.link.max_body_bytes());
+            let size = body.len();
+            let maximum = self.inner.link.max_body_bytes();
             let message = format!("the result of the worker has {size} bytes; the maximum of NATS is {maximum}");
             let error = CallError::new(ErrorKind::OutputTooLarge, message)
                 .with_hint("ask for less, or raise `max_payload` of the NATS server");
@@ -150,6 +152,7 @@ fn interrupted_by_end(worker: &str) -> CallError {
 }
 
 fn failure(id: &str, tool: &Tool, error: CallError) -> CallResult {
-    let (id, tool) = (id.to_owned(), tool.full_name().to_owned());
+    let id = id.to_owned();
+    let tool = tool.full_name().to_owned();
     CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() }
 }

@@ -11,7 +11,8 @@ async fn slices_of_all_gateways_are_the_budget() {
     let Some(mut nats) = Nats::start_with_jetstream() else { return };
     let take_all = async |name: &str| {
         let counters = NatsCounters::new(nats.server(name));
-        let (mut sum, mut rounds) = (0, 0);
+        let mut sum = 0;
+        let mut rounds = 0;
         loop {
             match counters.take(BUDGET, 7, 100_000, 1).await.unwrap() {
                 (7, 0) => return (sum, rounds),

@@ -80,7 +80,8 @@ fn shared_key(folder: &tempfile::TempDir, name: &str) -> (NodeKey, NodeKey) {
 async fn the_price_of_a_call_beside_bare_requests() {
     let Some(nats) = Nats::start() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let ((gateway, known_gateway), (worker, known_worker)) = (shared_key(&folder, "g"), shared_key(&folder, "w"));
+    let (gateway, known_gateway) = shared_key(&folder, "g");
+    let (worker, known_worker) = shared_key(&folder, "w");
     let tools = join(&nats, (gateway, worker), (&known_gateway, &known_worker)).await;
     assert!(tools.wait_for_workers(PATIENCE).await);
     let arguments = json!({"text": "x".repeat(1000)}).to_string();
@@ -156,7 +157,8 @@ async fn what_was_recorded_and_is_sent_again_changes_nothing() {
     let mut bus = recorder.subscribe("test.>").await.unwrap();
     recorder.flush().await.unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let ((gateway, known_gateway), (worker, known_worker)) = (shared_key(&folder, "g"), shared_key(&folder, "w"));
+    let (gateway, known_gateway) = shared_key(&folder, "g");
+    let (worker, known_worker) = shared_key(&folder, "w");
     let echo = TestTool::echo(false, false);
     let tools = join_with(&nats, (gateway, worker), (&known_gateway, &known_worker), Arc::clone(&echo)).await;
     assert!(tools.wait_for_workers(PATIENCE).await);
@@ -188,7 +190,8 @@ async fn what_was_recorded_and_is_sent_again_changes_nothing() {
 async fn a_worker_that_was_told_to_end_is_waited_for() {
     let Some(nats) = Nats::start() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let ((gateway, known_gateway), (worker, known_worker)) = (shared_key(&folder, "g"), shared_key(&folder, "w"));
+    let (gateway, known_gateway) = shared_key(&folder, "g");
+    let (worker, known_worker) = shared_key(&folder, "w");
     let worker = Worker::join(
         node_options(&nats, "w", worker, ("g", &known_gateway)),
         TestTool::echo(false, false),
@@ -213,7 +216,8 @@ async fn a_worker_that_was_told_to_end_is_waited_for() {
 async fn a_worker_that_ends_interrupts_its_calls() {
     let Some(nats) = Nats::start() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let ((gateway, known_gateway), (worker, known_worker)) = (shared_key(&folder, "g"), shared_key(&folder, "w"));
+    let (gateway, known_gateway) = shared_key(&folder, "g");
+    let (worker, known_worker) = shared_key(&folder, "w");
     let waiting = TestTool::waiting();
     let options = node_options(&nats, "w", worker, ("g", &known_gateway));
     let worker = Worker::join(options, Arc::<TestTool>::clone(&waiting), worker_options(4)).await.unwrap();
@@ -245,7 +249,8 @@ async fn call_at_a_worker_that_is_lost(
 ) -> (CallResult, usize) {
     let folder = tempfile::tempdir().unwrap();
     let (gateway, known_gateway) = shared_key(&folder, "g");
-    let ((first, known_first), (second, known_second)) = (shared_key(&folder, "a"), shared_key(&folder, "b"));
+    let (first, known_first) = shared_key(&folder, "a");
+    let (second, known_second) = shared_key(&folder, "b");
     let stalling = TestTool::echo(is_idempotent, true);
     let lost = Worker::join(
         node_options(nats, "a", first, ("g", &known_gateway)),
@@ -315,7 +320,8 @@ impl Observer for Heard {
 async fn what_a_guest_does_at_a_worker_is_heard_at_the_gateway() {
     let Some(nats) = Nats::start() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let ((gateway, known_gateway), (worker, known_worker)) = (shared_key(&folder, "g"), shared_key(&folder, "w"));
+    let (gateway, known_gateway) = shared_key(&folder, "g");
+    let (worker, known_worker) = shared_key(&folder, "w");
     let tools = join(&nats, (gateway, worker), (&known_gateway, &known_worker)).await;
     assert!(tools.wait_for_workers(PATIENCE).await);
     let heard = Arc::new(Heard::default());

@@ -29,7 +29,9 @@ impl Server {
         let path = |name: &str| folder.path().join(name).display().to_string();
         create_certificate(folder.path(), "server");
         create_certificate(folder.path(), "client");
-        let (certificate, key, clients) = (path("server.pem"), path("server.key"), path("client.pem"));
+        let certificate = path("server.pem");
+        let key = path("server.key");
+        let clients = path("client.pem");
         let tls = format!("cert_file: {certificate:?}, key_file: {key:?}, ca_file: {clients:?}, verify: true");
         let file = folder.path().join("nats.conf");
         std::fs::write(&file, format!("listen: \"127.0.0.1:{port}\"\ntls {{ {tls} }}\n")).unwrap();
@@ -74,8 +76,10 @@ fn key() -> NodeKey {
 async fn those_with_a_certificate_are_let_in() {
     let Some(server) = Server::start() else { return };
     let own = Some((server.folder().join("client.pem"), server.folder().join("client.key")));
-    let (gateway, worker) = (key(), key());
-    let (known_gateway, known_worker) = (gateway.public(), worker.public());
+    let gateway = key();
+    let worker = key();
+    let known_gateway = gateway.public();
+    let known_worker = worker.public();
     let node = server.node(("w", worker), ("g", known_gateway), own.clone());
     let worker = Worker::join(node, TestTool::echo(false, false), worker_options(1)).await.unwrap();
     tokio::spawn(async move { worker.serve(std::future::pending::<()>(), Duration::ZERO).await });

@@ -30,8 +30,10 @@ async fn remove(context: &Context, key: &str) {
 #[tokio::test]
 async fn a_component_is_fetched_as_it_was_pushed() {
     let Some(nats) = Nats::start_with_jetstream() else { return };
-    let (gateway, worker) = (ComponentStore::new(nats.server("g")), ComponentStore::new(nats.server("w")));
-    let (bytes, other) = (component(), b"another one".to_vec());
+    let gateway = ComponentStore::new(nats.server("g"));
+    let worker = ComponentStore::new(nats.server("w"));
+    let bytes = component();
+    let other = b"another one".to_vec();
     let digest = Digest::of(&bytes);
     assert!(matches!(worker.fetch(digest).await, Err(ComponentStoreError::Missing(missing)) if missing == digest));
     assert!(gateway.push(&bytes).await.unwrap());
@@ -46,7 +48,8 @@ async fn a_component_is_fetched_as_it_was_pushed() {
 #[tokio::test]
 async fn gateways_that_push_at_once_push_one_component() {
     let Some(nats) = Nats::start_with_jetstream() else { return };
-    let (one, other) = (ComponentStore::new(nats.server("g1")), ComponentStore::new(nats.server("g2")));
+    let one = ComponentStore::new(nats.server("g1"));
+    let other = ComponentStore::new(nats.server("g2"));
     let bytes = component();
     let (first, second) = tokio::join!(one.push(&bytes), other.push(&bytes));
     assert!(first.unwrap() | second.unwrap());
@@ -56,7 +59,8 @@ async fn gateways_that_push_at_once_push_one_component() {
 #[tokio::test]
 async fn what_is_not_whole_or_not_right_is_refused_and_pushed_again() {
     let Some(nats) = Nats::start_with_jetstream() else { return };
-    let (gateway, worker) = (ComponentStore::new(nats.server("g")), ComponentStore::new(nats.server("w")));
+    let gateway = ComponentStore::new(nats.server("g"));
+    let worker = ComponentStore::new(nats.server("w"));
     let bytes = component();
     let digest = Digest::of(&bytes);
     let key = |part: &str| format!("{}.{part}", digest.hex());

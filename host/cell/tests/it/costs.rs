@@ -12,7 +12,8 @@ use fumehood_core::digest::Digest;
 const TIME: Duration = Duration::from_millis(60);
 
 fn cost(what: &str, mut act: impl FnMut()) -> Duration {
-    let (began, mut times) = (Instant::now(), 0_u32);
+    let began = Instant::now();
+    let mut times = 0_u32;
     while began.elapsed() < TIME {
         (0..16).for_each(|_| act());
         times += 16;
@@ -31,14 +32,16 @@ fn announcement(sequence: u64) -> Announcement {
 }
 
 fn sessions() -> (Session, Session) {
-    let (own, other) = (Exchange::generate().unwrap(), Exchange::generate().unwrap());
+    let own = Exchange::generate().unwrap();
+    let other = Exchange::generate().unwrap();
     let party = |name: &str, exchange: &Exchange| Party {
         name: name.to_owned(),
         key: NodeKey::generate().unwrap().0.public(),
         run: 1,
         exchange: exchange.public(),
     };
-    let (gateway, worker) = (party("g", &own), party("w", &other));
+    let gateway = party("g", &own);
+    let worker = party("w", &other);
     let of_gateway = Session::derive(own, Side::Gateway, "c", (&gateway, &worker)).unwrap();
     (of_gateway, Session::derive(other, Side::Worker, "c", (&gateway, &worker)).unwrap())
 }

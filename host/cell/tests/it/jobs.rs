@@ -68,13 +68,15 @@ impl Cell {
     }
 
     fn options(&self) -> JobQueueOptions {
-        let (gateways, workers) = (self.keys_of('g'), self.keys_of('w'));
+        let gateways = self.keys_of('g');
+        let workers = self.keys_of('w');
         JobQueueOptions { gateways, workers, max_queued: 16, keep: Duration::from_secs(600) }
     }
 
     async fn gateway(&self, name: &str) -> (Arc<CellTools>, CellJobs) {
         let limits: LimitsOf = Arc::new(|_: &Tool| Limits { deadline: PATIENCE, ..Limits::default() });
-        let (local, on_late) = (BTreeSet::new(), Arc::new(|_| {}));
+        let local = BTreeSet::new();
+        let on_late = Arc::new(|_| {});
         let kept_values = KeptValues::none();
         let options = GatewayOptions { local, retry_repeatable: false, limits, kept_values, on_late };
         let tools = CellTools::join(self.node(name, 'w'), TestTool::waiting(), options).await.unwrap();
@@ -115,7 +117,8 @@ fn job_call(id: u128, ms: u64, cancelled: &CancellationToken) -> Call {
 }
 
 async fn begin(tools: &Arc<CellTools>, id: u128, ms: u64) -> (tokio::task::JoinHandle<CallResult>, CancellationToken) {
-    let (tools, token) = (Arc::clone(tools), CancellationToken::new());
+    let tools = Arc::clone(tools);
+    let token = CancellationToken::new();
     let call = job_call(id, ms, &token);
     (tokio::spawn(async move { tools.dispatch(call).await }), token)
 }
@@ -135,13 +138,16 @@ fn kind(result: &CallResult) -> Option<ErrorKind> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_runs_once_and_any_gateway_gets_its_end() {
     let Some(cell) = Cell::start() else { return };
-    let ((first, _), (second, _)) = (cell.gateway("g1").await, cell.gateway("g2").await);
+    let (first, _) = cell.gateway("g1").await;
+    let (second, _) = cell.gateway("g2").await;
     let (submitted, _) = begin(&first, 1, 300).await;
     let entries = cell.entries().await;
     wait_for(&entries, &format!("job.{}.request", JobId::from_bits(1))).await;
     let (attached, _) = begin(&second, 1, 300).await;
-    let (one, other) = (cell.worker("w1").await, cell.worker("w2").await);
-    let (result, same) = (submitted.await.unwrap(), attached.await.unwrap());
+    let one = cell.worker("w1").await;
+    let other = cell.worker("w2").await;
+    let result = submitted.await.unwrap();
+    let same = attached.await.unwrap();
     assert!(result.is_ok() && same.is_ok(), "{result:?} {same:?}");
     assert_eq!(one.ran() + other.ran(), 1);
     // After its end, too.
@@ -174,9 +180,11 @@ async fn a_cancelled_job_stops_its_guest_or_never_begins() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_gateway_cancels_a_job_only_if_it_is_in_the_queue() {
     let Some(cell) = Cell::start() else { return };
-    let ((gateway, first), (_, second)) = (cell.gateway("g1").await, cell.gateway("g2").await);
+    let (gateway, first) = cell.gateway("g1").await;
+    let (_, second) = cell.gateway("g2").await;
     let job = |id: u128| {
-        let (owner, tool) = ("a".into(), "test__wait".to_owned());
+        let owner = "a".into();
+        let tool = "test__wait".to_owned();
         Job::begin(JobId::from_bits(id), (owner, tool), Timestamp(1000), Duration::from_secs(60))
     };
     for id in [1, 2] {
@@ -240,7 +248,8 @@ async fn a_request_of_a_stranger_or_a_changed_one_runs_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_are_those_of_gateways_and_of_their_owner() {
     let Some(cell) = Cell::start() else { return };
-    let ((_, first), (_, second)) = (cell.gateway("g1").await, cell.gateway("g2").await);
+    let (_, first) = cell.gateway("g1").await;
+    let (_, second) = cell.gateway("g2").await;
     let now = Timestamp(1000);
     let limits = JobLimits { owner_jobs: 2, ..JobLimits::default() };
     let job = |id: u128, owner: &str| {
@@ -271,14 +280,18 @@ async fn records_are_those_of_gateways_and_of_their_owner() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_all_gateways_one_creates_the_job_of_a_key() {
     let Some(cell) = Cell::start() else { return };
-    let ((_, first), (_, second)) = (cell.gateway("g1").await, cell.gateway("g2").await);
-    let (now, limits) = (Timestamp(1000), JobLimits::default());
+    let (_, first) = cell.gateway("g1").await;
+    let (_, second) = cell.gateway("g2").await;
+    let now = Timestamp(1000);
+    let limits = JobLimits::default();
     let key = JobKey { key: Digest::of(b"k"), request: Digest::of(b"r") };
     let job = |id: u128, owner: &str| {
-        let (owner, ttl) = ((owner.into(), "test__wait".to_owned()), Duration::from_secs(60));
+        let owner = (owner.into(), "test__wait".to_owned());
+        let ttl = Duration::from_secs(60);
         Job { key: Some(key), ..Job::begin(JobId::from_bits(id), owner, now, ttl) }
     };
-    let (one, other) = (job(1, "a"), job(2, "a"));
+    let one = job(1, "a");
+    let other = job(2, "a");
     let (one, other) = tokio::join!(first.create(&one, &limits), second.create(&other, &limits));
     assert_ne!(one.is_ok(), other.is_ok(), "{one:?}, {other:?}");
     assert_eq!(one.and(other), Err(JobStoreError::KeyTaken));
@@ -293,7 +306,8 @@ async fn of_all_gateways_one_creates_the_job_of_a_key() {
     assert!(first.find_by_key("a", &key.request, now).await.unwrap().is_none());
     // The key stays as long as its job, whose state has changed, and is free when that is removed.
     let revision = async || entries.entry(name).await.unwrap().unwrap().revision;
-    let (before, mut ended) = (revision().await, winner.clone());
+    let before = revision().await;
+    let mut ended = winner.clone();
     ended.advance(JobState::Cancelled, now);
     first.update(&ended).await.unwrap();
     assert_ne!(revision().await, before);

@@ -51,7 +51,8 @@ impl Random {
 #[test]
 fn two_nodes_see_one_store_that_is_like_one_in_memory() {
     with_server(|nats| {
-        let (nodes, model) = ([store(nats, "w1"), store(nats, "w2")], MemoryStore::default());
+        let nodes = [store(nats, "w1"), store(nats, "w2")];
+        let model = MemoryStore::default();
         let keys = ["a", "a/b", "a.b", "*", ">", "ä\u{2028}", " ", "=20", "catalog", "KV-Operation", &"x".repeat(256)];
         let mut random = Random(16);
         for step in 0..600 {
@@ -143,7 +144,8 @@ fn writers_that_are_lost_half_way_lose_nothing() {
         let expected: Vec<BTreeMap<Key, Vec<Option<u64>>>> = std::thread::scope(|threads| {
             let writers: Vec<_> = (0..4_u64)
                 .map(|number| {
-                    let (node, interrupted) = (store(nats, &format!("w{number}")), &interrupted);
+                    let node = store(nats, &format!("w{number}"));
+                    let interrupted = &interrupted;
                     threads.spawn(move || {
                         let mut random = Random(number);
                         // The values that each key may have: the last one that was acknowledged, and later ones that were not.
@@ -155,9 +157,10 @@ fn writers_that_are_lost_half_way_lose_nothing() {
                                 _ => Duration::from_micros(300 + random.below(4000)),
                             };
                             let deletes = random.below(4) == 0;
-                            let done = match deletes {
-                                true => node.delete(&owner("lost"), &key, wait).map(drop),
-                                false => node.set(&owner("lost"), &key, &value_of(value), QUOTA, wait),
+                            let done = if deletes {
+                                node.delete(&owner("lost"), &key, wait).map(drop)
+                            } else {
+                                node.set(&owner("lost"), &key, &value_of(value), QUOTA, wait)
                             };
                             let written = (!deletes).then_some(value);
                             let values = possible.entry(key).or_insert_with(|| vec![None]);

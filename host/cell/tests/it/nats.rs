@@ -41,7 +41,8 @@ pub(crate) fn spawn(command: &mut Command, port: u16) -> Child {
 /// Writes a certificate for `localhost` and its private key, and returns the two files.
 pub(crate) fn create_certificate(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let (certificate, key) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}.key")));
+    let certificate = folder.join(format!("{name}.pem"));
+    let key = folder.join(format!("{name}.key"));
     std::fs::write(&certificate, to_pem("CERTIFICATE", made.cert.der())).unwrap();
     std::fs::write(&key, to_pem("PRIVATE KEY", &made.signing_key.serialize_der())).unwrap();
     (certificate, key)

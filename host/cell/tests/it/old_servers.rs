@@ -34,7 +34,8 @@ async fn jobs_need_a_newer_server() {
     let key = Arc::new(NodeKey::generate().unwrap().0);
     let node = NodeOptions { server: server("2.9.10"), key, peers: BTreeMap::new() };
     let tools = CellTools::join(node, TestTool::echo(false, false), gateway_options()).await.unwrap();
-    let (gateways, workers) = (BTreeMap::new(), BTreeMap::new());
+    let gateways = BTreeMap::new();
+    let workers = BTreeMap::new();
     let options = JobQueueOptions { gateways, workers, max_queued: 1, keep: PATIENCE };
     let refused = CellJobs::open(&tools, options).await.map(drop).unwrap_err();
     assert!(matches!(refused, CellError::JetStream(_)), "{refused:?}");

@@ -127,14 +127,16 @@ impl Keys {
 async fn users_of_the_recipe_run_jobs() {
     let Some(recipe) = Recipe::start() else { return };
     let keys = Keys::create(&recipe);
-    let (gateway, workers) = (USERS[0], &USERS[1..]);
+    let gateway = USERS[0];
+    let workers = &USERS[1..];
     let options = || JobQueueOptions {
         gateways: keys.public(&[gateway]),
         workers: keys.public(workers),
         max_queued: 16,
         keep: PATIENCE,
     };
-    let (guest, stop) = (TestTool::waiting(), CancellationToken::new());
+    let guest = TestTool::waiting();
+    let stop = CancellationToken::new();
     let tools =
         CellTools::join(keys.node(&recipe, gateway, workers), Arc::<TestTool>::clone(&guest), gateway_options());
     let tools = Arc::new(tools.await.unwrap());
@@ -185,7 +187,8 @@ async fn users_of_the_recipe_run_jobs() {
 async fn users_of_the_recipe_run_calls() {
     let Some(recipe) = Recipe::start() else { return };
     let keys = Keys::create(&recipe);
-    let (gateway, workers) = (USERS[0], &USERS[1..]);
+    let gateway = USERS[0];
+    let workers = &USERS[1..];
     let mut guests = Vec::new();
     for worker in workers {
         let guest = TestTool::echo(false, false);
@@ -205,7 +208,8 @@ async fn users_of_the_recipe_run_calls() {
         assert!(began.elapsed() < PATIENCE, "one of the workers gets no call");
     }
     // What JetStream is for, with the same users.
-    let (owner, name) = (Namespace::parse("notes").unwrap(), Key::parse("milk").unwrap());
+    let owner = Namespace::parse("notes").unwrap();
+    let name = Key::parse("milk").unwrap();
     let stores = USERS.map(|user| NatsStore::new(recipe.server(user)));
     tokio::task::spawn_blocking(move || {
         for (number, store) in stores.iter().enumerate() {
@@ -235,9 +239,10 @@ async fn users_of_the_recipe_publish_where_they_may() {
             tokio::time::timeout(if may { Duration::from_millis(200) } else { PATIENCE }, complaints.recv());
         let complaint = complaint.await.ok().flatten().map(|text| text.to_lowercase());
         let expected = format!("permissions violation for publish to \"{}\"", subject.to_lowercase());
-        match may {
-            true => assert_eq!(complaint, None, "{user} {subject}"),
-            false => assert!(complaint.is_some_and(|text| text.contains(&expected)), "{user} {subject}"),
+        if may {
+            assert_eq!(complaint, None, "{user} {subject}")
+        } else {
+            assert!(complaint.is_some_and(|text| text.contains(&expected)), "{user} {subject}")
         }
     };
     for worker in &USERS[1..] {

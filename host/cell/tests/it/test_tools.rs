@@ -98,7 +98,8 @@ impl ToolProvider for TestTool {
 
     fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
         self.ran.fetch_add(1, Ordering::Relaxed);
-        let (id, tool) = (context.id.clone(), call.tool().full_name().to_owned());
+        let id = context.id.clone();
+        let tool = call.tool().full_name().to_owned();
         let running = (self.guest)(call, context);
         Box::pin(async move { Ok(CallResult { id, tool, outcome: running.await, metadata: Metadata::default() }) })
     }
@@ -110,6 +111,7 @@ impl ToolProvider for TestTool {
 
 /// Returns the request that a call of `echo` reports.
 pub(crate) fn request_report() -> RequestReport {
-    let (method, host) = ("GET".to_owned(), "example.com".to_owned());
+    let method = "GET".to_owned();
+    let host = "example.com".to_owned();
     RequestReport { method, host, status: Some(200), reason: None, bytes_out: 1, bytes_in: 2 }
 }

@@ -121,29 +121,34 @@ impl Bench {
             percentile(&mut times, 0.5)
         };
         started(&|| self.fumehood(&["echo.wasm"]));
-        let (ours, floor) = (started(&|| self.fumehood(&["echo.wasm"])), started(&|| self.null()));
+        let ours = started(&|| self.fumehood(&["echo.wasm"]));
+        let floor = started(&|| self.null());
         println!("start to first answer, warm cache: p50 {:.1} ms (null server {:.1} ms)", ours / 1e3, floor / 1e3);
     }
 
     fn latency(&self) {
-        let (mut null, mut ours) = (Wire::start(&mut self.null()), Wire::start(&mut self.fumehood(&["echo.wasm"])));
-        let (mut floor, mut times) = (Vec::new(), Vec::new());
+        let mut null = Wire::start(&mut self.null());
+        let mut ours = Wire::start(&mut self.fumehood(&["echo.wasm"]));
+        let mut floor = Vec::new();
+        let mut times = Vec::new();
         // By turns, so that both are measured under the same load of the machine.
         for round in 0..CALLS + 100 {
-            let (of_null, of_ours) =
-                (null.timed("echo__echo", &self.arguments), ours.timed("echo__echo", &self.arguments));
+            let of_null = null.timed("echo__echo", &self.arguments);
+            let of_ours = ours.timed("echo__echo", &self.arguments);
             if round >= 100 {
                 floor.push(of_null);
                 times.push(of_ours);
             }
         }
-        let (floor50, ours50) = (percentile(&mut floor, 0.5), percentile(&mut times, 0.5));
+        let floor50 = percentile(&mut floor, 0.5);
+        let ours50 = percentile(&mut times, 0.5);
         let ours99 = percentile(&mut times, 0.99);
         println!(
             "stdio, 1 KB echo: p50 {ours50:.0} µs, p99 {ours99:.0} µs; null server p50 {floor50:.0} µs; factor {:.2}",
             ours50 / floor50
         );
-        let (rate, floor) = (ours.rate(&self.arguments, 8), null.rate(&self.arguments, 8));
+        let rate = ours.rate(&self.arguments, 8);
+        let floor = null.rate(&self.arguments, 8);
         println!("stdio, 8 in flight: {rate:.0} calls/s (null server {floor:.0})");
     }
 
@@ -225,7 +230,8 @@ impl Bench {
         let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next()).expect("an address");
         let mut http = Http::connect(address);
         let mut times: Vec<_> = (0..CALLS + 100).map(|_| http.timed(&self.arguments)).skip(100).collect();
-        let (p50, p99) = (percentile(&mut times, 0.5), percentile(&mut times, 0.99));
+        let p50 = percentile(&mut times, 0.5);
+        let p99 = percentile(&mut times, 0.99);
         println!("HTTP, 1 KB echo, stateless revision: p50 {:.3} ms, p99 {:.3} ms", p50 / 1e3, p99 / 1e3);
         child.kill().expect("it runs");
         child.wait().expect("it ends");
@@ -238,7 +244,8 @@ impl Bench {
         std::thread::sleep(Duration::from_millis(200));
         let calls = CALLS.min(500);
         let mut times: Vec<_> = (0..calls).map(|_| hostile.timed("echo__echo", &self.arguments)).collect();
-        let (p50, p99) = (percentile(&mut times, 0.5), percentile(&mut times, 0.99));
+        let p50 = percentile(&mut times, 0.5);
+        let p99 = percentile(&mut times, 0.99);
         println!("beside 8 infinite loops in the same server: p50 {:.2} ms, p99 {:.2} ms", p50 / 1e3, p99 / 1e3);
         let _gone = hostile.child.kill();
     }

@@ -108,8 +108,11 @@ fn deny_rule(tools: BTreeSet<String>) -> Arc<dyn Rule> {
 
 /// Builds a rule that has a person asked about each call of these tools.
 fn ask_rule(tools: BTreeSet<String>) -> Arc<dyn Rule> {
-    Arc::new(RuleFn::new("ask", move |proposed: &ProposedCall| match proposed.is_named_in(&tools) {
-        true => Verdict::Ask { question: format!("may {} run?", proposed.tool) },
-        false => Verdict::Allow,
+    Arc::new(RuleFn::new("ask", move |proposed: &ProposedCall| {
+        if proposed.is_named_in(&tools) {
+            Verdict::Ask { question: format!("may {} run?", proposed.tool) }
+        } else {
+            Verdict::Allow
+        }
     }))
 }

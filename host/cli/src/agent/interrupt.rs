@@ -36,7 +36,8 @@ struct Inner {
 impl Interrupts {
     /// Starts to listen. Ctrl-C has this effect on the agent's run from now on.
     pub(crate) fn watch(cancel: CancelHandle, effect: Interruption) -> Self {
-        let (running, pressed) = (AtomicBool::new(false), AtomicBool::new(false));
+        let running = AtomicBool::new(false);
+        let pressed = AtomicBool::new(false);
         let interrupts = Self(Arc::new(Inner { cancel, effect, running, pressed, idle: Notify::new() }));
         let (ready, is_ready) = std::sync::mpsc::channel();
         let listener = interrupts.clone();

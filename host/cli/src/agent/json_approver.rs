@@ -56,10 +56,7 @@ struct Typed {
 
 impl From<Typed> for Answer {
     fn from(typed: Typed) -> Self {
-        match typed.yes {
-            true => Self::Allow,
-            false => Self::Deny { reason: typed.reason },
-        }
+        if typed.yes { Self::Allow } else { Self::Deny { reason: typed.reason } }
     }
 }
 
@@ -161,8 +158,10 @@ fn show(request: &ApprovalRequest) -> Result<()> {
     let (about, call) = match request.question() {
         ApprovalQuestion::Call(question) => {
             let proposed = &question.proposed;
-            let (session, tool) = (proposed.session.as_str(), proposed.tool.as_str());
-            let (arguments, from) = (&proposed.arguments, question.from.as_str());
+            let session = proposed.session.as_str();
+            let tool = proposed.tool.as_str();
+            let arguments = &proposed.arguments;
+            let from = question.from.as_str();
             ("call", Some(CallFields { session, tool, arguments, from, actor: proposed.actor.as_deref() }))
         }
         _ => ("turns", None),

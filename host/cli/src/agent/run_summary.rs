@@ -114,7 +114,8 @@ impl RunSummary {
         let mut lines: Vec<String> = waiting
             .iter()
             .map(|call| {
-                let (tool, question) = (one_line(&call.tool), one_line(&call.question));
+                let tool = one_line(&call.tool);
+                let question = one_line(&call.question);
                 format!("{}  {tool} is waiting for approval: {question}", call.id)
             })
             .collect();

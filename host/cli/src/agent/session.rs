@@ -95,7 +95,8 @@ impl AgentSession {
         let view = if arguments.json { View::Lines } else { screen() };
         let interrupts = Interrupts::watch(agent.cancel_handle(), saving.interruption());
         let retention = log_place::retention(&config, moment::now());
-        let (events, price) = (Events::subscribe(agent.tap()), config.model.price);
+        let events = Events::subscribe(agent.tap());
+        let price = config.model.price;
         Ok(Self { host, remotes, events, agent, log, retention, view, interrupts, price })
     }
 

@@ -216,7 +216,8 @@ pub(crate) fn output_schema(path: &Path, what: &str) -> Result<OutputSchema> {
 }
 
 fn configured_budget(config: &Config, has_code: bool) -> Budget {
-    let (section, mut defaults) = (&config.agent.budget, Budget::default());
+    let section = &config.agent.budget;
+    let mut defaults = Budget::default();
     if has_code {
         // Calls of programs count like those of the model.
         (defaults.calls, defaults.calls_in_all) = (125, Some(200));

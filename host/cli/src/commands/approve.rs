@@ -101,7 +101,8 @@ pub(crate) async fn review(
     report_proposals(arguments, &lock);
     let candidates = choose_candidates(config, &lock, approve, version).await?;
     let host = host::builder_for(arguments, config)?.memory_ceiling(MAX_MEMORY_BYTES).build()?;
-    let (mut open, mut failed) = (Vec::new(), Vec::new());
+    let mut open = Vec::new();
+    let mut failed = Vec::new();
     let several = candidates.len() > 1;
     for candidate in candidates {
         if let Candidate::Server(server) = &candidate
@@ -224,7 +225,8 @@ async fn inspect_candidate(
             Ok((Origin::File(component.label.clone(), loaded), check))
         }
         Candidate::Server(server) => {
-            let (name, remote) = (&server.name, server.remote(config)?);
+            let name = &server.name;
+            let remote = server.remote(config)?;
             let mut tools = McpTools::without_arguments(servers::actor_arguments(config));
             let added = tools.add_pinned(&remote, server.entry.clone(), lock.locked(name)).await;
             tools.close().await;

@@ -191,7 +191,8 @@ fn print(session: &str, call: &PendingCall) -> Result<()> {
 fn refuse(error: &AnswerError) -> anyhow::Error {
     let message = match error {
         AnswerError::Answered { id, yes, at_ms } => {
-            let (answer, at) = (if *yes { "yes" } else { "no" }, moment::format_second(Timestamp(*at_ms)));
+            let answer = if *yes { "yes" } else { "no" };
+            let at = moment::format_second(Timestamp(*at_ms));
             format!("the call `{id}` was already answered with {answer} at {at}; answers cannot be changed")
         }
         error => format!("{error}; `fumehood approve-call` lists the waiting calls"),

@@ -71,10 +71,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
     let uses = read_uses(&config)?;
     let source = published::stored_source(&config)?;
     let has_tags = config.tools.values().any(|section| section.reference.is_some());
-    let client = match has_tags && !config.offline {
-        true => Some(registry_client(&published::settings(&config))?),
-        false => None,
-    };
+    let client = if has_tags && !config.offline { Some(registry_client(&published::settings(&config))?) } else { None };
     let mut rows = Vec::new();
     for (name, section) in &config.tools {
         let used = uses.as_ref().map(|uses| uses.get(name).copied().unwrap_or_default());

@@ -21,7 +21,8 @@ pub(crate) fn run(arguments: &Arguments, options: &args::Build) -> Result<Exit> 
     let built = if options.check { build_reproducibly(&project)? } else { build_visibly(&project, &output)? };
     built.write(&output)?;
     let Built { component, dependencies, notes, labels, .. } = &built;
-    let (output, digest) = (output.display().to_string(), built.digest());
+    let output = output.display().to_string();
+    let digest = built.digest();
     if arguments.json {
         render::json(&serde_json::json!({
             "output": output,

@@ -101,11 +101,10 @@ fn short(text: &str) -> PrintableText {
 pub(super) fn index_name(place: &str) -> Result<String, UsageError> {
     let last = place.rsplit(['/', std::path::MAIN_SEPARATOR]).next().unwrap_or_default();
     let name = last.split(['?', '#']).next().unwrap_or_default().trim_end_matches(".json");
-    match name.is_empty() {
-        true => {
-            Err(UsageError(format!("`{place}` has no file name for the index; expected a file such as tools.json")))
-        }
-        false => Ok(name.to_owned()),
+    if name.is_empty() {
+        Err(UsageError(format!("`{place}` has no file name for the index; expected a file such as tools.json")))
+    } else {
+        Ok(name.to_owned())
     }
 }
 

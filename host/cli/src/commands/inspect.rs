@@ -17,9 +17,10 @@ pub(crate) async fn run(arguments: &Arguments, inspect: &args::Inspect) -> Resul
     let host = host::builder(arguments).build()?;
     let name = host::configured_name(&inspect.component);
     // Files are looked at without a configuration; names and the policy for components of registries are in it.
-    let config = match name.is_some() || published::is_reference(&inspect.component) {
-        true => ConfigSource::from_arguments(arguments).open()?,
-        false => Config::none(),
+    let config = if name.is_some() || published::is_reference(&inspect.component) {
+        ConfigSource::from_arguments(arguments).open()?
+    } else {
+        Config::none()
     };
     if let Some(name) = name {
         return inspect_configured(arguments, inspect, &config, name).await;

@@ -79,7 +79,8 @@ fn list(arguments: &Arguments) -> Result<Exit> {
             Ok(Some(key)) => format!("{:<7} {}", key.algorithm().to_string(), key.id()),
             _ => "its public key is missing".to_owned(),
         };
-        let (name, path) = (&files.name, files.private.display().to_string());
+        let name = &files.name;
+        let path = files.private.display().to_string();
         render::line(&format!("{name:<width$}  {public}  {path}"))?;
     }
     Ok(Exit::Ok)
@@ -91,7 +92,8 @@ fn report(arguments: &Arguments, done: &str, files: &KeyFiles, public: &PublicKe
         return Ok(Exit::Ok);
     }
     let name = &files.name;
-    let (private_path, public_path) = (files.private.display(), files.public.display());
+    let private_path = files.private.display();
+    let public_path = files.public.display();
     let lines = [
         format!("{done} the key `{name}` ({}), encrypted with your passphrase", public.algorithm()),
         format!("  private  {private_path}  keep it secret, and keep a backup"),

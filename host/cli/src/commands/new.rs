@@ -10,10 +10,8 @@ use crate::exit::Exit;
 use crate::render;
 
 pub(crate) fn run(arguments: &Arguments, new: &args::New) -> Result<Exit> {
-    let scaffold = match new.agent {
-        true => Scaffold::agent(&new.name)?,
-        false => Scaffold::tool(&new.name, new.lang, new.dialect)?,
-    };
+    let scaffold =
+        if new.agent { Scaffold::agent(&new.name)? } else { Scaffold::tool(&new.name, new.lang, new.dialect)? };
     let scaffold = match &new.sdk {
         Some(checkout) => scaffold.sdk(checkout)?,
         None => scaffold,

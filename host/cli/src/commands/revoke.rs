@@ -58,7 +58,8 @@ pub(crate) fn report_stale(arguments: &Arguments, config: &Config, lock: &Lock) 
     if arguments.json {
         return names.iter().try_for_each(|name| render::json(&revocation_line(lock, name, "stale")));
     }
-    let (lock, config) = (lock.path().display(), config.origin.display());
+    let lock = lock.path().display();
+    let config = config.origin.display();
     let names = join_names(names.iter().map(Namespace::as_str));
     render::warning(&format!(
         "{lock} has approvals for components that {config} does not have: {names}; revoke them with `fumehood approve \
@@ -72,9 +73,10 @@ fn parse_approved_name(lock: &Lock, typed: &str) -> Result<Namespace, UsageError
     let found = Namespace::parse(typed).ok().filter(|name| lock.names().contains(name));
     found.ok_or_else(|| {
         let known: Vec<&str> = lock.names().into_iter().map(Namespace::as_str).collect();
-        let known = match known.is_empty() {
-            false => format!("it has: {}", join_names(known.into_iter())),
-            true => "it has none".to_owned(),
+        let known = if known.is_empty() {
+            "it has none".to_owned()
+        } else {
+            format!("it has: {}", join_names(known.into_iter()))
         };
         let typed = fumehood::sanitize::printable(typed);
         UsageError(format!("{} has no approval of `{typed}`; {known}", lock.path().display()))

@@ -48,9 +48,10 @@ pub(crate) async fn run(arguments: &Arguments, search: &args::Search) -> Result<
     let keys = search.index_key.iter().map(|key| read_public_key(key)).collect::<Result<Vec<_>>>()?;
     for place in &search.index {
         let name = index_name(place)?;
-        let (place, bytes) = match place.contains("://") {
-            true => (place.clone(), read_url(arguments, search, &config, place).await?),
-            false => (absolute(Path::new(place)), read_file(Path::new(place))?),
+        let (place, bytes) = if place.contains("://") {
+            (place.clone(), read_url(arguments, search, &config, place).await?)
+        } else {
+            (absolute(Path::new(place)), read_file(Path::new(place))?)
         };
         indexes.push(open(&bytes, &name, &keys, &history, &place)?);
     }

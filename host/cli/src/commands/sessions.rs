@@ -157,7 +157,8 @@ fn list(arguments: &Arguments, reader: &Reader) -> Result<Exit> {
 
 fn show(arguments: &Arguments, reader: &Reader, id: &str) -> Result<Exit> {
     let saved = saved::find(reader, id)?.ok_or_else(|| saved::missing(id))?;
-    let (driver, actor) = (saved.driver().to_owned(), saved.actor().map(str::to_owned));
+    let driver = saved.driver().to_owned();
+    let actor = saved.actor().map(str::to_owned);
     let session = saved::restore(reader, id)?.ok_or_else(|| saved::missing(id))?.session;
     let pending = session.pending_calls();
     if arguments.json {

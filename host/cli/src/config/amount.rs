@@ -11,9 +11,10 @@ pub(crate) const MAX_MEMORY_BYTES: usize = 4 << 30;
 pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     let size = parse_bytes(text).map_err(|error| error.to_string())?;
     let number = text.trim();
-    match number.bytes().all(|byte| byte.is_ascii_digit()) && size != 0 {
-        true => Err(format!("`{number}` has no unit; expected, for example, `{number}MiB`, or `{number}B` for bytes")),
-        false => Ok(size),
+    if number.bytes().all(|byte| byte.is_ascii_digit()) && size != 0 {
+        Err(format!("`{number}` has no unit; expected, for example, `{number}MiB`, or `{number}B` for bytes"))
+    } else {
+        Ok(size)
     }
 }
 

@@ -185,9 +185,10 @@ impl Config {
 
     /// Returns the limits of the calls of a component of [tools] where its section has none: those of a hook for a hook.
     pub(crate) fn default_limits(&self, name: &str) -> Limits {
-        match self.hooks.has_component(name) {
-            true => ComponentHook::default_limits(),
-            false => self.limits.over(Limits::default()),
+        if self.hooks.has_component(name) {
+            ComponentHook::default_limits()
+        } else {
+            self.limits.over(Limits::default())
         }
     }
 

@@ -215,7 +215,8 @@ fn unknown_key(key: &str, known: &[(&str, &Value)], path: &str) -> String {
     let mut names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
     names.sort_unstable();
     let place = if path.is_empty() { "the file".to_owned() } else { format!("[{path}]") };
-    let (key, suggestion) = (excerpt(key), suggestion(key, &names));
+    let suggestion = suggestion(key, &names);
+    let key = excerpt(key);
     format!("unknown key `{key}` in {place}{suggestion}; known keys: {}", names.join(", "))
 }
 

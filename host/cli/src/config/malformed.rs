@@ -85,7 +85,8 @@ fn reports_every_wrong_type_with_its_line() {
     assert!(found.len() > 120, "{}", found.len());
     for path in &found {
         let text = with_a_date(path);
-        let (faults, name) = (rejection(&text), format_path(path));
+        let faults = rejection(&text);
+        let name = format_path(path);
         let line = text.lines().position(|line| line.contains("1979-05-27")).unwrap() + 1;
         let begins = format!("{FILE}:{line}:");
         let is_reported = |message: &str| {

@@ -153,9 +153,10 @@ fn print_changes(quotation: &mut Quotation, changes: &[Change]) -> Result<()> {
 fn print_change(quotation: &mut Quotation, change: &Change, max_rows: usize) -> Result<()> {
     let what = one_line(&change.what);
     // It may name a tool, so the terminal must not wrap it.
-    match quotation.fits(&format!("  {what}")) {
-        true => line(&format!("  {what}"))?,
-        false => quotation.write_block(2, &what)?,
+    if quotation.fits(&format!("  {what}")) {
+        line(&format!("  {what}"))?
+    } else {
+        quotation.write_block(2, &what)?
     }
     let (old, new) = sides_of_change(change, quotation.is_full());
     let rows = diff_lines(&old, &new, if quotation.is_full() { CONTEXT_LINES } else { 0 });
@@ -228,7 +229,8 @@ mod tests {
     fn shows_changes_with_a_few_lines_of_context() {
         let check = |old: &[&str], new: &[&str], expected: &str| {
             let lines = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
-            let (old, new) = (lines(old), lines(new));
+            let old = lines(old);
+            let new = lines(new);
             let shown = diff_lines(&old, &new, CONTEXT_LINES)
                 .iter()
                 .map(|(sign, text)| format!("{sign}{text}"))

@@ -146,10 +146,7 @@ fn format_part(part: &str) -> String {
 /// Formats an amount with a unit if that is exact, and in bytes otherwise.
 fn format_amount(bytes: u64) -> String {
     let shown = display_bytes(bytes);
-    match parse_bytes(&shown).is_ok_and(|read| read as u64 == bytes) {
-        true => shown,
-        false => format!("{bytes} B"),
-    }
+    if parse_bytes(&shown).is_ok_and(|read| read as u64 == bytes) { shown } else { format!("{bytes} B") }
 }
 
 #[cfg(test)]

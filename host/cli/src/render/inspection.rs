@@ -134,9 +134,10 @@ fn print_tool(tool: &ToolDefinition, quotation: &mut Quotation) -> Result<()> {
     }
     line("    arguments")?;
     let arguments = describe_schema(&tool.input_schema.to_sanitized());
-    match arguments.is_empty() {
-        true => line("      none")?,
-        false => quotation.write_block(6, &arguments.join("\n"))?,
+    if arguments.is_empty() {
+        line("      none")?
+    } else {
+        quotation.write_block(6, &arguments.join("\n"))?
     }
     if let Some(schema) = &tool.output_schema {
         line("    result")?;

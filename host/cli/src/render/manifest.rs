@@ -160,9 +160,10 @@ fn print_schema(quotation: &mut Quotation, what: &str, text: &Untrusted<String>)
     let Some(schema) = text.parse_json() else { return quotation.write_block(6, &text.to_sanitized()) };
     let schema = schema.to_sanitized();
     let shown = describe_schema(&schema);
-    match shown.is_empty() {
-        true => line("      none")?,
-        false => quotation.write_block(6, &shown.join("\n"))?,
+    if shown.is_empty() {
+        line("      none")?
+    } else {
+        quotation.write_block(6, &shown.join("\n"))?
     }
     line("      as JSON Schema")?;
     quotation.write_block(8, &serde_json::to_string_pretty(&schema)?)

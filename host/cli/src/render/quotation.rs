@@ -131,7 +131,8 @@ impl Quotation {
 
     /// Writes a text behind a styled label of the host.
     pub(crate) fn write_styled(&mut self, label: &str, style: anstyle::Style, text: &str) -> Result<()> {
-        let (first, next) = (styled(style, label), " ".repeat(label.chars().count()));
+        let first = styled(style, label);
+        let next = " ".repeat(label.chars().count());
         let labels = |at| if at == 0 { first.clone() } else { next.clone() };
         self.write(text, label.chars().count(), labels, |text| text)
     }
@@ -152,7 +153,8 @@ impl Quotation {
 
     /// Writes a text behind a label of the host.
     pub(crate) fn write_labelled(&mut self, label: &str, text: &str) -> Result<()> {
-        let (first, next) = (label.to_owned(), " ".repeat(label.chars().count()));
+        let first = label.to_owned();
+        let next = " ".repeat(label.chars().count());
         let labels = |at| if at == 0 { first.clone() } else { next.clone() };
         self.write(text, label.chars().count(), labels, |text| text)
     }
@@ -216,7 +218,8 @@ pub(crate) fn wrap(text: &str, cells: usize) -> Vec<String> {
 /// Wraps one line without tabs.
 fn wrap_line(line: &str, cells: usize) -> Vec<String> {
     let mut rows = Vec::new();
-    let (mut row, mut used) = (String::new(), 0);
+    let mut row = String::new();
+    let mut used = 0;
     for piece in line.split_inclusive(' ') {
         let word: usize = piece.trim_end_matches(' ').chars().map(char_cells).sum();
         if used > 0 && used + word > cells {

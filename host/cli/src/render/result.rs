@@ -73,13 +73,13 @@ fn print_part(part: &Content) -> Result<()> {
 }
 
 fn print_error(error: &CallError, metadata: &Metadata) -> Result<()> {
-    let (label, mut quotation) = (format!("error[{}]:", error.kind), Quotation::for_stderr());
-    match is_foreign(error, metadata) {
-        true => quotation.write_styled(&format!("{label} "), BAD, &error.message)?,
-        false => {
-            let message = wrap_for_stderr(&indent_continuations(&error.message, "  "), label.len() + 1);
-            note_lines(&format!("{} {message}", styled(BAD, &label)));
-        }
+    let label = format!("error[{}]:", error.kind);
+    let mut quotation = Quotation::for_stderr();
+    if is_foreign(error, metadata) {
+        quotation.write_styled(&format!("{label} "), BAD, &error.message)?
+    } else {
+        let message = wrap_for_stderr(&indent_continuations(&error.message, "  "), label.len() + 1);
+        note_lines(&format!("{} {message}", styled(BAD, &label)));
     }
     error.backtrace.iter().try_for_each(|frame| quotation.write_styled("    at ", FAINT, &one_line(frame)))?;
     if let Some(hint) = &error.hint {

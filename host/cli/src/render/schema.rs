@@ -136,10 +136,8 @@ fn describe_named_type(name: &str, schema: &Value, root: &Value, depth: usize) -
         "string" => {
             let length = describe_range(schema, "minLength", "maxLength");
             let length = length.map_or_else(String::new, |length| format!(" ({length} characters)"));
-            let pattern = text(schema, "pattern").map_or("", |pattern| match is_digits_pattern(pattern) {
-                true => " of digits",
-                false => " with a pattern",
-            });
+            let pattern = text(schema, "pattern")
+                .map_or("", |pattern| if is_digits_pattern(pattern) { " of digits" } else { " with a pattern" });
             format!("string{pattern}{length}")
         }
         other => one_line(other),

@@ -126,7 +126,8 @@ fn tenant_effects(name: &str, tenant: &TenantSection) -> Vec<String> {
 
 /// Returns the settings of access tokens: who issues them, who is asked for keys, and who may call by them.
 fn oauth_effects(oauth: &OAuthSection) -> Vec<(&'static str, String)> {
-    let (issuer, resource) = (quote(&oauth.issuer), quote(&oauth.resource));
+    let issuer = quote(&oauth.issuer);
+    let resource = quote(&oauth.resource);
     let audience = oauth.audience.as_ref().map(|audience| format!(", with the audience {}", quote(audience)));
     let mut effects = vec![
         ("grant", format!("calls with access tokens of {issuer} for {resource}{}", audience.unwrap_or_default())),

@@ -179,7 +179,8 @@ mod tests {
         std::fs::create_dir_all(at("a")).unwrap();
         std::fs::create_dir_all(at("b")).unwrap();
         symlink("a", at("to-a")).unwrap();
-        let (file, other) = (at("a/fumehood.toml"), at("b/fumehood.toml"));
+        let file = at("a/fumehood.toml");
+        let other = at("b/fumehood.toml");
         std::fs::write(&file, "x").unwrap();
         assert_eq!(store.status(&file, "x"), TrustStatus::Unknown);
         store.trust(&file, "x").unwrap();

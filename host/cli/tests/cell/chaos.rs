@@ -153,7 +153,8 @@ fn what_callers_are_told_is_what_guests_did() {
     let addresses = GATEWAYS.map(|name| cell.gateway_of(name, "", &["--no-auth"]));
     cell.waste_pages();
     let calls = std::env::var("FUMEHOOD_CELL_CALLS").ok().and_then(|count| count.parse().ok()).unwrap_or(DEFAULT_CALLS);
-    let (next, answers) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let next = AtomicUsize::new(0);
+    let answers = Mutex::new(BTreeMap::new());
     let mut harms: BTreeMap<&str, u32> = BTreeMap::new();
     let began = Instant::now();
     std::thread::scope(|scope| {

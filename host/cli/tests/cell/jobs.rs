@@ -82,7 +82,8 @@ fn wait_for_report(address: &str, task: &str) {
 fn a_job_runs_at_a_worker_and_any_gateway_answers_for_it() {
     let Some(mut cell) = start("") else { return };
     cell.worker("w1", 2);
-    let (first, second) = (cell.mcp_gateway("g1", ""), cell.mcp_gateway("g2", ""));
+    let first = cell.mcp_gateway("g1", "");
+    let second = cell.mcp_gateway("g2", "");
     let began = Instant::now();
     let task = begin(&first, "calculator__add", json!({"a": 3, "b": 5}));
     let ended = wait(&first, &task);
@@ -146,7 +147,8 @@ fn a_repeatable_job_begins_once_more_where_policy_says_so() {
 fn a_job_outlives_its_gateway() {
     let Some(mut cell) = start("") else { return };
     cell.worker("w1", 2);
-    let (first, second) = (cell.mcp_gateway("g1", ""), cell.mcp_gateway("g2", ""));
+    let first = cell.mcp_gateway("g1", "");
+    let second = cell.mcp_gateway("g2", "");
     let task = begin(&first, COUNTDOWN, json!({"from": 40, "step_ms": 50}));
     let quick = begin(&first, "calculator__add", json!({"a": 3, "b": 5}));
     let ended = wait(&first, &quick);
@@ -197,7 +199,8 @@ fn two_workers_share_the_queue_and_each_job_runs_once() {
 fn cancelling_a_job_reaches_its_guest_from_any_gateway() {
     let Some(mut cell) = start("") else { return };
     cell.worker("w1", 2);
-    let (first, second) = (cell.mcp_gateway("g1", ""), cell.mcp_gateway("g2", ""));
+    let first = cell.mcp_gateway("g1", "");
+    let second = cell.mcp_gateway("g2", "");
     for gateway in [&first, &second] {
         let task = begin(&first, COUNTDOWN, json!({"from": 100, "step_ms": 100}));
         wait_for_report(&first, &task);
@@ -276,7 +279,8 @@ fn wait_for_progress(address: &str, path: &str) {
 #[test]
 fn a_job_over_http_outlives_its_gateway() {
     let Some(mut cell) = start_without_rules("") else { return };
-    let (first, second) = (cell.gateway(""), cell.gateway_of("g2", "", &["--no-auth"]));
+    let first = cell.gateway("");
+    let second = cell.gateway_of("g2", "", &["--no-auth"]);
     // It waits in the queue, because there is no worker yet.
     let waiting = begin_over_http(&first, "calculator__add", &json!({"a": 3, "b": 5}));
     cell.worker("w1", 2);
@@ -313,7 +317,8 @@ fn a_job_over_http_whose_worker_is_killed_was_interrupted() {
 fn deleting_a_job_over_http_reaches_its_guest_from_any_gateway() {
     let Some(mut cell) = start_without_rules("") else { return };
     cell.worker("w1", 2);
-    let (first, second) = (cell.gateway(""), cell.gateway_of("g2", "", &["--no-auth"]));
+    let first = cell.gateway("");
+    let second = cell.gateway_of("g2", "", &["--no-auth"]);
     for gateway in [&first, &second] {
         let path = begin_over_http(&first, COUNTDOWN, &json!({"from": 100, "step_ms": 100}));
         wait_for_progress(&first, &path);

@@ -85,7 +85,8 @@ impl Cell {
         let mut calls = Vec::new();
         for gateway in if self.is_shared() { &gateways[..1] } else { gateways } {
             let exported = self.run_on_log(gateway, &["export", "--tool", tool]);
-            let (mut arguments, mut ends) = (BTreeMap::new(), Vec::new());
+            let mut arguments = BTreeMap::new();
+            let mut ends = Vec::new();
             for line in String::from_utf8(exported.stdout).unwrap().lines() {
                 let record: Value = serde_json::from_str(line).unwrap();
                 let call = record["call"].as_str().unwrap_or_default().to_owned();

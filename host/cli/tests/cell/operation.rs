@@ -21,7 +21,8 @@ fn a_worker_is_drained_over_the_cell() {
     let Some(mut cell) = Cell::start() else { return };
     cell.worker("w1", 2);
     let gateway = cell.gateway("");
-    let (running, sent) = (send(&gateway, "countdown__countdown", r#"{"from": 30, "step_ms": 50}"#), Instant::now());
+    let running = send(&gateway, "countdown__countdown", r#"{"from": 30, "step_ms": 50}"#);
+    let sent = Instant::now();
     wait_until("the worker knows the gateway", || add(&gateway).kind() == "ok");
     let unknown = cell.run_as_gateway(&["worker", "drain", "nobody"]);
     assert!(!unknown.status.success() && String::from_utf8_lossy(&unknown.stderr).contains("nobody"), "{unknown:?}");
@@ -76,10 +77,13 @@ fn workers_are_replaced_without_a_failed_call() {
     let gateway = cell.gateway("");
     // Both of them announce themselves before the first leaves.
     std::thread::sleep(Duration::from_millis(600));
-    let (is_over, answers) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let is_over = AtomicBool::new(false);
+    let answers = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for caller in 0..3_u32 {
-            let (gateway, is_over, answers) = (&gateway, &is_over, &answers);
+            let gateway = &gateway;
+            let is_over = &is_over;
+            let answers = &answers;
             scope.spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {
                     let answer = match caller {

@@ -85,9 +85,12 @@ impl Shared {
             stream.set_read_timeout(Some(TICK)).unwrap();
             self.connections.lock().unwrap().push(stream.try_clone().unwrap());
         }
-        let (from_node, to_node) = (node.try_clone().unwrap(), node);
-        let (from_server, to_server) = (server.try_clone().unwrap(), server);
-        let (one, other) = (Arc::clone(self), Arc::clone(self));
+        let from_node = node.try_clone().unwrap();
+        let to_node = node;
+        let from_server = server.try_clone().unwrap();
+        let to_server = server;
+        let one = Arc::clone(self);
+        let other = Arc::clone(self);
         std::thread::spawn(move || one.pump(from_node, to_server, true));
         std::thread::spawn(move || other.pump(from_server, to_node, false));
     }

@@ -39,7 +39,8 @@ fn a_worker_fetches_what_its_lock_names() {
     // A file that somebody changed is fetched again, and one that nobody used for long is removed where room is short.
     cell.kill("w1");
     std::fs::write(&fetched, "something else").unwrap();
-    let (unused, recent) = (fetched.with_file_name("unused.wasm"), fetched.with_file_name("recent.wasm"));
+    let unused = fetched.with_file_name("unused.wasm");
+    let recent = fetched.with_file_name("recent.wasm");
     for file in [&unused, &recent] {
         std::fs::write(file, "of an earlier lock").unwrap();
     }
@@ -55,7 +56,8 @@ fn a_worker_fetches_what_its_lock_names() {
 #[test]
 fn a_worker_runs_nothing_that_its_own_lock_does_not_approve() {
     let Some((mut cell, digest)) = start() else { return };
-    let (own, file) = (std::fs::read_to_string(cell.path("g1.lock")).unwrap(), cell.path("calculator.wasm"));
+    let own = std::fs::read_to_string(cell.path("g1.lock")).unwrap();
+    let file = cell.path("calculator.wasm");
     let component = std::fs::read(&file).unwrap();
     // A worker whose operator approved another component of this name, which nobody pushes.
     std::fs::copy(cell.path("notes.wasm"), &file).unwrap();

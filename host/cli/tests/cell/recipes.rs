@@ -36,7 +36,8 @@ impl Reader {
     /// Reads the lines that are indented by this much.
     fn block(&mut self, rest: &mut &[Line<'_>], indent: usize) -> Value {
         let is_sequence = rest[0].1.starts_with("- ");
-        let (mut items, mut members) = (Vec::new(), Map::new());
+        let mut items = Vec::new();
+        let mut members = Map::new();
         while let Some((_, line)) = rest.first().copied().filter(|(found, _)| *found == indent) {
             *rest = &rest[1..];
             if is_sequence {

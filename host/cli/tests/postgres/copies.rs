@@ -22,7 +22,8 @@ fn log_is_copied_from_a_file_and_back() {
     // What is new is copied by the next import.
     one.succeed(&["call", "calculator__add", r#"{"a":1,"b":1}"#, "--log", "e.db"]);
     let again = one.succeed(&["--json", "log", "import", "e.db"]).json();
-    let (before, now) = (imported[0]["row"].as_u64().unwrap(), again[0]["row"].as_u64().unwrap());
+    let before = imported[0]["row"].as_u64().unwrap();
+    let now = again[0]["row"].as_u64().unwrap();
     assert!(now > before);
     assert_eq!(again[0]["copied"].as_u64().unwrap(), now - before);
     // Whoever goes on has a chain of its own.

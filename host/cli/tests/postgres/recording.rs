@@ -9,7 +9,8 @@ use super::gateway::{Gateway, PATIENCE, server};
 #[test]
 fn calls_of_two_gateways_are_in_one_log() {
     let Some((server, url)) = server() else { return };
-    let (one, two) = (Gateway::new(&url), Gateway::new(&url));
+    let one = Gateway::new(&url);
+    let two = Gateway::new(&url);
     assert_eq!(one.add(3, 5).stdout.trim(), r#"{"result":8}"#);
     assert_eq!(two.add(1, 1).stdout.trim(), r#"{"result":2}"#);
     assert_eq!(one.add(2, 2).stdout.trim(), r#"{"result":4}"#);
@@ -32,7 +33,8 @@ fn calls_of_two_gateways_are_in_one_log() {
 #[test]
 fn log_verify_checks_every_writer() {
     let Some((server, url)) = server() else { return };
-    let (one, two) = (Gateway::new(&url), Gateway::new(&url));
+    let one = Gateway::new(&url);
+    let two = Gateway::new(&url);
     assert_eq!((one.add(3, 5).code, two.add(3, 5).code), (0, 0));
     let alone = one.run(&["--json", "log", "verify"]);
     assert_eq!(alone.code, 10, "the key of the other gateway is not here: {alone:?}");
@@ -77,7 +79,8 @@ fn log_verify_checks_every_writer() {
 #[test]
 fn session_that_one_gateway_saved_goes_on_at_another() {
     let Some((_server, url)) = server() else { return };
-    let (one, two) = (Gateway::new(&url), Gateway::new(&url));
+    let one = Gateway::new(&url);
+    let two = Gateway::new(&url);
     let ran = one.succeed(&["run", "Add 3 and 5.", "--session", "sums", "--script", "script.jsonl"]);
     assert_eq!(ran.stdout, "It is 8.\n");
     let listed = two.succeed(&["--json", "sessions", "list"]).json();
@@ -93,7 +96,8 @@ fn session_that_one_gateway_saved_goes_on_at_another() {
 #[test]
 fn call_that_waits_is_answered_at_another_gateway() {
     let Some((_server, url)) = server() else { return };
-    let (one, two) = (Gateway::new(&url), Gateway::new(&url));
+    let one = Gateway::new(&url);
+    let two = Gateway::new(&url);
     let task = ["run", "Add 3 and 5.", "--session", "sums", "--script", "script.jsonl", "--ask", "calculator__add"];
     let waits = one.run(&task);
     assert_eq!(waits.code, 11, "{waits:?}");
@@ -108,7 +112,8 @@ fn call_that_waits_is_answered_at_another_gateway() {
 #[test]
 fn keys_and_values_of_tools_are_shared() {
     let Some((server, url)) = server() else { return };
-    let (one, two) = (Gateway::new(&url), Gateway::new(&url));
+    let one = Gateway::new(&url);
+    let two = Gateway::new(&url);
     one.succeed(&["call", "notes__write", r#"{"title":"milk","text":"two bottles"}"#]);
     let read = two.succeed(&["call", "notes__read", r#"{"title":"milk"}"#]);
     assert!(read.stdout.contains("two bottles"), "{read:?}");

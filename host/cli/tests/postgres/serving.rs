@@ -95,7 +95,8 @@ fn another_server_is_named_until_the_next_start() {
 #[test]
 fn acknowledged_calls_are_recorded_once() {
     let Some((mut server, url)) = server() else { return };
-    let (one, two) = (Gateway::new(&url), Gateway::new(&url));
+    let one = Gateway::new(&url);
+    let two = Gateway::new(&url);
     let (mut first, address_one) = one.serve();
     let (_second, address_two) = two.serve();
     let stop = AtomicBool::new(false);

@@ -73,8 +73,8 @@ impl CallHook for Scripted {
 }
 
 fn hook(name: &'static str, log: &Log) -> Scripted {
-    let (before, after): (Before, After) =
-        (Box::new(|_| Ok(BeforeDecision::Allow)), Box::new(|_| Ok(AfterDecision::Keep)));
+    let before: Before = Box::new(|_| Ok(BeforeDecision::Allow));
+    let after: After = Box::new(|_| Ok(AfterDecision::Keep));
     Scripted { name, log: Arc::clone(log), denies: None, before, after }
 }
 

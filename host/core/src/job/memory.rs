@@ -67,10 +67,8 @@ impl JobStore for MemoryJobs {
         let own = || jobs.values().filter(|kept| kept.owner == job.owner);
         let bytes = own().map(result_bytes).fold(0, usize::saturating_add);
         let is_taken = job.key.is_some_and(|key| own().any(|kept| kept.has_key(&key.key)));
-        let checked = match is_taken {
-            true => Err(JobStoreError::KeyTaken),
-            false => limits.check((own().count(), bytes), jobs.len()),
-        };
+        let checked =
+            if is_taken { Err(JobStoreError::KeyTaken) } else { limits.check((own().count(), bytes), jobs.len()) };
         if checked.is_ok() {
             jobs.insert(job.id, job.clone());
         }

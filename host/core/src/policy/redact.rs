@@ -339,7 +339,8 @@ mod tests {
         error = error.with_details(ErrorDetails { content: vec![Content::text(VALUE)], code: None, data: member() });
         redactor.redact_error(&mut error);
         let stream = || CapturedStream { text: VALUE.into(), dropped: 0 };
-        let (tried, allow) = (VALUE.to_owned(), Some(VALUE.to_owned()));
+        let tried = VALUE.to_owned();
+        let allow = Some(VALUE.to_owned());
         let refused = vec![Refusal { power: Power::Http, tried, because: VALUE.to_owned(), allow }];
         let mut metadata = Metadata { stdout: stream(), stderr: stream(), refused, ..Metadata::default() };
         metadata.exhausted.push(VALUE.to_owned());

@@ -215,7 +215,8 @@ mod tests {
             assert_eq!(portable(&[name]).alias(name), name);
             assert_eq!(NameForm::Mcp.alias(name), name);
         }
-        let (dotted, long) = (format!("m__{}.b/c", "a".repeat(119)), format!("m__{}", "a".repeat(126)));
+        let dotted = format!("m__{}.b/c", "a".repeat(119));
+        let long = format!("m__{}", "a".repeat(126));
         assert_eq!((NameForm::Mcp.alias(&dotted).as_ref(), NameForm::Mcp.alias(&long).len()), (dotted.as_str(), 128));
     }
 

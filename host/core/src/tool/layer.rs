@@ -78,7 +78,8 @@ impl<L: ToolLayer> ToolProvider for L {
     }
 
     fn dispatch(&self, call: Call) -> BoxFuture<'_, CallResult> {
-        let (id, tool) = (call.context.id.clone(), call.tool.clone());
+        let id = call.context.id.clone();
+        let tool = call.tool.clone();
         Box::pin(async move {
             let ended = self.handle(PendingCall::Unchecked(call)).await;
             ended.unwrap_or_else(|stop| CallResult {
@@ -132,7 +133,8 @@ impl PendingCall {
     pub fn into_unchecked(self) -> Call {
         match self {
             Self::Validated(call, context) => {
-                let (tool, arguments) = (call.tool().full_name().to_owned(), Arguments::Text(call.to_text().into()));
+                let tool = call.tool().full_name().to_owned();
+                let arguments = Arguments::Text(call.to_text().into());
                 Call { tool, arguments, context }
             }
             Self::Unchecked(call) => call,

@@ -111,7 +111,8 @@ pub(super) fn seal(allowlists: &mut Allowlists, channel: &str, scope: &Scope) ->
         allowlists.key = Some(EnvelopeKey::random().map_err(|_| AgentError::Random)?);
     }
     let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
-    let (skill, actor) = (text(&scope.skill), text(&scope.actor));
+    let skill = text(&scope.skill);
+    let actor = text(&scope.actor);
     Ok(allowlists.seal(channel, ChannelContext { skill, actor, ..ChannelContext::default() })?.into())
 }
 

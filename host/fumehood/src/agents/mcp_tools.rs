@@ -335,7 +335,8 @@ async fn follow_server(
         let mut has_new_list = true;
         loop {
             let Some(tools) = tools.upgrade() else { return };
-            let (name, observer) = (remote.name().clone(), Arc::clone(&observer));
+            let name = remote.name().clone();
+            let observer = Arc::clone(&observer);
             // It reads a file, and compares long texts.
             let taken = tokio::task::spawn_blocking(move || tools.take_changes(&name, has_new_list, &*observer));
             let is_waiting = taken.await.unwrap_or_default();
@@ -381,7 +382,8 @@ impl ToolProvider for McpTools {
             match self.server_tool(&tool).filter(|known| Arc::ptr_eq(&known.tool, call.tool())) {
                 Some(known) => Ok(known.server.call(call, context).await),
                 None => {
-                    let (outcome, metadata) = (Err(CallError::replaced()), Metadata::default());
+                    let outcome = Err(CallError::replaced());
+                    let metadata = Metadata::default();
                     Ok(CallResult { id: context.id, tool, outcome, metadata })
                 }
             }

@@ -128,8 +128,11 @@ struct SavedAgent {
 impl SavedAgent {
     /// Makes the agent of the session as it is saved now.
     async fn open(&self) -> Result<ObservedAgent, SessionError> {
-        let (source, id) = (Arc::clone(&self.source), self.id.clone());
-        let (tenant, actor, tools) = (Arc::clone(&self.tenant), self.actor.clone(), Arc::clone(&self.tools));
+        let source = Arc::clone(&self.source);
+        let id = self.id.clone();
+        let tenant = Arc::clone(&self.tenant);
+        let actor = self.actor.clone();
+        let tools = Arc::clone(&self.tools);
         blocking(move || {
             let saved = source.read(&id)?;
             let agent = (source.make)(AgentParts { id, tenant, actor, tools, approver: None, saved });
@@ -205,7 +208,8 @@ impl SessionAgent for SavedAgent {
                 ApprovalAnswer::Deny { reason } => (false, reason),
             };
             let answer = GivenAnswer { yes, reason, by: Some(self.tenant.to_string()) };
-            let (source, session) = (Arc::clone(&self.source), self.id.clone());
+            let source = Arc::clone(&self.source);
+            let session = self.id.clone();
             let saved = blocking(move || source.read(&session)).await?;
             let restored = saved.and_then(|saved| Some((driver_named(saved.driver())?, saved)));
             let Some((driver, saved)) = restored else { return Ok(false) };

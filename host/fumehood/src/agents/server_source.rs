@@ -244,7 +244,8 @@ fn changed_refusal(tool: &RemoteTool) -> CallError {
 
 /// Returns the error of a tool that appeared, or changed, after its server was approved.
 fn waiting_refusal(server: &Remote, tool: &RemoteTool, is_new: bool) -> CallError {
-    let (name, server) = (tool.tool.full_name(), server.name());
+    let name = tool.tool.full_name();
+    let server = server.name();
     let what = if is_new { "appeared" } else { "changed" };
     let message = format!("the tool `{name}` {what} after the server `{server}` was approved");
     let hint = format!("an operator must review and approve it: `fumehood approve {server}`");

@@ -117,7 +117,8 @@ impl Memory for StoredNotes {
             if text.len() > NOTE_BYTES {
                 return Err(MemoryError(format!("a note can have at most {NOTE_BYTES} bytes; write less")));
             }
-            let (key, text) = (key_of(key)?, text.to_owned());
+            let key = key_of(key)?;
+            let text = text.to_owned();
             let set = move |store: &dyn KeyValueStore, owner: &Namespace| {
                 store.set(owner, &key, text.as_bytes(), OWNER_BYTES, PATIENCE).map_err(in_words)
             };

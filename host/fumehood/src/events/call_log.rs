@@ -49,7 +49,8 @@ impl CallLogOptions {
     /// Returns options for calls from this entry point: each waits until it is written, with full arguments and results.
     #[must_use]
     pub fn new(entry_point: impl Into<String>) -> Self {
-        let (entry_point, persist) = (entry_point.into(), Arc::new(|_: &str| Persistence::Full));
+        let entry_point = entry_point.into();
+        let persist = Arc::new(|_: &str| Persistence::Full);
         Self { entry_point, actor: None, durability: Durability::default(), is_single_call: false, persist }
     }
 }
@@ -354,9 +355,10 @@ impl Drop for CallEntry {
         if self.has_ended {
             return;
         }
-        let record = match self.is_running {
-            true => self.next(RecordKind::ToolFinished, Some("cancelled"), Value::Null),
-            false => self.rejection("cancelled", None),
+        let record = if self.is_running {
+            self.next(RecordKind::ToolFinished, Some("cancelled"), Value::Null)
+        } else {
+            self.rejection("cancelled", None)
         };
         drop(self.log.inner.recorder.record(record, self.log.inner.options.durability));
     }

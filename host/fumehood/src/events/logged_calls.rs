@@ -80,7 +80,8 @@ impl LoggedCalls {
             order: Order::Descending,
             ..Filter::default()
         };
-        let (mut calls, mut ends) = (Vec::new(), HashMap::new());
+        let mut calls = Vec::new();
+        let mut ends = HashMap::new();
         for _ in 0..MAX_BATCHES {
             let rows = self.log.reader().query(&filter)?;
             let is_last = rows.len() < BATCH_RECORDS;
@@ -148,8 +149,10 @@ impl LoggedCalls {
         let field = |row: Option<&StoredRecord>, name: &str| {
             row.and_then(|row| row.record.body.get(name)).map(|value| printable_value(value).0.into_owned())
         };
-        let (rejected, started) = (find(RecordKind::ToolRejected), find(RecordKind::ToolStarted));
-        let (finished, result) = (find(RecordKind::ToolFinished), find(RecordKind::ToolResult));
+        let rejected = find(RecordKind::ToolRejected);
+        let started = find(RecordKind::ToolStarted);
+        let finished = find(RecordKind::ToolFinished);
+        let result = find(RecordKind::ToolResult);
         let Some(first) = started.or(rejected) else { return Ok(None) };
         let usage = finished.map(|row| {
             let mut usage = row.record.body.clone();

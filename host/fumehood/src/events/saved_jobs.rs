@@ -34,7 +34,8 @@ impl SavedJobs {
 
 impl JobStore for SavedJobs {
     fn create<'a>(&'a self, job: &'a Job, limits: &'a JobLimits) -> BoxFuture<'a, Result<(), JobStoreError>> {
-        let (job, limits) = (job.clone(), *limits);
+        let job = job.clone();
+        let limits = *limits;
         Box::pin(self.with(move |file| file.create(&job, &limits)))
     }
 
@@ -59,7 +60,8 @@ impl JobStore for SavedJobs {
         key: &'a Digest,
         now: Timestamp,
     ) -> BoxFuture<'a, Result<Option<Job>, JobStoreError>> {
-        let (owner, key) = (owner.to_owned(), *key);
+        let owner = owner.to_owned();
+        let key = *key;
         Box::pin(self.with(move |file| file.find_by_key(&owner, &key, now)))
     }
 

@@ -62,7 +62,8 @@ impl HookedTools {
         if let Some(entry) = entry.as_ref().filter(|_| context.id.is_empty()) {
             entry.id().clone_into(&mut context.id);
         }
-        let (id, tool) = (context.id.clone(), call.tool().full_name().to_owned());
+        let id = context.id.clone();
+        let tool = call.tool().full_name().to_owned();
         let result = match self.clear(call, &context, entry.as_mut()).await {
             Ok(call) => {
                 self.hooks.hold_back(&tool, &mut context);

@@ -61,7 +61,8 @@ fn to_part(content: &Content) -> Value {
         }
         Content::Link { uri, title, mime_type } => {
             let optional = |text: &Option<Untrusted<String>>| text.as_ref().map(|text| text.expose_raw().clone());
-            let (title, mime_type) = (optional(title), optional(mime_type));
+            let title = optional(title);
+            let mime_type = optional(mime_type);
             json!({"tag": "link", "val": {"uri": uri.expose_raw(), "title": title, "mime-type": mime_type}})
         }
     }

@@ -100,8 +100,8 @@ impl Redaction {
                 Some(Content::Blob { mime_type: mime_type.clone(), data: redacted.into_bytes() })
             }
             Content::Link { uri, title, mime_type } => {
-                let (new_uri, new_title) =
-                    (self.redact_untrusted(uri), title.as_ref().and_then(|title| self.redact_untrusted(title)));
+                let new_uri = self.redact_untrusted(uri);
+                let new_title = title.as_ref().and_then(|title| self.redact_untrusted(title));
                 (new_uri.is_some() || new_title.is_some()).then(|| Content::Link {
                     uri: new_uri.unwrap_or_else(|| uri.clone()),
                     title: new_title.or_else(|| title.clone()),
@@ -114,7 +114,9 @@ impl Redaction {
     /// Redacts JSON text: its names and strings as they read once they are unescaped, and its numbers as they are written.
     /// The rest stays as it is.
     fn redact_json(&self, text: &str) -> Option<Content> {
-        let (mut redacted, mut is_changed, mut rest) = (String::with_capacity(text.len()), false, text);
+        let mut redacted = String::with_capacity(text.len());
+        let mut is_changed = false;
+        let mut rest = text;
         while let Some(first) = rest.chars().next() {
             let length = match first {
                 '"' => string_length(rest),

@@ -236,10 +236,12 @@ impl Admitted<'_> {
     async fn run(self) -> CallResult {
         let Self { pending, hosted, call, limits, mut context } = self;
         let (id, tool) = pending.names();
-        let (bus, actor) = (pending.host.bus(), context.actor.clone());
+        let bus = pending.host.bus();
+        let actor = context.actor.clone();
         bus.send(|| Event::Started { id: id.to_owned(), tool: tool.to_owned(), actor });
         if bus.is_watched() {
-            let (bus, also) = (Arc::clone(bus), context.observer.take());
+            let bus = Arc::clone(bus);
+            let also = context.observer.take();
             context.observer = Some(Arc::new(CallEvents { bus, id: id.to_owned(), also }));
         }
         let span = telemetry::call_span(tool, id);
@@ -306,7 +308,8 @@ impl Pending<'_> {
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
         if let Some((id, tool)) = self.names.take() {
-            let (outcome, metadata) = (Err(CallError::cancelled()), Metadata::default());
+            let outcome = Err(CallError::cancelled());
+            let metadata = Metadata::default();
             let send = || Event::Finished { result: Arc::new(CallResult { id, tool, outcome, metadata }) };
             self.host.bus().send(send);
         }
@@ -315,7 +318,8 @@ impl Drop for Pending<'_> {
 
 /// Awaits a call, and cancels its token once `cancelled` completes.
 async fn until(call: impl Future<Output = CallResult>, token: CancellationToken, cancelled: impl Future) -> CallResult {
-    let (mut call, mut cancelled) = (pin!(call), pin!(cancelled));
+    let mut call = pin!(call);
+    let mut cancelled = pin!(cancelled);
     let ended = std::future::poll_fn(|cx| match call.as_mut().poll(cx) {
         Poll::Ready(result) => Poll::Ready(Some(result)),
         Poll::Pending => cancelled.as_mut().poll(cx).map(|_| None),

@@ -204,8 +204,10 @@ impl Host {
 
     /// Reads a component and decides where it runs, on a thread for blocking work.
     async fn read(&self, load: Load, name: &Namespace, pinning: &Pinning) -> Result<(Vec<u8>, Isolation), LoadError> {
-        let (sandbox, policy) = (self.inner.sandbox.clone(), self.inner.isolation);
-        let (name, pinning) = (name.clone(), pinning.clone());
+        let sandbox = self.inner.sandbox.clone();
+        let policy = self.inner.isolation;
+        let name = name.clone();
+        let pinning = pinning.clone();
         let read = move || {
             if let Some(file) = load.file() {
                 sandbox.protect(file, FileRole::Component);

@@ -38,14 +38,16 @@ pub(crate) fn load_tools(
         Some(bytes) => gate_limits.clone().with_string_bytes(bytes),
         None => gate_limits.clone(),
     };
-    let (powers, flow): (Arc<[String]>, _) = (grant.phrases().into(), ToolFlow::from_grant(grant));
+    let powers: Arc<[String]> = grant.phrases().into();
+    let flow = ToolFlow::from_grant(grant);
     let keeps_values = grant.key_value().is_some();
     let page_origins = grant.page_origins().map(<[String]>::to_vec);
     let grant = Digest::of(grant.lines(None).join("\n").as_bytes());
     let refusal = approval.as_ref().and_then(|approval| approval.refusal(name.as_str()));
     let load_tool = |definition: &ToolDefinition| {
         let refused = |which| {
-            let (name, tool) = (name.clone(), definition.name.clone());
+            let name = name.clone();
+            let tool = definition.name.clone();
             move |source| LoadError::Schema { name, tool, which, source: Box::new(source) }
         };
         let arguments = Gate::for_arguments(definition.input_schema.expose_raw(), arguments_limits.clone())

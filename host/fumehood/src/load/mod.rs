@@ -245,7 +245,8 @@ impl Load {
         let name = self.name()?;
         let found = source.get(reference, &mut |_| {}).await;
         let found = found.map_err(|source| LoadError::Fetch { name: name.clone(), source: Box::new(source) })?;
-        let (digest, origin) = (Some(found.digest), Some(found.origin()));
+        let digest = Some(found.digest);
+        let origin = Some(found.origin());
         Ok(Self { source: Source::Path(found.path), name: Some(name.to_string()), digest, origin, ..self })
     }
 
@@ -280,7 +281,8 @@ impl Load {
 
     /// Reads the bytes, and returns them with their digest. A file over [`MAX_COMPONENT_BYTES`] is not read at all.
     pub(crate) fn read(self, name: &Namespace) -> Result<(Vec<u8>, Digest), LoadError> {
-        let (path, expected) = (self.file().map(Path::to_owned).unwrap_or_default(), self.digest);
+        let path = self.file().map(Path::to_owned).unwrap_or_default();
+        let expected = self.digest;
         let bytes = self.read_bytes(name)?;
         let found = Digest::of(&bytes);
         check_digest(path, expected, found)?;

@@ -155,7 +155,8 @@ impl RegistrySource {
 
     fn stored_url(&self, url: &UrlReference) -> Result<StoredComponent, FetchError> {
         let bytes = fetch_url_offline(&self.store, &self.policy, url)?;
-        let (path, digest) = (self.store.blob_path(url.digest()), *url.digest());
+        let path = self.store.blob_path(url.digest());
+        let digest = *url.digest();
         Ok(StoredComponent { path, digest, reference: Reference::Url(url.clone()), trust: None, bytes })
     }
 }

@@ -412,7 +412,8 @@ mod tests {
         let mut one = Lock::open(&path).unwrap();
         one.approve(notes(), parts("state = true"));
         one.save().unwrap();
-        let (mut revokes, mut approves) = (Lock::open(&path).unwrap(), Lock::open(&path).unwrap());
+        let mut revokes = Lock::open(&path).unwrap();
+        let mut approves = Lock::open(&path).unwrap();
         revokes.revoke(&notes());
         revokes.save().unwrap();
         approves.approve(other.clone(), parts("state = true"));

@@ -143,7 +143,8 @@ impl EmbeddedHost {
     /// Returns the call as a future, which begins where it is first polled.
     #[must_use]
     pub fn calling(&self, call: Call) -> Calling {
-        let (host, quick) = (self.host.clone(), Arc::clone(&self.quick));
+        let host = self.host.clone();
+        let quick = Arc::clone(&self.quick);
         Box::pin(async move {
             let result = host.call(call).await;
             quick.record(&result);
@@ -157,10 +158,7 @@ impl EmbeddedHost {
     /// # Errors
     /// A call that has not ended, to be awaited on another thread.
     pub fn begin(&self, call: Call) -> Result<CallResult, Calling> {
-        match self.quick.contains(&call.tool) {
-            true => self.begin_here(call),
-            false => Err(self.calling(call)),
-        }
+        if self.quick.contains(&call.tool) { self.begin_here(call) } else { Err(self.calling(call)) }
     }
 
     /// Begins a call with its first slice on this thread, which would wait for the result anyway.

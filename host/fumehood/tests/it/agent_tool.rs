@@ -39,7 +39,8 @@ fn says(text: &str) -> ScriptedReply {
 
 /// Returns a tool whose agents have a model with this script.
 fn helper(host: &Host, script: impl Fn() -> Vec<ScriptedReply> + Send + Sync + 'static) -> Arc<BuiltIns> {
-    let (host, tools) = (host.clone(), BuiltIns::default());
+    let host = host.clone();
+    let tools = BuiltIns::default();
     let make = move |parent: &ParentSession| {
         let agent = host.agent(Arc::new(ScriptedModel::new(script()))).allow_everything();
         agent.child_of(parent).build().map_err(|error| error.to_string())
@@ -70,7 +71,8 @@ async fn delegate(
 
 #[tokio::test]
 async fn answer_of_an_agent_is_the_result_and_its_use_counts() {
-    let (host, records) = (host().await, Arc::new(Records::default()));
+    let host = host().await;
+    let records = Arc::new(Records::default());
     let tools = helper(&host, || vec![add(), says("It is 8.")]);
     let last = says("done").expect_text("It is 8.");
     let (outcome, used) = delegate(&host, tools, &records, Budget::default(), last).await;
@@ -92,7 +94,8 @@ async fn answer_of_an_agent_is_the_result_and_its_use_counts() {
 
 #[tokio::test]
 async fn agent_has_no_more_than_what_is_left() {
-    let (host, records) = (host().await, Arc::new(Records::default()));
+    let host = host().await;
+    let records = Arc::new(Records::default());
     let tools = helper(&host, || vec![add(), says("It is 8.")]);
     let tokens = Budget { tokens_in: Some(140), ..Budget::default() };
     let (outcome, used) = delegate(&host, tools, &records, tokens, says("done")).await;
@@ -109,7 +112,8 @@ async fn agent_has_no_more_than_what_is_left() {
 
 #[tokio::test]
 async fn agent_that_cannot_answer_is_a_failed_call() {
-    let (host, records) = (host().await, Arc::new(Records::default()));
+    let host = host().await;
+    let records = Arc::new(Records::default());
     let tools = helper(&host, Vec::new);
     let (outcome, _) =
         delegate(&host, tools, &records, Budget::default(), says("done").expect_text("model failed")).await;

@@ -173,9 +173,12 @@ async fn the_time_of_a_person_is_not_that_of_the_program() {
     // Loads the interpreter, which takes longer than the program may.
     execute(&host, "return 1").await;
     let limits = ProgramLimits { wall_time: Duration::from_secs(1), ..ProgramLimits::default() };
-    let ask = RuleFn::new("asks", |call: &ProposedCall| match call.tool == "calculator__add" {
-        true => Verdict::Ask { question: "May it add?".to_owned() },
-        false => Verdict::Allow,
+    let ask = RuleFn::new("asks", |call: &ProposedCall| {
+        if call.tool == "calculator__add" {
+            Verdict::Ask { question: "May it add?".to_owned() }
+        } else {
+            Verdict::Allow
+        }
     });
     let code = "return (await tools.calculator.add({a: 1, b: 2})).result";
     let outcome = run_with(&host, &[code], |agent| {

@@ -205,7 +205,8 @@ async fn the_table_of_what_code_mode_saves_is_current() {
                 (all.sent, all.received) = (all.sent + cost.sent, all.received + cost.received);
                 all.time += cost.time;
             }
-            let (sent, received) = (all.sent / BYTES_PER_TOKEN, all.received / BYTES_PER_TOKEN);
+            let sent = all.sent / BYTES_PER_TOKEN;
+            let received = all.received / BYTES_PER_TOKEN;
             let kind = kind.unwrap_or("all 20");
             rows.push(format!("| {kind} | {name} | {} | {sent} | {received} |", all.requests));
             writeln!(time, "{kind}, {name}: {:.0} ms", all.time.as_secs_f64() * 1e3).unwrap();

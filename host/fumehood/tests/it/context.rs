@@ -30,7 +30,8 @@ fn pages() -> Arc<BuiltIns> {
 }
 
 fn call(name: &str, arguments: &Value) -> Response {
-    let (id, name) = (format!("{name}-{arguments}"), name.to_owned());
+    let id = format!("{name}-{arguments}");
+    let name = name.to_owned();
     Response::calls(vec![ToolIntent { id, name, arguments: arguments.to_string() }])
 }
 
@@ -116,7 +117,8 @@ impl BuiltInTool for Camera {
 
     fn call(&self, _: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
         let image = Content::Blob { mime_type: "image/PNG".into(), data: vec![7; 20_000] };
-        let (outcome, metadata) = (Ok(vec![Content::text("A hood."), image]), Metadata::default());
+        let outcome = Ok(vec![Content::text("A hood."), image]);
+        let metadata = Metadata::default();
         let result = CallResult { id: context.id, tool: "camera".to_owned(), outcome, metadata };
         Box::pin(std::future::ready(Ok(result)))
     }
@@ -140,8 +142,9 @@ async fn images_are_shown_up_to_their_limit_and_not_recorded() {
             let Some(last) = told.last() else { return Ok(call("camera", &json!({}))) };
             Ok(Response::text(format!("{} image(s): {}", last.images.len(), last.content)))
         };
-        let (host, tools, records) =
-            (Host::builder().build().unwrap(), BuiltIns::default(), Arc::new(Records::default()));
+        let host = Host::builder().build().unwrap();
+        let tools = BuiltIns::default();
+        let records = Arc::new(Records::default());
         let tool =
             built_in_tool("camera", "Takes a picture", json!({"type": "object"}), Annotations::default()).unwrap();
         tools.register_tool(Arc::new(Camera(Arc::new(tool)))).unwrap();

@@ -104,7 +104,8 @@ async fn clients_of_a_provider_are_judged_by_their_own_calls() {
     };
     let read = json!({"path": "/docs/secret.txt"});
     let send = json!({"url": "http://127.0.0.1:9/"});
-    let (one, other) = (Arc::new(CallHistory::default()), Arc::new(CallHistory::default()));
+    let one = Arc::new(CallHistory::default());
+    let other = Arc::new(CallHistory::default());
     let refused = Some(ErrorKind::NeedsApproval);
     assert_eq!(call(Some(&one), "files__read", json!({"pth": 1})).await, Some(ErrorKind::InvalidArguments));
     assert_ne!(call(Some(&one), "fetch__get", send.clone()).await, refused);

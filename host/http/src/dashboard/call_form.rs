@@ -185,7 +185,8 @@ mod tests {
         let fields = fields(&schema()).unwrap();
         let inputs: Vec<&Input> = fields.iter().map(|field| &field.input).collect();
         let choice = |choices: &[&str]| Input::Choice(choices.iter().map(|choice| (*choice).into()).collect());
-        let (mode, wanted) = (choice(&["\"a\u{202e}\"", "2", "null"]), choice(&["true", "false"]));
+        let mode = choice(&["\"a\u{202e}\"", "2", "null"]);
+        let wanted = choice(&["true", "false"]);
         assert_eq!(inputs, [&Input::Integer, &Input::Json, &mode, &Input::Text, &wanted]);
         assert_eq!(fields[0].value, *"3");
         assert_eq!(fields[3].description.as_ref().unwrap(), "a <b>\\u{200b}");

@@ -84,7 +84,8 @@ pub(crate) fn bars(counts: &[(&'static str, u64)]) -> Vec<Bar> {
 
 /// Creates the chart of a series, with labels of its ends; `None` of an empty one.
 pub(crate) fn lines(series: &[LinePoint], (from, until): (String, String)) -> Option<LineChart> {
-    let (first, last) = (series.first()?, series.last()?);
+    let first = series.first()?;
+    let last = series.last()?;
     let range = (last.at.saturating_sub(first.at) as f64).max(1.0);
     let largest = series.iter().map(|point| point.upper).fold(MIN_RANGE, f64::max);
     let top = round_up(largest);

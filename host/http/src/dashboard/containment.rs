@@ -107,7 +107,8 @@ impl Runs {
             }
             state.running_since = Some(Instant::now());
         }
-        let (runs, run) = (Arc::clone(self), test.run());
+        let runs = Arc::clone(self);
+        let run = test.run();
         tokio::spawn(async move {
             let outcome = stopped.run_until_cancelled(run).await;
             let outcome = outcome.unwrap_or_else(|| Err(PortError("the server ended".to_owned())));
@@ -117,7 +118,8 @@ impl Runs {
 
     /// Keeps the text of a report, or why there is none.
     async fn end(&self, text: Result<String, String>) {
-        let (at, running_since) = (now(), self.lock().running_since);
+        let at = now();
+        let running_since = self.lock().running_since;
         let duration = running_since.map(|since| since.elapsed()).unwrap_or_default();
         let outcome = text.as_deref().map_err(Clone::clone).and_then(parse);
         let mut unstored = None;

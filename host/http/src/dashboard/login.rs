@@ -79,7 +79,8 @@ impl Logins {
             state.failed.push(now);
             return Err(LoginError::Wrong);
         }
-        let (cookie, csrf) = (Token::generate()?, Token::generate()?);
+        let cookie = Token::generate()?;
+        let csrf = Token::generate()?;
         if state.sessions.len() >= MAX_SESSIONS
             && let Some(oldest) = state.sessions.iter().min_by_key(|(_, session)| session.used).map(|(id, _)| *id)
         {
@@ -91,7 +92,8 @@ impl Logins {
 
     /// Returns the form token of the request's session; `None` if it has none that is still open.
     pub(crate) fn find(&self, headers: &HeaderMap) -> Option<Token> {
-        let (id, now) = (session_id(headers)?, Instant::now());
+        let id = session_id(headers)?;
+        let now = Instant::now();
         let mut state = self.lock();
         state.sessions.retain(|_, session| !self.is_over(session, now));
         let session = state.sessions.get_mut(&id)?;
@@ -102,7 +104,8 @@ impl Logins {
     /// Returns whether the session of the request is still open. Does not count as its use.
     pub(crate) fn is_open(&self, headers: &HeaderMap) -> bool {
         let Some(id) = session_id(headers) else { return false };
-        let (now, state) = (Instant::now(), self.lock());
+        let now = Instant::now();
+        let state = self.lock();
         state.sessions.get(&id).is_some_and(|session| !self.is_over(session, now))
     }
 

@@ -96,12 +96,11 @@ fn logged_out(shared: &Arc<Shared>, head: &Parts) -> Response {
     if is_stream(head) {
         return response::empty(StatusCode::FORBIDDEN);
     }
-    match head.method == Method::POST {
-        true => {
-            let text = "You are no longer logged in. Nothing was done.";
-            pages::login(shared, StatusCode::FORBIDDEN, Some(Notice::bad(text)))
-        }
-        false => redirect("/dashboard/login"),
+    if head.method == Method::POST {
+        let text = "You are no longer logged in. Nothing was done.";
+        pages::login(shared, StatusCode::FORBIDDEN, Some(Notice::bad(text)))
+    } else {
+        redirect("/dashboard/login")
     }
 }
 

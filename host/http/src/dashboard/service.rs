@@ -86,10 +86,8 @@ impl Dashboard {
     async fn answer(&self, request: AdmittedRequest<'_>) -> Result<Response<ResponseBody>, Rejection> {
         let context = request.context();
         context.enter(Phase::Response);
-        let guard: ResponseGuard = match routes::is_stream(&request.head) {
-            true => context.stream_guard(),
-            false => context.acquire_slot().await?,
-        };
+        let guard: ResponseGuard =
+            if routes::is_stream(&request.head) { context.stream_guard() } else { context.acquire_slot().await? };
         let response = routes::respond(&self.shared, &request.head, &request.body).await;
         Ok(with_headers(response).map(|body| GuardedBody::new(body, guard).boxed_unsync()))
     }

@@ -153,7 +153,8 @@ mod tests {
 
     fn call(at: u64, millis: u64, outcome: &'static str) -> FinishedCall {
         let elapsed = Duration::from_millis(millis);
-        let (id, tool) = (String::new(), String::new());
+        let id = String::new();
+        let tool = String::new();
         FinishedCall { id, tool, outcome, at: Timestamp(at), elapsed, fuel: 0, memory: 0 }
     }
 

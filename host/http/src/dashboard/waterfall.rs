@@ -130,7 +130,8 @@ pub(crate) fn story(records: &[TimelineRecord], is_of_call: impl Fn(&TimelineRec
 }
 
 fn depth(record: &TimelineRecord, by_id: &HashMap<&str, &TimelineRecord>) -> usize {
-    let (mut depth, mut parent) = (0, record.parent.as_deref());
+    let mut depth = 0;
+    let mut parent = record.parent.as_deref();
     while let Some(above) = parent.and_then(|parent| by_id.get(parent)).filter(|_| depth < MAX_DEPTH) {
         (depth, parent) = (depth + 1, above.parent.as_deref());
     }

@@ -197,7 +197,8 @@ impl SessionApprovals {
     /// Asks a question, and waits for the answer without a timeout. Dropping the future withdraws the question.
     pub async fn ask(&self, question: ApprovalQuestion) -> ApprovalAnswer {
         let (answer, answered) = oneshot::channel();
-        let (tenant, session) = (Arc::clone(&self.tenant), self.session.clone());
+        let tenant = Arc::clone(&self.tenant);
+        let session = self.session.clone();
         let number = self.approvals.add(Entry { tenant, session, question, at: now(), answer });
         let _asking = Asking { approvals: &self.approvals, number };
         let id = self.approvals.id_of(number);

@@ -62,7 +62,8 @@ async fn a_key_of_a_job_answers_with_its_present_state() {
 #[tokio::test]
 async fn a_key_of_a_job_holds_for_every_form_of_the_request() {
     let jobs = Jobs::new(Arc::new(MemoryJobs::default()), JobOptions { after: PATIENCE, ..JobOptions::default() });
-    let (first, second) = (serve(jobs.clone()).await, serve(jobs).await);
+    let first = serve(jobs.clone()).await;
+    let second = serve(jobs).await;
     let key = ("Idempotency-Key", "one");
     let begun = first.call("wait", &[ASYNC, key], "{}").await;
     first.tools.started(1).await;
@@ -90,7 +91,8 @@ async fn a_key_of_a_job_holds_for_every_form_of_the_request() {
 #[tokio::test]
 async fn a_key_holds_for_as_long_as_its_job() {
     let jobs = Jobs::new(Arc::new(MemoryJobs::default()), JobOptions { after: PATIENCE, ..JobOptions::default() });
-    let (first, second) = (serve(jobs.clone()).await, serve(jobs).await);
+    let first = serve(jobs.clone()).await;
+    let second = serve(jobs).await;
     let keyed = [("Prefer", "respond-async, wait=20"), ("Idempotency-Key", "one")];
     let ended = first.call("echo", &keyed, r#"{"a": 1}"#).await;
     assert_eq!((ended.status, list(&first, "").await.len()), (200, 1), "it is a job before it runs: {ended:?}");
@@ -139,9 +141,10 @@ impl JobStore for RacedJobs {
         key: &'a Digest,
         now: Timestamp,
     ) -> BoxFuture<'a, Result<Option<Job>, JobStoreError>> {
-        match self.1.swap(true, Ordering::SeqCst) {
-            true => self.0.find_by_key(owner, key, now),
-            false => Box::pin(async { Ok(None) }),
+        if self.1.swap(true, Ordering::SeqCst) {
+            self.0.find_by_key(owner, key, now)
+        } else {
+            Box::pin(async { Ok(None) })
         }
     }
 

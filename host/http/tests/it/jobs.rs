@@ -54,7 +54,8 @@ async fn a_job_is_accepted_at_once_and_has_the_result_later() {
     let accepted = served.call("echo", &[ASYNC], r#"{"a": 1}"#).await;
     assert_eq!((accepted.status, accepted.header("content-type")), (202, "application/json"), "{accepted:?}");
     assert_eq!((accepted.header("preference-applied"), accepted.header("retry-after")), ("respond-async", "1"));
-    let (path, begun) = (accepted.header("location"), accepted.json());
+    let path = accepted.header("location");
+    let begun = accepted.json();
     assert_eq!(path, format!("/v1/jobs/{}", begun["id"].as_str().unwrap()));
     assert_eq!((&begun["tool"], &begun["status"]), (&json!("test__echo"), &json!("working")), "{begun}");
     assert!(begun["expires_at_ms"].as_u64() > begun["created_at_ms"].as_u64(), "{begun}");
@@ -255,7 +256,8 @@ async fn jobs_are_filtered_and_paged() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     assert_eq!(list(&served, "").await, ids);
-    let (mut found, mut query) = (Vec::new(), "?limit=1".to_owned());
+    let mut found = Vec::new();
+    let mut query = "?limit=1".to_owned();
     loop {
         let page: Answer = served.get(&format!("/v1/jobs{query}")).await;
         let page = page.json();

@@ -156,7 +156,8 @@ async fn a_server_that_loads_is_not_ready() {
     let options = HttpOptions::new("127.0.0.1:0".parse().unwrap(), Access::Anyone);
     let listener = Listener::bind(options).await.unwrap();
     let api = Api::new(Arc::new(Tools::default()), ApiOptions::default(), &listener).unwrap();
-    let (address, services) = (listener.address(), listener.services());
+    let address = listener.address();
+    let services = listener.services();
     let serving = tokio::spawn(async move { listener.serve(std::future::pending::<()>()).await });
     let ask = async |path: &str| {
         let mut stream = TcpStream::connect(address).await.unwrap();

@@ -220,11 +220,14 @@ impl Served {
         api: ApiOptions,
     ) -> Self {
         let options = change(HttpOptions::new("127.0.0.1:0".parse().unwrap(), tokens()));
-        let (listener, tools) = (Listener::bind(options).await.unwrap(), Arc::new(Tools::default()));
+        let listener = Listener::bind(options).await.unwrap();
+        let tools = Arc::new(Tools::default());
         let shared = change_tools(TenantTools::new(Arc::clone(&tools) as Arc<dyn ToolProvider>));
         let api = Api::with_tools(shared.clone(), api, &listener).unwrap();
         listener.services().open(vec![Arc::new(api)]);
-        let (address, tenants, stop) = (listener.address(), listener.tenants(), CancellationToken::new());
+        let address = listener.address();
+        let tenants = listener.tenants();
+        let stop = CancellationToken::new();
         let stopped = stop.clone();
         let served = tokio::spawn(async move { listener.serve(stopped.cancelled()).await });
         Self { address, tools, shared, tenants, stop, served }
@@ -247,7 +250,8 @@ impl Served {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Request<Full<Bytes>> {
-        let (host, bearer) = (self.address.to_string(), format!("Bearer {TOKEN}"));
+        let host = self.address.to_string();
+        let bearer = format!("Bearer {TOKEN}");
         let usual = [("Host", host.as_str()), ("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
         let is_replaced = |name: &str| headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
         let kept = usual.iter().filter(|(name, _)| !is_replaced(name));

@@ -31,7 +31,8 @@ impl SessionAgents for Agents {
     }
 
     fn saved(&self, tenant: Arc<str>, _: usize) -> BoxFuture<'_, Result<Vec<SavedSessionInfo>, SessionError>> {
-        let (id, created_at) = ("kept".to_owned(), Timestamp(7));
+        let id = "kept".to_owned();
+        let created_at = Timestamp(7);
         let conversation = vec![("Hello".to_owned(), Some("Hi".to_owned()))];
         let info = SavedSessionInfo { id, created_at, conversation };
         if &*tenant == "stuck" {
@@ -49,7 +50,8 @@ impl Agent {
             events.event(SessionEvent::CallStarted { call: call.clone(), arguments });
             for length in [1, 1 << 17] {
                 let content = vec![json!({ "type": "text", "text": "x".repeat(length) })];
-                let (fraction, message) = (Some(0.5), Some("half\u{202e}way".to_owned()));
+                let fraction = Some(0.5);
+                let message = Some("half\u{202e}way".to_owned());
                 events.event(SessionEvent::CallProgress { call: call.clone(), fraction, message, content });
             }
             let result = self.session.tools.dispatch(Call::new(tool, r#"{"a": 1}"#)).await;

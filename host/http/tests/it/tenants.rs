@@ -115,7 +115,8 @@ async fn a_client_that_leaves_pays_for_its_fuel() {
     let usage = UsageLedger::default();
     let limits = TenantLimits { fuel_per_day: Some(100), ..TenantLimits::default() };
     let access = Access::Tenants(vec![tenant("one", TOKEN).limits(limits)]);
-    let (change, ledger) = (|options| HttpOptions { access, ..options }, usage.clone());
+    let change = |options| HttpOptions { access, ..options };
+    let ledger = usage.clone();
     let served = Served::with_tools(change, |tools| tools.usage(ledger)).await;
     let mut sender = served.connect().await;
     let request = served.request("POST", "/v1/tools/test__wait/calls", &[], "{}");

@@ -51,7 +51,9 @@ impl JobCall {
     /// Creates a call of these tools for an owner, in the current span. `held` is kept until the call has ended, such as the
     /// memory of its request.
     pub fn new(owner: Arc<str>, tools: Arc<dyn ToolProvider>, call: Call, held: impl Send + 'static) -> Self {
-        let (tool, observer, span) = (call.tool.clone(), call.context.observer.clone(), Span::current());
+        let tool = call.tool.clone();
+        let observer = call.context.observer.clone();
+        let span = Span::current();
         let cancelled = call.context.cancelled.clone().unwrap_or_default();
         let start = move |started: StartedCall| -> BoxFuture<'static, CallResult> {
             let StartedCall { job, observer, cancelled } = started;
@@ -73,7 +75,8 @@ impl JobCall {
     /// Begins the call in this queue, in the turn of its tenant, because its arguments are large: they are parsed and checked there.
     #[must_use]
     pub fn begin_in(self, queue: ParseQueue, turn: Arc<Semaphore>) -> Self {
-        let (start, tool) = (self.start, self.tool.clone());
+        let start = self.start;
+        let tool = self.tool.clone();
         let begin = move |started: StartedCall| -> BoxFuture<'static, CallResult> {
             let running = start(started);
             Box::pin(async move {
@@ -219,7 +222,8 @@ impl JobTask {
     /// Creates the job, within [`CREATE_TIMEOUT`]. A store that is slower may create it all the same, and then the job, which has
     /// no call, is removed.
     async fn create(&self) -> Result<Job, JobStoreError> {
-        let (inner, running) = (Arc::clone(&self.inner), self.running.clone());
+        let inner = Arc::clone(&self.inner);
+        let running = self.running.clone();
         let (tell, mut told) = oneshot::channel();
         tokio::spawn(async move {
             if let Err(Ok(job)) = tell.send(inner.create(running).await) {
@@ -253,9 +257,10 @@ impl JobTask {
         let was_stopped = result.error().is_some_and(|error| error.kind == ErrorKind::Cancelled);
         // Another process may have cancelled a job that is queued.
         let was_cancelled = cancelled.is_cancelled() || is_queued;
-        let state = match was_stopped && !cancelled.is_cancelled() && inner.closing.is_cancelled() {
-            true => JobState::interrupted(),
-            false => JobState::of_result(result, was_cancelled),
+        let state = if was_stopped && !cancelled.is_cancelled() && inner.closing.is_cancelled() {
+            JobState::interrupted()
+        } else {
+            JobState::of_result(result, was_cancelled)
         };
         inner.end(id, state).await;
         // The job of a key stays, so that a call which may have had effects is not made again.
@@ -267,7 +272,8 @@ impl JobTask {
 
 /// Ends a job of another process with the end that its call has had, in a task of its own.
 pub(super) fn adopt(inner: &Arc<Inner>, job: Job, (call, tools): (Call, Arc<dyn ToolProvider>)) {
-    let (cancelled, progress) = (CancellationToken::new(), observe(None));
+    let cancelled = CancellationToken::new();
+    let progress = observe(None);
     let observer = Some(Arc::clone(&progress) as Arc<dyn Observer>);
     let context = CallContext { observer, cancelled: Some(cancelled.clone()), ..call.context };
     let call = Call { context, ..call };

@@ -35,7 +35,9 @@ pub struct JobOptions {
 impl Default for JobOptions {
     /// Returns the defaults: a call becomes a job after a second, is kept for an hour, and its result may be stored.
     fn default() -> Self {
-        let (after, ttl, limits) = (DEFAULT_AFTER, DEFAULT_TTL, JobLimits::default());
+        let after = DEFAULT_AFTER;
+        let ttl = DEFAULT_TTL;
+        let limits = JobLimits::default();
         Self {
             after,
             ttl,

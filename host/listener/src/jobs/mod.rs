@@ -102,7 +102,9 @@ impl Jobs {
     /// Creates the jobs of a server, which are kept in this store.
     #[must_use]
     pub fn new(store: Arc<dyn JobStore>, options: JobOptions) -> Self {
-        let (private, running, closing) = (MemoryJobs::default(), Mutex::default(), CancellationToken::new());
+        let private = MemoryJobs::default();
+        let running = Mutex::default();
+        let closing = CancellationToken::new();
         Self { inner: Arc::new(Inner { store, private, options, running, closing }) }
     }
 
@@ -171,7 +173,8 @@ impl Jobs {
         tools: Option<&Arc<dyn ToolProvider>>,
         time: Duration,
     ) -> Result<Job, JobError> {
-        let (until, mut pause) = (Instant::now() + time, MIN_LOOK_INTERVAL);
+        let until = Instant::now() + time;
+        let mut pause = MIN_LOOK_INTERVAL;
         loop {
             let job = match tools {
                 Some(tools) => self.find_or_adopt(owner, id, tools).await?,
@@ -283,7 +286,8 @@ impl Inner {
 
     /// Creates the job of a call, and keeps it among the running ones.
     async fn create(&self, running: RunningJob) -> Result<Job, JobStoreError> {
-        let (job, limits) = (&running.job, &self.options.limits);
+        let job = &running.job;
+        let limits = &self.options.limits;
         // What is in memory counts as well; the store knows nothing of it.
         let private_bytes = || self.private.result_bytes(&job.owner, job.created_at);
         if limits.check((0, private_bytes()), 0).is_err() {
@@ -303,10 +307,7 @@ impl Inner {
         let Some(RunningJob { mut job, ended, .. }) = self.running().get(&id).cloned() else { return };
         job.advance(state, now());
         let is_private = matches!(job.state, JobState::Completed(_)) && !(self.options.is_stored)(&job.tool);
-        let stored = match is_private {
-            false => self.store.update(&job).await,
-            true => self.end_private(&job).await,
-        };
+        let stored = if is_private { self.end_private(&job).await } else { self.store.update(&job).await };
         if stored.is_err() {
             // Kept here instead, so that its owner gets it for as long as this process lives.
             self.private.insert(job);

@@ -37,7 +37,9 @@ fn call(owner: &str, cancelled: &CancellationToken) -> (JobCall, oneshot::Sender
             }
         })
     };
-    let (owner, tool, cancelled) = (Arc::from(owner), "t".to_owned(), cancelled.clone());
+    let owner = Arc::from(owner);
+    let tool = "t".to_owned();
+    let cancelled = cancelled.clone();
     (JobCall { owner, tool, cancelled, after: None, key: None, observer: None, start: Box::new(start) }, end)
 }
 
@@ -148,7 +150,8 @@ async fn a_result_that_must_not_be_stored_stays_in_memory() {
 #[tokio::test]
 async fn results_that_stay_in_memory_count_as_those_of_their_client() {
     let limits = JobLimits { owner_bytes: 10, ..JobLimits::default() };
-    let (ttl, is_stored) = (Duration::from_secs(1), Arc::new(|_: &str| false));
+    let ttl = Duration::from_secs(1);
+    let is_stored = Arc::new(|_: &str| false);
     let jobs = jobs(JobOptions { limits, ttl, is_stored, at_once: Arc::new(|_| true), ..JobOptions::default() });
     let (job, end) = begin(&jobs, "a").await;
     end.send(result(Ok(vec![Content::text("0123456789")]))).unwrap();
@@ -301,7 +304,10 @@ struct SlowJobs(Arc<MemoryJobs>, Duration);
 
 impl JobStore for SlowJobs {
     fn create<'a>(&'a self, job: &'a Job, limits: &'a JobLimits) -> BoxFuture<'a, Result<(), JobStoreError>> {
-        let (store, delay, job, limits) = (Arc::clone(&self.0), self.1, job.clone(), *limits);
+        let store = Arc::clone(&self.0);
+        let delay = self.1;
+        let job = job.clone();
+        let limits = *limits;
         let creating = tokio::spawn(async move {
             tokio::time::sleep(delay).await;
             store.create(&job, &limits).await

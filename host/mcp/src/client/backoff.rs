@@ -39,7 +39,8 @@ mod tests {
 
     #[test]
     fn doubles_the_wait_up_to_a_limit() {
-        let (mut backoff, now) = (Backoff::default(), Instant::now());
+        let mut backoff = Backoff::default();
+        let now = Instant::now();
         assert_eq!(backoff.remaining(now), None);
         for expected in [100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000] {
             backoff.record_failure(now);

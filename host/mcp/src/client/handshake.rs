@@ -41,7 +41,8 @@ pub(super) async fn handshake<T: Transport<RoleClient> + 'static>(
 /// server that does not offer them has its tools listed again with the next connection.
 fn subscribe_to_changes(peer: &Peer<RoleClient>, closed: &CancellationToken) {
     let Some(filter) = peer.peer_info().and_then(|server| offered_changes(&server)) else { return };
-    let (peer, closed) = (peer.clone(), closed.clone());
+    let peer = peer.clone();
+    let closed = closed.clone();
     tokio::spawn(async move {
         let Ok(mut subscription) = peer.listen(filter).await else { return };
         loop {

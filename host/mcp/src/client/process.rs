@@ -104,7 +104,8 @@ impl Drop for Process {
 /// program that writes more than [`MAX_STDERR_BYTES_PER_SECOND`] is slowed down.
 async fn drain_stderr(mut errors: impl AsyncRead + Unpin, stderr_tail: Arc<Mutex<VecDeque<u8>>>) {
     let mut read = vec![0; 4096];
-    let (mut second, mut bytes_read) = (tokio::time::Instant::now(), 0);
+    let mut second = tokio::time::Instant::now();
+    let mut bytes_read = 0;
     while let Ok(bytes @ 1..) = errors.read(&mut read).await {
         bytes_read += bytes;
         if bytes_read > MAX_STDERR_BYTES_PER_SECOND {

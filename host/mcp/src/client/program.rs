@@ -27,9 +27,10 @@ pub(super) fn check_program(launch: &Launch) -> Result<(), &'static str> {
         };
     }
     let folders = search_path(launch);
-    match std::env::split_paths(&folders).any(|folder| is_executable(&folder.join(program))) {
-        true => Ok(()),
-        false => Err("no such program in PATH; install it, or give its absolute path"),
+    if std::env::split_paths(&folders).any(|folder| is_executable(&folder.join(program))) {
+        Ok(())
+    } else {
+        Err("no such program in PATH; install it, or give its absolute path")
     }
 }
 
@@ -49,7 +50,8 @@ mod tests {
     fn finds_programs_as_execvp_does() {
         let found = |program: &str, path: Option<&str>, folder: Option<&str>| {
             let environment = path.map(|path| ("PATH".to_owned(), path.to_owned())).into_iter().collect();
-            let (program, folder) = (PathBuf::from(program), folder.map(PathBuf::from));
+            let program = PathBuf::from(program);
+            let folder = folder.map(PathBuf::from);
             check_program(&Launch { program, environment, folder, ..Launch::default() }).is_ok()
         };
         assert!(found("sh", None, None));

@@ -187,7 +187,8 @@ impl Remote {
         let started = Instant::now();
         let CallContext { id, limits, observer, cancelled, client_meta, client_requests, is_library_request, .. } =
             context;
-        let (tool, options) = (Arc::clone(call.tool()), &self.0.options);
+        let tool = Arc::clone(call.tool());
+        let options = &self.0.options;
         let at_most = |time: Duration| limits.map_or(time, |limits| limits.deadline.min(time));
         let deadline = at_most(options.deadline);
         observer.iter().for_each(|observer| observer.admitted(deadline));

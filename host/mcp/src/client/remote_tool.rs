@@ -279,8 +279,8 @@ mod tests {
     use super::*;
 
     fn convert(value: Value) -> Result<(RemoteTool, Vec<ToolNotice>), ToolNotice> {
-        let (server, tool): (_, McpTool) =
-            (Namespace::parse("server").unwrap(), serde_json::from_value(value).unwrap());
+        let server = Namespace::parse("server").unwrap();
+        let tool: McpTool = serde_json::from_value(value).unwrap();
         let limits = SchemaLimits::from(&RemoteOptions::default());
         RemoteTool::from_tool(&server, ToolName::from_foreign(&tool.name).unwrap(), &tool, &limits, 16 << 10)
     }

@@ -41,7 +41,8 @@ mod tests {
 
     #[test]
     fn resets_with_every_call_and_every_minute() {
-        let (mut unsolicited, start) = (UnsolicitedLimit::new(2), Instant::now());
+        let mut unsolicited = UnsolicitedLimit::new(2);
+        let start = Instant::now();
         let mut take = |seconds: u64| unsolicited.admit(start + Duration::from_secs(seconds));
         assert_eq!(
             [take(0), take(1), take(2), take(60), take(61), take(62), take(63)],

@@ -153,7 +153,8 @@ mod tests {
             let capabilities = serde_json::from_value(declared).unwrap();
             assert_eq!(check_capability(&capabilities, kind, &params), expected, "{capabilities:?} {params}");
         };
-        let (form, url) = (json!({"message": "m"}), json!({"mode": "url", "url": "https://a.example"}));
+        let form = json!({"message": "m"});
+        let url = json!({"mode": "url", "url": "https://a.example"});
         let elicitation = ClientRequestKind::Elicitation;
         check(json!({}), elicitation, form.clone(), Err(NO_ELICITATION));
         check(json!({"elicitation": {}}), elicitation, form.clone(), Ok(()));

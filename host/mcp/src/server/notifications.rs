@@ -262,7 +262,8 @@ mod tests {
 
     async fn drain(outbox: &Outbox) -> Vec<String> {
         outbox.close();
-        let (mut drained, mut pace) = (Vec::new(), Pace::new());
+        let mut drained = Vec::new();
+        let mut pace = Pace::new();
         while let Some(notification) = outbox.next(&mut pace).await {
             drained.push(match notification {
                 Notification::Progress { done, total, message } => {

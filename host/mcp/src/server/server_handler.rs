@@ -106,7 +106,8 @@ impl ServerHandler for Session {
             let recipient = Recipient::Session(context.peer.clone());
             pass_on_changes(&self.server, library, Arc::clone(&self.subscriptions), recipient, self.closed.clone());
         }
-        let (mut changes, closed) = (self.server.changes(), self.closed.clone());
+        let mut changes = self.server.changes();
+        let closed = self.closed.clone();
         changes.mark_seen();
         let mut before = self.server.catalogue();
         while let Some(Some(_)) = closed.run_until_cancelled(changes.next()).await {

@@ -103,7 +103,8 @@ mod tests {
     }
 
     fn check(text: &str, given: Value, expected: &str) {
-        let (parameters, given) = (parameters(), given.as_object().unwrap().clone());
+        let parameters = parameters();
+        let given = given.as_object().unwrap().clone();
         let found = bind_arguments(&parameters, &given).and_then(|arguments| fill(text, &arguments));
         assert_eq!(found.unwrap_or_else(|error| error.to_string()), expected, "{text:?} {given:?}");
     }

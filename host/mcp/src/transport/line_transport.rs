@@ -117,7 +117,8 @@ where
             line.push('\n');
             line
         });
-        let (writer, closed) = (Arc::clone(&self.writer), self.closed.clone());
+        let writer = Arc::clone(&self.writer);
+        let closed = self.closed.clone();
         async move {
             let line = line?;
             let mut writer = writer.lock().await;

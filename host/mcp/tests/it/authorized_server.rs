@@ -86,12 +86,16 @@ impl AuthorizedServer {
             token_endpoint: None,
             padding: 0,
         };
-        let (codes, valid, requests) = (HashMap::new(), Vec::new(), Vec::new());
+        let codes = HashMap::new();
+        let valid = Vec::new();
+        let requests = Vec::new();
         let state = Arc::new(Mutex::new(State { behaviour, codes, valid, refresh: None, issued: 0, requests }));
-        let (shared, own) = (Arc::clone(&state), base.clone());
+        let shared = Arc::clone(&state);
+        let own = base.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (state, base) = (Arc::clone(&shared), own.clone());
+                let state = Arc::clone(&shared);
+                let base = own.clone();
                 std::thread::spawn(move || serve(stream.unwrap(), &state, &base));
             }
         });
@@ -260,7 +264,8 @@ impl State {
             return (400, String::new(), json!({ "error": "invalid_grant" }).to_string());
         }
         self.issued += 1;
-        let (access, refresh) = (format!("access-{}", self.issued), format!("refresh-{}", self.issued));
+        let access = format!("access-{}", self.issued);
+        let refresh = format!("refresh-{}", self.issued);
         self.valid = vec![access.clone()];
         self.refresh = Some(refresh.clone());
         let padding = "x".repeat(self.behaviour.padding);

@@ -57,7 +57,8 @@ fn error_of(error: &dyn std::error::Error) -> String {
 
 #[tokio::test]
 async fn a_login_gives_access_until_it_is_forgotten() {
-    let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let server = AuthorizedServer::start();
+    let folder = tempfile::tempdir().unwrap();
     let options = options(&folder);
     let before = remote(&server, &options).tools().await.unwrap_err();
     assert_eq!(error_of(&before), format!("{} requires a login: log in with the command", server.base));
@@ -73,7 +74,8 @@ async fn a_login_gives_access_until_it_is_forgotten() {
 
 #[tokio::test]
 async fn refreshes_tokens_before_they_expire() {
-    let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let server = AuthorizedServer::start();
+    let folder = tempfile::tempdir().unwrap();
     let options = options(&folder);
     server.change(|behaviour| behaviour.lifetime = 2);
     log_in(&server, &options).await.unwrap();
@@ -92,7 +94,8 @@ async fn refreshes_tokens_before_they_expire() {
 
 #[tokio::test]
 async fn the_challenge_says_where_and_for_what_to_log_in() {
-    let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let server = AuthorizedServer::start();
+    let folder = tempfile::tempdir().unwrap();
     let options = options(&folder);
     server.change(|behaviour| {
         (behaviour.metadata_path, behaviour.scope) = ("/elsewhere/metadata.json", Some("tools extra"));
@@ -113,7 +116,8 @@ async fn the_challenge_says_where_and_for_what_to_log_in() {
 
 #[tokio::test]
 async fn no_scope_is_asked_for_that_nobody_wants() {
-    let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let server = AuthorizedServer::start();
+    let folder = tempfile::tempdir().unwrap();
     server.change(|behaviour| (behaviour.names_scope, behaviour.offered) = (false, vec!["tools", "admin"]));
     let login = Login::begin(&server.url(), &options(&folder)).await.unwrap();
     let asked = Url::parse(login.url()).unwrap();
@@ -122,7 +126,9 @@ async fn no_scope_is_asked_for_that_nobody_wants() {
 
 #[tokio::test]
 async fn a_document_that_names_the_issuer_gets_no_secret() {
-    let (real, hostile, folder) = (AuthorizedServer::start(), AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let real = AuthorizedServer::start();
+    let hostile = AuthorizedServer::start();
+    let folder = tempfile::tempdir().unwrap();
     hostile.change(|behaviour| {
         behaviour.authorization_server = Some(format!("{}/.well-known/x", hostile.base));
         behaviour.forged = Some(("/.well-known/x", real.base.clone()));
@@ -141,8 +147,9 @@ async fn a_document_that_names_the_issuer_gets_no_secret() {
 
 #[tokio::test]
 async fn a_document_that_names_the_issuer_gets_no_token_for_refreshes() {
-    let (server, hostile, folder) =
-        (AuthorizedServer::start(), AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let server = AuthorizedServer::start();
+    let hostile = AuthorizedServer::start();
+    let folder = tempfile::tempdir().unwrap();
     let options = options(&folder);
     server.change(|behaviour| behaviour.lifetime = 0);
     log_in(&server, &options).await.unwrap();
@@ -161,8 +168,9 @@ async fn a_document_that_names_the_issuer_gets_no_token_for_refreshes() {
 
 #[tokio::test]
 async fn documents_do_not_change_who_issued_a_login() {
-    let (server, hostile, folder) =
-        (AuthorizedServer::start(), AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let server = AuthorizedServer::start();
+    let hostile = AuthorizedServer::start();
+    let folder = tempfile::tempdir().unwrap();
     let options = options(&folder);
     server.change(|behaviour| behaviour.lifetime = 0);
     log_in(&server, &options).await.unwrap();
@@ -187,7 +195,9 @@ async fn documents_do_not_change_who_issued_a_login() {
 
 #[tokio::test]
 async fn an_issuer_may_move_its_endpoint() {
-    let (server, other, folder) = (AuthorizedServer::start(), AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let server = AuthorizedServer::start();
+    let other = AuthorizedServer::start();
+    let folder = tempfile::tempdir().unwrap();
     let options = options(&folder);
     server.change(|behaviour| behaviour.lifetime = 0);
     log_in(&server, &options).await.unwrap();
@@ -199,7 +209,8 @@ async fn an_issuer_may_move_its_endpoint() {
 
 #[tokio::test]
 async fn a_call_that_needs_another_scope_says_which() {
-    let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let server = AuthorizedServer::start();
+    let folder = tempfile::tempdir().unwrap();
     let options = options(&folder);
     log_in(&server, &options).await.unwrap();
     for (scope, said) in [
@@ -218,7 +229,8 @@ async fn a_call_that_needs_another_scope_says_which() {
 
 #[tokio::test]
 async fn the_secret_of_a_registration_is_kept_for_refreshes() {
-    let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let server = AuthorizedServer::start();
+    let folder = tempfile::tempdir().unwrap();
     let options = options(&folder);
     server.change(|behaviour| (behaviour.secret, behaviour.lifetime) = (Some("of-the-registration"), 0));
     log_in(&server, &options).await.unwrap();
@@ -230,7 +242,8 @@ async fn the_secret_of_a_registration_is_kept_for_refreshes() {
 
 #[tokio::test]
 async fn a_configured_secret_goes_to_its_authorization_server_alone() {
-    let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let server = AuthorizedServer::start();
+    let folder = tempfile::tempdir().unwrap();
     server.change(|behaviour| (behaviour.secret, behaviour.lifetime) = (Some("s3cret"), 0));
     let for_this = |issuer: &str| OAuthOptions {
         client_id: Some("registered".to_owned()),
@@ -260,7 +273,8 @@ async fn a_configured_secret_goes_to_its_authorization_server_alone() {
 
 #[tokio::test]
 async fn only_the_authorization_server_ends_a_login() {
-    let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let server = AuthorizedServer::start();
+    let folder = tempfile::tempdir().unwrap();
     let options = options(&folder);
     let login = Login::begin(&server.url(), &options).await.unwrap();
     let back = server.agree(login.url());
@@ -333,7 +347,8 @@ async fn refuses_servers_that_lead_elsewhere() {
 
 #[tokio::test]
 async fn uses_a_configured_client_and_its_scopes() {
-    let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let server = AuthorizedServer::start();
+    let folder = tempfile::tempdir().unwrap();
     let scopes = vec!["tools".to_owned(), "more".to_owned()];
     let options = OAuthOptions { client_id: Some("registered".to_owned()), scopes, ..options(&folder) };
     let login = Login::begin(&server.url(), &options).await.unwrap();
@@ -348,7 +363,8 @@ async fn uses_a_configured_client_and_its_scopes() {
 #[tokio::test]
 async fn a_call_with_a_token_that_was_revoked_says_how_to_log_in() {
     use fumehood_core::call::CallContext;
-    let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let server = AuthorizedServer::start();
+    let folder = tempfile::tempdir().unwrap();
     let options = options(&folder);
     log_in(&server, &options).await.unwrap();
     let remote = remote(&server, &options);

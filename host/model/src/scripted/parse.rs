@@ -112,7 +112,8 @@ fn split_lines(text: &str) -> Vec<(usize, &str)> {
 fn split_array(text: &str) -> Result<Vec<(usize, &str)>, ScriptError> {
     let entries: Vec<&RawValue> = serde_json::from_str(text).map_err(ScriptError::NotJson)?;
     let mut found = Vec::with_capacity(entries.len());
-    let (mut line, mut seen) = (1, 0);
+    let mut line = 1;
+    let mut seen = 0;
     for entry in entries {
         // The raw values borrow from the text, in its order.
         let start = (entry.get().as_ptr() as usize).saturating_sub(text.as_ptr() as usize);

@@ -39,7 +39,8 @@ pub struct ScriptedReply {
 
 impl ScriptedReply {
     fn new(answer: ScriptedAnswer) -> Self {
-        let (usage, stop) = (Usage::default(), StopReason::Done);
+        let usage = Usage::default();
+        let stop = StopReason::Done;
         Self { answer, expect: Vec::new(), delay: Duration::ZERO, usage, stop, line: 0 }
     }
 

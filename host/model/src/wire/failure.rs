@@ -153,9 +153,10 @@ pub(crate) fn classify_transport(service: Service, key: Option<&Key>, error: &Tr
 
 /// Returns the error of an answer of which no piece came in time: none at all if `is_first`, no further one otherwise.
 pub(crate) fn timeout_error(service: Service, is_first: bool) -> ModelError {
-    let (what, setting) = match is_first {
-        true => ("did not start to answer in time", "first_token_timeout"),
-        false => ("stopped during its answer", "between_chunks_timeout"),
+    let (what, setting) = if is_first {
+        ("did not start to answer in time", "first_token_timeout")
+    } else {
+        ("stopped during its answer", "between_chunks_timeout")
     };
     let error = ModelError::new(ModelFailure::Timeout, format!("{service} {what}"));
     ModelError { setting: Some(setting.to_owned()), ..error }

@@ -26,17 +26,17 @@ pub(super) fn translate_messages(
 ) -> Vec<ChatMessage> {
     // The others cache by themselves.
     let wanted = if service == Service::Anthropic { request.cache_breakpoints.as_slice() } else { &[] };
-    let (sends_thoughts, sends_images) = (adjustments.sends_thoughts, config.supports_images);
+    let sends_thoughts = adjustments.sends_thoughts;
+    let sends_images = config.supports_images;
     let translator = Translator { service, names, tools, sends_thoughts, sends_images };
     let mut translated = Vec::with_capacity(request.messages.len());
     // Images of results, which only the user may show, after all results of the reply.
     let mut images: Vec<ContentPart> = Vec::new();
-    let (messages, breakpoints) = match requires_whole_replies(service) {
-        true => {
-            let (merged, breakpoints) = merge_replies(&request.messages, wanted);
-            (Cow::Owned(merged), Cow::Owned(breakpoints))
-        }
-        false => (Cow::Borrowed(request.messages.as_slice()), Cow::Borrowed(wanted)),
+    let (messages, breakpoints) = if requires_whole_replies(service) {
+        let (merged, breakpoints) = merge_replies(&request.messages, wanted);
+        (Cow::Owned(merged), Cow::Owned(breakpoints))
+    } else {
+        (Cow::Borrowed(request.messages.as_slice()), Cow::Borrowed(wanted))
     };
     for (index, message) in messages.iter().enumerate() {
         if message.role != Role::Tool && !images.is_empty() {

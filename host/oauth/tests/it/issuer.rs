@@ -32,7 +32,9 @@ impl Issuer {
         let state = Arc::clone(&issuer.state);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (mut stream, state, url) = (stream.unwrap(), Arc::clone(&state), url.clone());
+                let mut stream = stream.unwrap();
+                let state = Arc::clone(&state);
+                let url = url.clone();
                 std::thread::spawn(move || {
                     let mut request = [0; 4096];
                     let read = stream.read(&mut request).unwrap_or(0);
@@ -84,7 +86,8 @@ impl State {
             }
             "/jwks" => {
                 self.fetched.fetch_add(1, Ordering::SeqCst);
-                let (delay, keys) = (*self.delay.lock().unwrap(), self.keys.lock().unwrap().clone());
+                let delay = *self.delay.lock().unwrap();
+                let keys = self.keys.lock().unwrap().clone();
                 std::thread::sleep(delay);
                 (200, keys)
             }

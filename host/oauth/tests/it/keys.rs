@@ -33,7 +33,8 @@ impl SigningKey {
     }
 
     pub(crate) fn p256(id: &str) -> Self {
-        let (algorithm, random) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
+        let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
+        let random = SystemRandom::new();
         let document = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
         let pair = EcdsaKeyPair::from_pkcs8(algorithm, document.as_ref(), &random).unwrap();
         Self { id: id.to_owned(), pair: Pair::P256(Box::new(pair)) }
@@ -78,7 +79,8 @@ impl SigningKey {
 
     pub(crate) fn sign_with_header(&self, header: &Value, claims: &Value) -> String {
         let signed = signed_part(header, claims);
-        let (message, random) = (signed.as_bytes(), SystemRandom::new());
+        let message = signed.as_bytes();
+        let random = SystemRandom::new();
         let signature = match &self.pair {
             Pair::Ed25519(pair) => pair.sign(message).as_ref().to_vec(),
             Pair::P256(pair) => pair.sign(&random, message).unwrap().as_ref().to_vec(),

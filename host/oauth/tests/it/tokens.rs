@@ -61,7 +61,8 @@ async fn tells_clients_where_to_get_a_token() {
 
 #[tokio::test]
 async fn refuses_tokens_that_are_not_for_this_resource() {
-    let (key, foreign) = (SigningKey::p256("a"), SigningKey::p256("a"));
+    let key = SigningKey::p256("a");
+    let foreign = SigningKey::p256("a");
     let issuer = Issuer::with_keys(&[key.jwk()]);
     let served = Served::start(options(&issuer)).await;
     let jwk = key.jwk();
@@ -115,7 +116,8 @@ async fn tokens_belong_to_tenants_of_the_configuration() {
     let key = SigningKey::ed25519("a");
     let issuer = Issuer::with_keys(&[key.jwk()]);
     let served = Served::start(options(&issuer)).await;
-    let (known, unknown) = (key.sign(&claims(&issuer)), key.sign(&with(&issuer, "client_id", "app")));
+    let known = key.sign(&claims(&issuer));
+    let unknown = key.sign(&with(&issuer, "client_id", "app"));
     assert_eq!(served.tenant_of(&known).await.as_deref(), Ok("app"));
     assert_eq!(served.tenant_of(&unknown).await, Err(403));
     // A tenant that was taken away, with a token that is still valid.
@@ -136,10 +138,12 @@ async fn tokens_belong_to_tenants_of_the_configuration() {
 
 #[tokio::test]
 async fn fetches_rotated_keys_and_not_more_often_than_it_may() {
-    let (first, second) = (SigningKey::ed25519("1"), SigningKey::ed25519("2"));
+    let first = SigningKey::ed25519("1");
+    let second = SigningKey::ed25519("2");
     let issuer = Issuer::with_keys(&[first.jwk()]);
     let served = Served::start(options(&issuer)).await;
-    let (before, after) = (first.sign(&claims(&issuer)), second.sign(&claims(&issuer)));
+    let before = first.sign(&claims(&issuer));
+    let after = second.sign(&claims(&issuer));
     assert_eq!(served.tenant_of(&before).await.as_deref(), Ok("app"));
     // Unknown keys are asked for, and not at once for every token.
     for _ in 0..20 {
@@ -162,7 +166,8 @@ async fn many_tokens_at_once_fetch_keys_once() {
     let token = key.sign(&claims(&issuer));
     let asking: Vec<_> = (0..16)
         .map(|_| {
-            let (served, token) = (std::sync::Arc::clone(&served), token.clone());
+            let served = std::sync::Arc::clone(&served);
+            let token = token.clone();
             tokio::spawn(async move { served.tenant_of(&token).await })
         })
         .collect();

@@ -155,7 +155,8 @@ impl RegistryClient {
             let value = response.headers().get(name).and_then(|value| value.to_str().ok());
             value.map(|value| value.split(';').next().unwrap_or_default().trim().to_owned())
         };
-        let (media_type, stated) = (text(CONTENT_TYPE), text(CONTENT_DIGEST).and_then(|text| text.parse().ok()));
+        let media_type = text(CONTENT_TYPE);
+        let stated = text(CONTENT_DIGEST).and_then(|text| text.parse().ok());
         let bytes = read_bounded(response, &place.host, &what, MAX_MANIFEST_BYTES).await?;
         let digest = Digest::of(&bytes);
         if let Some(wanted) = expected.copied().or(stated).filter(|wanted| *wanted != digest) {
@@ -179,9 +180,10 @@ impl RegistryClient {
         }
         let bytes = read_bounded(response, &place.host, &what, max_bytes).await?;
         let found = Digest::of(&bytes);
-        match found == *digest {
-            true => Ok(bytes),
-            false => Err(RegistryError::Digest { host: place.host.clone(), what, expected: *digest, found }),
+        if found == *digest {
+            Ok(bytes)
+        } else {
+            Err(RegistryError::Digest { host: place.host.clone(), what, expected: *digest, found })
         }
     }
 

@@ -199,11 +199,13 @@ impl RegistryClient {
         }
         let found = blob.digest();
         if found != download.digest {
-            let (host, what) = (download.host.clone(), download.request.what.clone());
+            let host = download.host.clone();
+            let what = download.request.what.clone();
             return Err(RegistryError::Digest { host, what, expected: download.digest, found });
         }
         let bytes = blob.bytes();
-        let (store, digest) = (store.clone(), download.digest);
+        let store = store.clone();
+        let digest = download.digest;
         let committed = tokio::task::spawn_blocking(move || store.commit(blob, &digest)).await;
         committed.map_err(|error| RegistryError::Setup(error.to_string()))??;
         Ok(bytes)
@@ -216,7 +218,8 @@ impl RegistryClient {
         blob: &mut PendingBlob,
         progress: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<(), RegistryError> {
-        let (host, what) = (download.host.as_str(), download.request.what.as_str());
+        let host = download.host.as_str();
+        let what = download.request.what.as_str();
         let mut request = download.request.clone();
         if blob.bytes() > 0 {
             let range = HeaderValue::from_str(&format!("bytes={}-", blob.bytes()));
@@ -250,7 +253,8 @@ impl RegistryClient {
                 Some(chunk) if received + chunk.len() as u64 > download.max_bytes => return Err(too_large()),
                 Some(chunk) => blob.write(&chunk)?,
                 None if received < expected => {
-                    let (host, what) = (host.to_owned(), what.to_owned());
+                    let host = host.to_owned();
+                    let what = what.to_owned();
                     return Err(RegistryError::Truncated { host, what, received, expected });
                 }
                 None => return Ok(()),

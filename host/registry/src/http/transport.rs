@@ -74,7 +74,8 @@ impl UploadObserver {
 
     /// Returns a body that tells the observer how much of it was taken.
     fn watch(&self, bytes: Bytes) -> Body {
-        let (observer, total) = (self.clone(), bytes.len());
+        let observer = self.clone();
+        let total = bytes.len();
         let pieces = (0..total).step_by(PIECE_BYTES).map(move |start| {
             let end = (start + PIECE_BYTES).min(total);
             (observer.0)(end as u64);
@@ -292,7 +293,8 @@ impl Transport {
 
     /// Converts an answer that is not a success into the error that it means.
     pub(crate) async fn refusal(&self, request: &Request, response: Response) -> RegistryError {
-        let (host, what) = (authority(&request.url), request.what.clone());
+        let host = authority(&request.url);
+        let what = request.what.clone();
         let status = response.status();
         if status == StatusCode::NOT_FOUND {
             return RegistryError::NotFound { host, what };

@@ -70,7 +70,8 @@ impl SigningKey {
     /// If the passphrase is shorter than [`MIN_PASSPHRASE_CHARS`], or the system gives no randomness.
     pub fn to_encrypted_pem(&self, passphrase: &Passphrase) -> Result<Zeroizing<String>, KeyError> {
         passphrase.check_new()?;
-        let (mut salt, mut iv) = ([0; SALT_BYTES], [0; IV_BYTES]);
+        let mut salt = [0; SALT_BYTES];
+        let mut iv = [0; IV_BYTES];
         getrandom::fill(&mut salt).map_err(|_| KeyError::Random)?;
         getrandom::fill(&mut iv).map_err(|_| KeyError::Random)?;
         let failed = || KeyError::NotPrivate("it cannot be encrypted".to_owned());

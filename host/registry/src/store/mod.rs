@@ -164,10 +164,7 @@ impl Store {
     pub fn blob(&self, digest: &Digest, max_bytes: u64) -> Result<Option<Vec<u8>>, StoreError> {
         let path = self.blob_path(digest);
         let Some(bytes) = read(&path, max_bytes)? else { return Ok(None) };
-        match Digest::of(&bytes) == *digest {
-            true => Ok(Some(bytes)),
-            false => Err(StoreError::Changed { path }),
-        }
+        if Digest::of(&bytes) == *digest { Ok(Some(bytes)) } else { Err(StoreError::Changed { path }) }
     }
 
     /// Returns the path of a blob, whether it is there or not.
@@ -221,7 +218,8 @@ impl Store {
     /// # Errors
     /// If the folder cannot be read.
     pub fn list(&self) -> Result<(Vec<StoreRecord>, Vec<StoreError>), StoreError> {
-        let (mut records, mut errors) = (Vec::new(), Vec::new());
+        let mut records = Vec::new();
+        let mut errors = Vec::new();
         for path in self.files(RECORDS)? {
             match read_record(&path) {
                 Ok(record) => records.extend(record),
@@ -281,7 +279,8 @@ impl Store {
         min_age: Duration,
         mut pruned: Pruned,
     ) -> Result<Pruned, StoreError> {
-        let (mut used, mut dropped) = (keep.clone(), BTreeSet::new());
+        let mut used = keep.clone();
+        let mut dropped = BTreeSet::new();
         for path in self.files(RECORDS)? {
             // A record that cannot be read says nothing about the blobs that it needs.
             let Some(record) = read_record(&path)? else { continue };

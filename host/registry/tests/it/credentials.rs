@@ -30,7 +30,8 @@ async fn registry() -> TestRegistry {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_most_specific_entry_counts() {
-    let (registry, folder) = (registry().await, tempfile::tempdir().unwrap());
+    let registry = registry().await;
+    let folder = tempfile::tempdir().unwrap();
     let host = registry.host();
     let good = STANDARD.encode(format!("{USER}:{PASSWORD}"));
     let bad = STANDARD.encode("ann:wrong");
@@ -50,7 +51,8 @@ async fn the_most_specific_entry_counts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn broken_files_are_named_and_missing_ones_are_not() {
-    let (registry, folder) = (registry().await, tempfile::tempdir().unwrap());
+    let registry = registry().await;
+    let folder = tempfile::tempdir().unwrap();
     for text in ["", "[]", "{\"auths\": 1}", "not JSON"] {
         let error = ask(write(folder.path(), text), &registry).await;
         assert!(matches!(error, RegistryError::Credentials(_)), "{text}: {error}");
@@ -62,7 +64,8 @@ async fn broken_files_are_named_and_missing_ones_are_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn helpers_are_asked() {
-    let (registry, folder) = (registry().await, tempfile::tempdir().unwrap());
+    let registry = registry().await;
+    let folder = tempfile::tempdir().unwrap();
     // Helpers are found on the search path, which belongs to a whole process: the test runs itself in another one.
     let helper = |name: &str, script: &str| {
         let path = folder.path().join(format!("docker-credential-{name}"));

@@ -115,7 +115,8 @@ fn verified(signed_at: Option<&str>) -> Verified {
 
 #[test]
 fn keys_of_a_namespace_replace_the_general_ones() {
-    let (general, own) = (KEY.public().clone(), OTHER_KEY.public().clone());
+    let general = KEY.public().clone();
+    let own = OTHER_KEY.public().clone();
     let policy = Policy::new()
         .trusted_keys([general.clone()])
         .trusted("ghcr.io/acme/**".parse().unwrap(), [own.clone()])
@@ -191,7 +192,8 @@ fn finds_components_by_words() {
 fn an_index_never_becomes_an_older_one() {
     let folder = tempfile::tempdir().unwrap();
     let open = || IndexHistory::open(folder.path().join("indexes")).unwrap();
-    let (url, key) = ("https://example.com/acme.json", KEY.public().id());
+    let url = "https://example.com/acme.json";
+    let key = KEY.public().id();
     let of = |millis| Index { issued_at: Timestamp(millis), ..index() };
     open().check(url, key, &of(2000)).unwrap();
     open().check(url, key, &of(2000)).unwrap();
@@ -220,7 +222,8 @@ fn an_index_never_becomes_an_older_one() {
 
 #[test]
 fn an_index_is_verified_before_it_is_read() {
-    let (index, trusted) = (index(), [KEY.public().clone()]);
+    let index = index();
+    let trusted = [KEY.public().clone()];
     let file = index.sign(&KEY).unwrap();
     let open = |file: &str, name: &str| Index::open(file.as_bytes(), name, &trusted);
     assert_eq!(open(&file, "acme"), Ok((index.clone(), KEY.public().id())));

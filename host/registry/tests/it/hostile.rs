@@ -192,9 +192,10 @@ async fn resumes_what_was_cut_off() {
         }
         let end = std::io::Error::other("cut off");
         let piece = (Duration::ZERO, Ok(blob.slice(from..to)));
-        let answer = match to == blob.len() {
-            true => pieces(if from > 0 { 206 } else { 200 }, vec![piece]),
-            false => pieces(if from > 0 { 206 } else { 200 }, vec![piece, (Duration::from_millis(20), Err(end))]),
+        let answer = if to == blob.len() {
+            pieces(if from > 0 { 206 } else { 200 }, vec![piece])
+        } else {
+            pieces(if from > 0 { 206 } else { 200 }, vec![piece, (Duration::from_millis(20), Err(end))])
         };
         let range = format!("bytes {from}-{}/{}", blob.len() - 1, blob.len());
         Some(if from > 0 { with_header(answer, "content-range", &range) } else { answer })

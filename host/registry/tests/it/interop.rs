@@ -22,7 +22,8 @@ async fn others_pull_what_we_publish_and_find_its_signature() {
     for has_referrers in [true, false] {
         let registry = TestRegistry::start_with(Options { has_referrers, ..Options::default() }).await;
         let published = publish(&client(), &reference(&registry.host(), "acme/greeter:1.0"), 100, Some(&KEY)).await;
-        let (other, name) = (other_client(), format!("{}/acme/greeter:1.0", registry.host()).parse().unwrap());
+        let other = other_client();
+        let name = format!("{}/acme/greeter:1.0", registry.host()).parse().unwrap();
         let kinds = vec!["application/wasm"];
         let image = other.pull(&name, &RegistryAuth::Anonymous, kinds).await.unwrap();
         assert_eq!(image.digest.unwrap(), published.manifest.to_string());
@@ -82,7 +83,8 @@ async fn we_pull_what_wkg_publishes() {
     }
     let error = get(&client(), &TestStore::new(), &crate::fixture::policy(), &reference).await.unwrap_err();
     assert!(error.to_string().contains("is not signed"), "{error}");
-    let (store, policy) = (TestStore::new(), Policy::new().signatures(SignatureRule::Off));
+    let store = TestStore::new();
+    let policy = Policy::new().signatures(SignatureRule::Off);
     let fetched = get(&client(), &store, &policy, &reference).await.unwrap();
     assert_eq!(fetched.read(&store.store).unwrap(), component(100));
 }

@@ -41,7 +41,8 @@ fn check(bundle: &[u8], trusted: &[PublicKey]) -> Result<(), SignatureError> {
 fn keys_survive_files_and_other_passphrases_do_not_open_them() {
     let folder = tempfile::tempdir().unwrap();
     for (algorithm, name) in [(Algorithm::P256, "p256.pem"), (Algorithm::Ed25519, "ed25519.pem")] {
-        let (key, path) = (SigningKey::generate(algorithm).unwrap(), folder.path().join(name));
+        let key = SigningKey::generate(algorithm).unwrap();
+        let path = folder.path().join(name);
         key.write(&path, &passphrase()).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let text = std::fs::read_to_string(&path).unwrap();

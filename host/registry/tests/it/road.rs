@@ -20,7 +20,8 @@ use crate::fixture::{
 use crate::server::{Auth, Options, PASSWORD, TestRegistry, USER};
 
 async fn plays_the_road(registry: &TestRegistry, client: &RegistryClient) {
-    let (store, reference) = (TestStore::new(), reference(&registry.host(), "acme/greeter:1.0"));
+    let store = TestStore::new();
+    let reference = reference(&registry.host(), "acme/greeter:1.0");
     let published = publish(client, &reference, 1000, Some(&KEY)).await;
     let fetched = get(client, &store, &policy(), &reference).await.unwrap();
     assert_eq!((fetched.manifest, fetched.component), (published.manifest, published.component));
@@ -108,11 +109,13 @@ async fn the_same_bytes_have_the_same_digest() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mirror_is_asked_first_and_names_stay() {
-    let (registry, mirror) = (TestRegistry::start().await, TestRegistry::start().await);
+    let registry = TestRegistry::start().await;
+    let mirror = TestRegistry::start().await;
     let reference = reference(&registry.host(), "acme/greeter:1.0");
     publish(&client(), &reference, 10, Some(&KEY)).await;
     {
-        let (from, mut to) = (registry.contents(), mirror.contents());
+        let from = registry.contents();
+        let mut to = mirror.contents();
         to.blobs.clone_from(&from.blobs);
         to.manifests.clone_from(&from.manifests);
     }
@@ -193,7 +196,8 @@ async fn signatures_of_others_are_told_apart() {
         let other = Publication::new(target.clone(), component(padding), BTreeMap::new()).unwrap();
         other.publish(&client()).await.unwrap();
         let kind = fumehood_registry::signature::BUNDLE_MEDIA_TYPE;
-        let (subject, bundle) = (other.artifact().manifest(), signed.bundle().unwrap().clone());
+        let subject = other.artifact().manifest();
+        let bundle = signed.bundle().unwrap().clone();
         client().attach(&target, subject, kind, bundle, BTreeMap::new()).await.unwrap();
         check(rest, expected).await;
     }

@@ -94,12 +94,14 @@ impl TestRegistry {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let contents = Arc::new(Mutex::new(Contents::default()));
-        let (shared, options) = (contents.clone(), Arc::new(options));
+        let shared = contents.clone();
+        let options = Arc::new(options);
         tokio::spawn(async move {
             loop {
                 let Ok((stream, _)) = listener.accept().await else { continue };
                 stream.set_nodelay(true).unwrap();
-                let (shared, options) = (shared.clone(), options.clone());
+                let shared = shared.clone();
+                let options = options.clone();
                 tokio::spawn(async move {
                     let answer = {
                         let options = options.clone();
@@ -208,7 +210,9 @@ fn route(seen: &Seen, body: Bytes, contents: &mut Contents, has_referrers: bool)
     let Some(at) = parts.iter().rposition(|part| ["manifests", "blobs", "referrers"].contains(part)) else {
         return full(404, "");
     };
-    let (repository, kind, rest) = (parts[..at].join("/"), parts[at], parts[at + 1..].join("/"));
+    let repository = parts[..at].join("/");
+    let kind = parts[at];
+    let rest = parts[at + 1..].join("/");
     match (kind, seen.method.as_str()) {
         ("blobs", "POST") => {
             with_header(full(202, ""), "location", &format!("/v2/{repository}/blobs/uploads/session?state=1"))

@@ -73,7 +73,9 @@ impl Runnable {
         folders: Option<Arc<OpenFolders>>,
     ) -> Self {
         let uses_wasi = surface.imports.iter().any(|import| import.starts_with("wasi:"));
-        let (shared, callable, powers) = (Arc::clone(shared), Arc::new(callable), Arc::new(powers));
+        let shared = Arc::clone(shared);
+        let callable = Arc::new(callable);
+        let powers = Arc::new(powers);
         Self(Arc::new(RunnableParts {
             shared,
             callable,
@@ -87,7 +89,9 @@ impl Runnable {
     /// Returns the same compiled component with other powers.
     pub(crate) fn with_powers(&self, powers: Powers, folders: Option<Arc<OpenFolders>>) -> Self {
         let RunnableParts { shared, callable, uses_wasi, .. } = &*self.0;
-        let (shared, callable, powers) = (Arc::clone(shared), Arc::clone(callable), Arc::new(powers));
+        let shared = Arc::clone(shared);
+        let callable = Arc::clone(callable);
+        let powers = Arc::new(powers);
         let large_results = LargeResults::default();
         Self(Arc::new(RunnableParts { shared, callable, uses_wasi: *uses_wasi, powers, folders, large_results }))
     }
@@ -287,7 +291,9 @@ async fn until_deadline(
     input: Input,
     call: &Invocation,
 ) -> Result<Output, CallError> {
-    let (deadline, limits, cancelled) = (store.data().deadline, &call.limits, call.cancelled.as_ref());
+    let deadline = store.data().deadline;
+    let limits = &call.limits;
+    let cancelled = call.cancelled.as_ref();
     let ended = {
         let mut guest = std::pin::pin!(drive(parts, store, input, call));
         match std::future::poll_fn(|cx| Poll::Ready(guest.as_mut().poll(cx))).await {

@@ -88,7 +88,8 @@ impl Ticker {
     /// If the system refuses to start a thread.
     pub(crate) fn start(engine: &Engine) -> std::io::Result<Self> {
         let shared = Arc::<Shared>::default();
-        let (weak, state) = (engine.weak(), Arc::clone(&shared));
+        let weak = engine.weak();
+        let state = Arc::clone(&shared);
         let join = std::thread::Builder::new().name("fumehood-epoch".to_owned()).spawn(move || tick(&weak, &state))?;
         Ok(Self { shared, thread: join.thread().clone(), join: Some(join) })
     }

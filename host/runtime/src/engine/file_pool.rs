@@ -213,7 +213,8 @@ mod tests {
     #[tokio::test]
     async fn hanging_files_of_one_tool_do_not_block_another() {
         let pool = FilePool::start().unwrap();
-        let (stuck, other) = (pool.of_tool().unwrap(), pool.of_tool().unwrap());
+        let stuck = pool.of_tool().unwrap();
+        let other = pool.of_tool().unwrap();
         let (release, hold) = std::sync::mpsc::channel::<()>();
         let hold = Arc::new(Mutex::new(hold));
         let hung: Vec<_> = (0..64)

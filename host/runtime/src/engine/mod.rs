@@ -154,7 +154,8 @@ fn operator_cost() -> OperatorCost {
 }
 
 fn pooling_config(config: &EngineSettings) -> PoolingAllocationConfig {
-    let (calls, programs) = (config.concurrency, config.programs);
+    let calls = config.concurrency;
+    let programs = config.programs;
     // An interpreter is trusted to be small, unlike a tool.
     let total = |per_call: u32, per_program: u32| {
         calls.saturating_mul(per_call).saturating_add(programs.saturating_mul(per_program))

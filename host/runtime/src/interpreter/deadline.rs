@@ -75,7 +75,8 @@ mod tests {
     fn moves_by_the_time_of_overlapping_pauses() {
         let deadline = ProgramDeadline::after(Instant::now(), Duration::ZERO);
         assert!(deadline.has_passed());
-        let (first, second) = (deadline.pause(), deadline.pause());
+        let first = deadline.pause();
+        let second = deadline.pause();
         std::thread::sleep(Duration::from_millis(20));
         drop(first);
         assert_eq!(deadline.remaining(), None);

@@ -29,7 +29,8 @@ pub(super) async fn execute(
     (place, mailbox, deadline, queued): (ProgramPlace, Mailbox, ProgramDeadline, Duration),
 ) -> ProgramExecution {
     let parts = &*interpreter.0;
-    let (limits, started) = (program.limits, Instant::now());
+    let limits = program.limits;
+    let started = Instant::now();
     let _ticking = parts.shared.ticker.run();
     let state = ProgramState::new(&limits, mailbox, deadline, program.cancelled.clone(), program.account.clone());
     let mut store = Store::new(&parts.shared.engine, state);

@@ -25,7 +25,8 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>) -> Result<Interpr
     let looking = on_thread(shared, &bytes, |shared, bytes| {
         compile::recognise(bytes)?;
         let digest = Digest::of(bytes);
-        let (cache, limits) = (shared.cache.as_ref(), &shared.compile_limits);
+        let cache = shared.cache.as_ref();
+        let limits = &shared.compile_limits;
         let start = compile::start(&shared.engine, cache, &digest, bytes, limits, false, Isolation::InProcess)?;
         Ok((digest, start))
     });
@@ -38,7 +39,8 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>) -> Result<Interpr
         Start::Cached(_) | Start::CachedCode(_) => None,
     };
     let linking = on_thread(shared, &bytes, move |shared, bytes| {
-        let (engine, cache) = (&shared.engine, shared.cache.as_ref());
+        let engine = &shared.engine;
+        let cache = shared.cache.as_ref();
         let (component, report) = match (start, code) {
             (Start::Cached(component), _) => (component, CacheReport::Hit),
             (Start::Compile { damage }, Some(code)) => compile::load_from_child(engine, cache, &digest, &code, damage)?,
@@ -68,6 +70,7 @@ async fn on_thread<R: Send + 'static>(
     bytes: &Arc<Vec<u8>>,
     work: impl FnOnce(&Shared, &[u8]) -> Result<R, LoadError> + Send + 'static,
 ) -> Result<R, LoadError> {
-    let (there, bytes) = (Arc::clone(shared), Arc::clone(bytes));
+    let there = Arc::clone(shared);
+    let bytes = Arc::clone(bytes);
     shared.runtime.block(move || work(&there, &bytes)).await?
 }

@@ -96,7 +96,8 @@ impl Interpreter {
     /// Runs a program in a fresh instance, and serves its calls with `calls`. Dropping the future stops it.
     pub async fn run(&self, program: Program, calls: &mut dyn ProgramCalls) -> ProgramExecution {
         let shared = &self.0.shared;
-        let (limits, cancelled) = (program.limits, program.cancelled.clone());
+        let limits = program.limits;
+        let cancelled = program.cancelled.clone();
         if let Err(error) = limits.check(shared.memory_ceiling) {
             return failed_execution(
                 CallError::new(ErrorKind::InvalidLimits, error.to_string()),
@@ -111,7 +112,8 @@ impl Interpreter {
             None => return failed_execution(CallError::cancelled(), since.elapsed(), &limits),
         };
         let place = ProgramPlace(Arc::clone(shared));
-        let (mailbox, deadline) = (Mailbox::default(), ProgramDeadline::after(Instant::now(), limits.deadline));
+        let mailbox = Mailbox::default();
+        let deadline = ProgramDeadline::after(Instant::now(), limits.deadline);
         let first_slice = Instant::now() + FIRST_SLICE;
         let armed = (place, mailbox.clone(), deadline.clone(), queued);
         let execution = execute::execute(self.clone(), program, armed);

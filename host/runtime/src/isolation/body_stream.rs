@@ -107,7 +107,8 @@ pub(super) async fn serve(
             // Keeps the connection open until this function returns.
             let _transmitted = wasmtime_wasi::runtime::spawn(Box::into_pin(transmitted));
             let (parts, body) = response.into_parts();
-            let (status, body_bytes) = (parts.status.as_u16(), body.size_hint().exact());
+            let status = parts.status.as_u16();
+            let body_bytes = body.size_hint().exact();
             let Some(headers) = to_pairs(&parts.headers) else {
                 let too_large = Error::HttpResponseHeaderSectionSize(None);
                 return write(&mut writer, &BodyMessage::Failed(to_code(&too_large))).await;

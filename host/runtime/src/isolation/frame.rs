@@ -86,7 +86,8 @@ pub(super) fn decode_head(head: [u8; HEAD_BYTES], limit: usize) -> Result<usize,
 
 /// Sends a whole frame with its files, waiting while the socket is full.
 pub(super) fn send_all(socket: &Socket, frame: &[u8], files: &[&File]) -> io::Result<()> {
-    let (mut rest, mut files) = (frame, files);
+    let mut rest = frame;
+    let mut files = files;
     while !rest.is_empty() {
         let sent = match socket.send(rest, files, Wait::Usual) {
             // Somebody watches the socket, so that it does not wait by itself.

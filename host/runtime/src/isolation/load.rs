@@ -60,7 +60,8 @@ pub(crate) async fn load(
     let grant = Arc::new(options.grant.clone());
     let services = Arc::new(Services::new(shared, grant, options.name.clone(), compiled.redactor));
     let patience = START_TIMEOUT.saturating_add(options.limits.deadline);
-    let (starting, served) = (Arc::clone(&launch), Arc::clone(&services));
+    let starting = Arc::clone(&launch);
+    let served = Arc::clone(&services);
     let (link, loaded) = shared.runtime.block(move || starting.start(&served, patience)).await??;
     let (jail, definitions, resources, skipped) = match loaded {
         Loaded::Ready { jail, definitions, resources, skipped } => (jail, definitions, resources, skipped),
@@ -115,7 +116,8 @@ async fn prepare_launch(
         vec![to_sealed_file(&compiled.bytes).map_err(host)?, compiled.code.file().try_clone().map_err(host)?];
     let grant = &options.grant;
     if !grant.folders().is_empty() {
-        let (on_thread, granted) = (Arc::clone(shared), grant.clone());
+        let on_thread = Arc::clone(shared);
+        let granted = grant.clone();
         let opening = shared.files.run(move || {
             let files = open_files(&granted, &on_thread.own_folders)?;
             Ok::<Vec<File>, FolderError>(files.into_iter().map(|granted| granted.file).collect())

@@ -108,8 +108,10 @@ impl Services {
         if self.steps.fetch_add(1, Ordering::Relaxed) >= MAX_STORE_OPERATIONS {
             return Err("it has more store operations in flight than its calls can have".to_owned());
         }
-        let (owner, quota) = (self.owner.clone(), self.grant.key_value());
-        let (backend, link) = (Arc::clone(&self.shared.key_value), link.weak());
+        let owner = self.owner.clone();
+        let quota = self.grant.key_value();
+        let backend = Arc::clone(&self.shared.key_value);
+        let link = link.weak();
         self.shared.runtime.spawn(async move {
             let patience = patience.min(MAX_STORE_WAIT);
             let answer = match (owner, quota) {
@@ -154,7 +156,8 @@ impl Services {
             // The guest sees the dropped stream as a terminated connection.
             return;
         }
-        let (serving, span) = (Arc::clone(requests), pending.span.clone());
+        let serving = Arc::clone(requests);
+        let span = pending.span.clone();
         let task = self.shared.runtime.spawn(async move {
             // On any error the stream is dropped, which the guest sees as a terminated connection.
             let _ended = body_stream::serve(stream, head, |request, options| {

@@ -192,7 +192,8 @@ impl Supervisor {
     }
 
     async fn restart(&self) -> Result<Arc<Link>, CallError> {
-        let (launch, services) = (Arc::clone(&self.launch), Arc::clone(&self.services));
+        let launch = Arc::clone(&self.launch);
+        let services = Arc::clone(&self.services);
         let started = self.services.runtime().block(move || launch.start(&services, START_TIMEOUT)).await;
         let host = |message: String| CallError::new(ErrorKind::Host, message);
         match started.map_err(lost_call)? {
@@ -358,7 +359,8 @@ impl Drop for CancelOnDrop<'_> {
             return;
         }
         self.link.notify(&ToWorker::Cancel { call: self.call });
-        let (link, call) = (Arc::clone(self.link), self.call);
+        let link = Arc::clone(self.link);
+        let call = self.call;
         self.link.runtime().spawn(async move {
             tokio::time::sleep(CALL_GRACE).await;
             if link.is_pending(call) {

@@ -284,7 +284,8 @@ impl Component {
             return;
         }
         let parts = std::mem::take(parts);
-        let (tool, started) = (Arc::clone(tool), Instant::now());
+        let tool = Arc::clone(tool);
+        let started = Instant::now();
         let left = limits.deadline.saturating_sub(metadata.duration);
         let check = move || tool.check_result(&parts).map(|()| parts);
         let checked = Box::pin(self.0.shared.runtime.block_within(left, check)).await;

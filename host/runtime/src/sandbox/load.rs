@@ -61,10 +61,13 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
     let compiled = compile(shared, &bytes, &options).await?;
     let redactor = Redactor::new(options.grant.secrets()).map_err(|error| LoadError::Host(error.to_string()))?;
     let redactor = redactor.map(Arc::new);
-    let (dialect, imports) = (compiled.dialect, crate::load::imports::list(&compiled.surface));
+    let dialect = compiled.dialect;
+    let imports = crate::load::imports::list(&compiled.surface);
     let (backend, described) = match compiled.code {
         Code::Component(component) => {
-            let (linking, on_dialect, caps) = (component, dialect.clone(), options.definitions);
+            let linking = component;
+            let on_dialect = dialect.clone();
+            let caps = options.definitions;
             let docs = options.docs.clone();
             let linking = move |shared: &Shared, bytes: &[u8]| {
                 let docs = PackageDocs::from_section_or_component(docs.as_deref(), bytes);
@@ -156,10 +159,7 @@ fn check_grant(imports: &[Import], options: &LoadOptions) -> Result<(), LoadErro
     if cfg!(not(feature = "tls")) && options.grant.http().is_some_and(HttpGrant::allows_https) {
         return Err(LoadError::NoTls);
     }
-    let ungranted = match options.strict_imports {
-        true => find_ungranted(imports, &options.grant),
-        false => Vec::new(),
-    };
+    let ungranted = if options.strict_imports { find_ungranted(imports, &options.grant) } else { Vec::new() };
     if ungranted.is_empty() { Ok(()) } else { Err(LoadError::Ungranted(ungranted)) }
 }
 
@@ -181,7 +181,8 @@ async fn open_folders(shared: &Arc<Shared>, grant: &Grant) -> Result<Option<Arc<
     if grant.folders().is_empty() && grant.scratch().is_none() {
         return Ok(None);
     }
-    let (on_thread, grant) = (Arc::clone(shared), grant.clone());
+    let on_thread = Arc::clone(shared);
+    let grant = grant.clone();
     let opening = shared.files.run(move || {
         let own = (on_thread.own_folders.as_slice(), &on_thread.protected);
         open_all(&grant, own, &on_thread.scratch_root, &on_thread.files)
@@ -210,7 +211,8 @@ async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptio
     };
     let isolation = options.isolation;
     let (code, report) = run_blocking(shared, bytes, move |shared, bytes| {
-        let (engine, cache) = (&shared.engine, shared.cache.as_ref());
+        let engine = &shared.engine;
+        let cache = shared.cache.as_ref();
         Ok(match (start, code) {
             (Start::Cached(component), _) => (Code::Component(component), CacheReport::Hit),
             (Start::CachedCode(code), _) => (Code::File(code), CacheReport::Hit),
@@ -240,8 +242,10 @@ fn inspect(
 ) -> Result<(Digest, Surface, Dialect, Start), LoadError> {
     compile::recognise(bytes)?;
     let digest = Digest::of(bytes);
-    let (cache, limits) = (shared.cache.as_ref(), &shared.compile_limits);
-    let (allow_slow, isolation) = (options.allow_slow_compile, options.isolation);
+    let cache = shared.cache.as_ref();
+    let limits = &shared.compile_limits;
+    let allow_slow = options.allow_slow_compile;
+    let isolation = options.isolation;
     let start = compile::start(&shared.engine, cache, &digest, bytes, limits, allow_slow, isolation)?;
     let surface = Surface::read(bytes).map_err(compile::malformed_error)?;
     let imports = crate::load::imports::list(&surface);
@@ -265,7 +269,8 @@ async fn run_blocking<R: Send + 'static>(
     bytes: &Arc<Vec<u8>>,
     work: impl FnOnce(&Shared, &[u8]) -> Result<R, LoadError> + Send + 'static,
 ) -> Result<R, LoadError> {
-    let (shared_there, bytes) = (Arc::clone(shared), Arc::clone(bytes));
+    let shared_there = Arc::clone(shared);
+    let bytes = Arc::clone(bytes);
     shared.runtime.block(move || work(&shared_there, &bytes)).await?
 }
 

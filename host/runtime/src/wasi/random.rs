@@ -12,7 +12,8 @@ pub(crate) fn configure(builder: &mut WasiCtxBuilder, bytes: u64, seed: Option<&
     if let Some(seed) = seed {
         // One key, and a separate stream for each interface: what is drawn from one does not change another.
         let mut insecure_seed = stream(seed, 2);
-        let (low, high) = (u128::from(insecure_seed.next_u64()), u128::from(insecure_seed.next_u64()));
+        let low = u128::from(insecure_seed.next_u64());
+        let high = u128::from(insecure_seed.next_u64());
         builder
             .secure_random(stream(seed, 0))
             .insecure_random(stream(seed, 1))

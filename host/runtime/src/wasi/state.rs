@@ -176,7 +176,8 @@ impl CallState {
         let make = || {
             let egress = match &powers.outbound {
                 OutboundConfig::Network { network, redactor } => {
-                    let (observer, reports) = (self.call.observer.clone(), Reports::default());
+                    let observer = self.call.observer.clone();
+                    let reports = Reports::default();
                     let request_observer = RequestObserver { observer, redactor: redactor.clone(), reports };
                     Egress::Direct(DirectEgress::new(
                         &powers.grant,

@@ -61,7 +61,9 @@ impl ProgramCalls for FakeCalls {
     fn start(&mut self, name: String, arguments: String) -> BoxFuture<'_, u32> {
         self.started += 1;
         self.running += 1;
-        let (id, finish, meeting) = (self.started, self.finish.clone(), Arc::clone(&self.meeting));
+        let id = self.started;
+        let finish = self.finish.clone();
+        let meeting = Arc::clone(&self.meeting);
         Box::pin(async move {
             tokio::spawn(async move {
                 let result = match name.as_str() {
@@ -236,7 +238,8 @@ async fn exceptions_name_the_line_of_the_program() {
 async fn programs_are_deterministic_and_share_nothing() {
     let code = "globalThis.count = (globalThis.count ?? 0) + 1; Array.prototype.mine = 1;\
                 return [Math.random(), Math.random(), Date.now(), new Date().toISOString(), count]";
-    let (first, second) = (returned(code).await, returned(code).await);
+    let first = returned(code).await;
+    let second = returned(code).await;
     assert_eq!(first, second);
     assert!(first.contains("2023-11-14T22:13:20.000Z") && first.ends_with(",1]"), "{first}");
     assert_eq!(returned("return [typeof count, [].mine === undefined]").await, r#"["undefined",true]"#);

@@ -69,7 +69,10 @@ impl FromStr for Checkpoint {
             other => return Err(CheckpointError::Format(other.unwrap_or_default().chars().take(64).collect())),
         }
         let mut field = |name| fields.next().ok_or(CheckpointError::Field(name));
-        let (log, row, hash, at) = (field("log")?, field("row")?, field("hash")?, field("time")?);
+        let log = field("log")?;
+        let row = field("row")?;
+        let hash = field("hash")?;
+        let at = field("time")?;
         if fields.next().is_some() {
             return Err(CheckpointError::Field("end"));
         }

@@ -66,8 +66,10 @@ impl FromStr for JoinedHead {
             other => return Err(JoinedHeadError::Format(other.unwrap_or_default().chars().take(64).collect())),
         }
         let mut field = |name| fields.next().ok_or(JoinedHeadError::Field(name));
-        let (position, writers) = (field("position")?, field("number of writers")?);
-        let (hash, at) = (field("hash")?, field("time")?);
+        let position = field("position")?;
+        let writers = field("number of writers")?;
+        let hash = field("hash")?;
+        let at = field("time")?;
         if fields.next().is_some() {
             return Err(JoinedHeadError::Field("end"));
         }
@@ -190,8 +192,10 @@ impl Reader {
 
 fn compare(joined: &JoinedHead, heads: Heads) -> Result<Continuity, JoinProblem> {
     let Heads { last_position, certain, pruned } = heads;
-    let (fewest, most) = (certain.len() as u64, (certain.len().saturating_add(pruned.len())) as u64);
-    let (has_pruned, all) = (!pruned.is_empty(), certain.iter().copied().chain(pruned).collect());
+    let fewest = certain.len() as u64;
+    let most = (certain.len().saturating_add(pruned.len())) as u64;
+    let has_pruned = !pruned.is_empty();
+    let all = certain.iter().copied().chain(pruned).collect();
     if last_position < joined.position {
         return Err(JoinProblem::Shortened { last: last_position });
     }
@@ -214,7 +218,8 @@ mod tests {
     }
 
     fn joined(certain: &[ChainHead]) -> JoinedHead {
-        let (writers, hash) = (certain.len() as u64, chain::join(certain.to_vec()));
+        let writers = certain.len() as u64;
+        let hash = chain::join(certain.to_vec());
         JoinedHead { position: 9, writers, hash, at: Timestamp(1_795_278_600_123) }
     }
 

@@ -57,9 +57,10 @@ pub(crate) fn read_existing(path: &Path) -> Result<Key, KeyError> {
 /// Rejects a key file that other users may access. Checks the opened file, so that it cannot be exchanged in between.
 fn check_private(file: &File, path: &Path) -> Result<(), KeyError> {
     let metadata = file.metadata().map_err(|source| KeyError::Io { path: path.to_owned(), source })?;
-    match private::is_open_to_others(&metadata) {
-        true => Err(KeyError::NotPrivate { path: path.to_owned(), mode: private::mode(&metadata) }),
-        false => Ok(()),
+    if private::is_open_to_others(&metadata) {
+        Err(KeyError::NotPrivate { path: path.to_owned(), mode: private::mode(&metadata) })
+    } else {
+        Ok(())
     }
 }
 
@@ -73,7 +74,8 @@ pub(crate) fn read_or_create(path: &Path) -> Result<Key, KeyError> {
     }
     let key = generate()?;
     // Linked under its name only when it is complete. That fails if another process was faster, whose key is then used.
-    let (process, number) = (std::process::id(), NEXT_TEMPORARY.fetch_add(1, Ordering::Relaxed));
+    let process = std::process::id();
+    let number = NEXT_TEMPORARY.fetch_add(1, Ordering::Relaxed);
     let unfinished = path.with_extension(format!("key-{process}-{number}"));
     let made = write_private(&unfinished, &key).and_then(|()| match fs::hard_link(&unfinished, path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),

@@ -60,9 +60,11 @@ impl Default for Options {
     /// Returns options with the key beside the database, a capacity of 8192 records, a record timeout of 15 s, both other
     /// timeouts of 5 s, and no journal after closing.
     fn default() -> Self {
-        let (busy_timeout, close_timeout) = (Duration::from_secs(5), Duration::from_secs(5));
+        let busy_timeout = Duration::from_secs(5);
+        let close_timeout = Duration::from_secs(5);
         let record_timeout = Duration::from_secs(15);
-        let (key, key_file) = (None, None);
+        let key = None;
+        let key_file = None;
         Self { key, key_file, capacity: 8192, busy_timeout, record_timeout, close_timeout, keep_journal: false }
     }
 }

@@ -174,7 +174,8 @@ impl Reader {
     }
 
     fn copy(&self, chain: &Chain, target: &mut dyn CopyTarget) -> Result<TransferReport, TransferError> {
-        let (log, key) = (LogId(chain.log), self.key_of(chain));
+        let log = LogId(chain.log);
+        let key = self.key_of(chain);
         let report = self.source().verify(&chain.log, key, &[])?;
         if let Some(finding) = report.finding {
             return Err(TransferError::Source { log, finding });
@@ -189,7 +190,8 @@ impl Reader {
         if begun.seq < before.seq {
             return Err(TransferError::Gap { log, copied: begun.seq, pruned: before.seq });
         }
-        let (mut last, mut count) = (begun, 0_u64);
+        let mut last = begun;
+        let mut count = 0_u64;
         while last.seq < report.last {
             let mut rows = self.source().read_chain(&chain.log, last.seq)?;
             rows.retain(|row| row.row.seq <= report.last);

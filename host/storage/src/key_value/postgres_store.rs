@@ -73,7 +73,8 @@ impl fmt::Debug for PostgresStore {
 
 impl KeyValueStore for PostgresStore {
     fn get(&self, owner: &Namespace, key: &Key, patience: Duration) -> Result<Option<Vec<u8>>, StoreError> {
-        let (owner, key) = (owner.as_str().to_owned(), key.as_str().to_owned());
+        let owner = owner.as_str().to_owned();
+        let key = key.as_str().to_owned();
         self.run(patience, async move |connection| {
             let find = "SELECT value FROM entries WHERE owner = (SELECT id FROM owners WHERE name = $1) AND key = $2";
             let found = connection.query_opt(find, &[&owner, &key]).await?;
@@ -89,7 +90,9 @@ impl KeyValueStore for PostgresStore {
         max_bytes: u64,
         patience: Duration,
     ) -> Result<(), StoreError> {
-        let (owner, key, value) = (owner.as_str().to_owned(), key.clone(), value.to_vec());
+        let owner = owner.as_str().to_owned();
+        let key = key.clone();
+        let value = value.to_vec();
         self.run(patience, async move |connection| {
             let usage = OwnerUsage::lock(connection, &owner, patience).await?;
             let old = usage.value_bytes(connection, &key).await?;
@@ -109,7 +112,8 @@ impl KeyValueStore for PostgresStore {
     }
 
     fn delete(&self, owner: &Namespace, key: &Key, patience: Duration) -> Result<bool, StoreError> {
-        let (owner, key) = (owner.as_str().to_owned(), key.clone());
+        let owner = owner.as_str().to_owned();
+        let key = key.clone();
         self.run(patience, async move |connection| {
             let usage = OwnerUsage::lock(connection, &owner, patience).await?;
             let Some(old) = usage.value_bytes(connection, &key).await? else {
@@ -124,7 +128,8 @@ impl KeyValueStore for PostgresStore {
     }
 
     fn list(&self, owner: &Namespace, query: &Query, patience: Duration) -> Result<Page, StoreError> {
-        let (owner, query) = (owner.as_str().to_owned(), query.clone());
+        let owner = owner.as_str().to_owned();
+        let query = query.clone();
         self.run(patience, async move |connection| {
             let prefix = query.prefix.as_str();
             let after = query.after.as_ref().map_or("", Key::as_str);

@@ -34,7 +34,8 @@ impl Connection {
         let (client, connection) = server.config.connect(server.tls.clone()).await?;
         // Its error is also that of the operations that are under way.
         tokio::task::spawn_local(async move { drop(connection.await) });
-        let (lock, idle) = (lock_timeout.as_millis().max(1), MAX_IDLE_IN_TRANSACTION.as_millis());
+        let lock = lock_timeout.as_millis().max(1);
+        let idle = MAX_IDLE_IN_TRANSACTION.as_millis();
         // Someone may have chosen to lose the last records of a server that crashes; for this log nobody may. Every query has an
         // index, and a table that grew since its statistics were made must not be read as a whole for it.
         let settings = format!(

@@ -26,7 +26,8 @@ impl From<tokio_postgres::Error> for StorageError {
         let Some(database) = error.as_db_error() else {
             return Self::Unreachable(root_cause(&error));
         };
-        let (code, message) = (database.code().code(), database.message());
+        let code = database.code().code();
+        let message = database.message();
         match code {
             "53100" => Self::Full,
             "55P03" => Self::Locked,

@@ -49,7 +49,8 @@ impl Schema {
                 0
             }
         };
-        let (mut version, done) = (found, usize::try_from(found).unwrap_or(0));
+        let mut version = found;
+        let done = usize::try_from(found).unwrap_or(0);
         for migration in self.migrations.iter().skip(done) {
             connection.run(migration).await?;
             version = version.saturating_add(1);
@@ -66,7 +67,8 @@ impl Schema {
     /// # Errors
     /// If there are none, or they were made by another release.
     pub(crate) async fn check_current(&self, connection: &mut Connection) -> Result<(), SchemaError> {
-        let (found, known) = (self.version(connection).await?, self.newest());
+        let found = self.version(connection).await?;
+        let known = self.newest();
         match found {
             None => Err(SchemaError::NoTables),
             Some(found) if found < known => Err(SchemaError::TooOld { found: found.into(), known: known.into() }),

@@ -13,7 +13,8 @@ use crate::suite::{record, write, write_all};
 fn copies_are_the_same_log() {
     let Some(database) = TestDatabase::new() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let (path, back) = (folder.path().join("e.db"), folder.path().join("back.db"));
+    let path = folder.path().join("e.db");
+    let back = folder.path().join("back.db");
     let log = EventLog::open(&path, &writer(7)).unwrap();
     write_all(&log, 1..=2500);
     block_on(log.retain(Retention::Newest(2200))).unwrap();

@@ -35,17 +35,20 @@ fn no_acknowledged_record_is_lost_or_doubled_by_restarts() {
     let Some(mut server) = Postgres::start_with(&["fsync=on"]).unwrap() else { return };
     let url = server.create_database("log").unwrap();
     let log = EventLog::open_postgres(&address(&url), &writer(1)).unwrap();
-    let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
+    let count = AtomicU64::new(0);
     let acknowledged: BTreeSet<String> = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..4)
             .map(|writer| {
-                let (log, state) = (&log, (&stop, &count));
+                let log = &log;
+                let state = (&stop, &count);
                 scope.spawn(move || write_until(log, state, writer * 1_000_000 + 1))
             })
             .collect();
         // In the middle of writing, each time.
         let wait_for_more = || {
-            let (before, began) = (count.load(Ordering::Relaxed), Instant::now());
+            let before = count.load(Ordering::Relaxed);
+            let began = Instant::now();
             while count.load(Ordering::Relaxed) < before + 20 {
                 assert!(began.elapsed() < Duration::from_secs(60), "the log does not recover");
                 std::thread::sleep(Duration::from_millis(5));

@@ -24,7 +24,8 @@ fn store_in_postgresql_passes_the_suite() {
 async fn steps_may_be_taken_inside_an_executor() {
     let Some(database) = TestDatabase::new() else { return };
     let store = PostgresStore::open(&database.address()).unwrap();
-    let (owner, key) = (Namespace::parse("it").unwrap(), Key::parse("k").unwrap());
+    let owner = Namespace::parse("it").unwrap();
+    let key = Key::parse("k").unwrap();
     store.set(&owner, &key, b"v", 1000, PATIENCE).unwrap();
     assert_eq!(store.get(&owner, &key, PATIENCE).unwrap(), Some(b"v".to_vec()));
 }
@@ -33,7 +34,8 @@ async fn steps_may_be_taken_inside_an_executor() {
 fn locked_owner_is_unavailable_in_time() {
     let Some(database) = TestDatabase::new() else { return };
     let store = PostgresStore::open(&database.address()).unwrap();
-    let (owner, key) = (Namespace::parse("it").unwrap(), Key::parse("k").unwrap());
+    let owner = Namespace::parse("it").unwrap();
+    let key = Key::parse("k").unwrap();
     store.set(&owner, &key, b"v", 1000, PATIENCE).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| database.sql("BEGIN; SELECT * FROM owners FOR UPDATE; SELECT pg_sleep(3); COMMIT"));
@@ -52,7 +54,8 @@ fn store_works_again_when_its_server_is_back() {
     let Some(mut server) = Postgres::start().unwrap() else { return };
     let url = server.create_database("kept").unwrap();
     let store = PostgresStore::open(&address(&url)).unwrap();
-    let (owner, key) = (Namespace::parse("it").unwrap(), Key::parse("k").unwrap());
+    let owner = Namespace::parse("it").unwrap();
+    let key = Key::parse("k").unwrap();
     store.set(&owner, &key, b"v", 1000, PATIENCE).unwrap();
     server.shut_down().unwrap();
     let refused = store.get(&owner, &key, PATIENCE).unwrap_err().to_string();

@@ -11,7 +11,8 @@ fn tables_are_made_once_by_gateways_that_start_together() {
     let begin = std::sync::Barrier::new(4);
     std::thread::scope(|scope| {
         for number in 1..=4 {
-            let (begin, database) = (&begin, &database);
+            let begin = &begin;
+            let database = &database;
             scope.spawn(move || {
                 begin.wait();
                 let log = EventLog::open_postgres(&database.address(), &writer(number)).unwrap();

@@ -48,7 +48,8 @@ fn records_are_in_the_partition_of_their_month() {
 #[test]
 fn retention_drops_partitions_of_this_writer_alone() {
     let Some(database) = TestDatabase::new() else { return };
-    let (one, two) = (database.open(), EventLog::open_postgres(&database.address(), &writer(2)).unwrap());
+    let one = database.open();
+    let two = EventLog::open_postgres(&database.address(), &writer(2)).unwrap();
     for number in 0..10 {
         write(&one, at(number, SEPTEMBER - 40 * DAY_MS + number * 10 * DAY_MS)).unwrap();
     }

@@ -30,7 +30,8 @@ fn encrypted_connections_check_the_certificate() {
     server.shut_down().unwrap();
     let made = rcgen::generate_simple_self_signed(vec!["db.example".to_owned()]).unwrap();
     let other = rcgen::generate_simple_self_signed(vec!["db.example".to_owned()]).unwrap();
-    let (certificate, other) = (to_pem("CERTIFICATE", made.cert.der()), to_pem("CERTIFICATE", other.cert.der()));
+    let certificate = to_pem("CERTIFICATE", made.cert.der());
+    let other = to_pem("CERTIFICATE", other.cert.der());
     server.add_file("server.crt", &certificate).unwrap();
     server.add_file("server.key", &to_pem("PRIVATE KEY", &made.signing_key.serialize_der())).unwrap();
     server.set("ssl=on");

@@ -16,7 +16,8 @@ use crate::suite::{record, write};
 fn each_writer_has_a_chain_and_all_have_one_order() {
     let Some(database) = TestDatabase::new() else { return };
     let open = |number| EventLog::open_postgres(&database.address(), &writer(number)).unwrap();
-    let (one, two) = (open(1), open(2));
+    let one = open(1);
+    let two = open(2);
     std::thread::scope(|scope| {
         scope.spawn(|| (1..=150).for_each(|number| write(&one, record(number)).unwrap()));
         scope.spawn(|| (151..=300).for_each(|number| write(&two, record(number)).unwrap()));
@@ -51,7 +52,8 @@ fn seals_of_other_writers_are_checked_with_their_keys() {
     let without = Reader::open_postgres(&database.address(), &Options::default()).unwrap();
     assert!(without.key_error().is_some());
     assert!(without.verify_all(&[]).unwrap().iter().all(|report| !report.seals_checked));
-    let (one, two) = (key(1), key(2));
+    let one = key(1);
+    let two = key(2);
     let with = without.with_key_files([one.as_path(), two.as_path()]).unwrap();
     let reports = with.verify_all(&[]).unwrap();
     assert!(reports.iter().all(|report| report.seals_checked && report.finding.is_none()), "{reports:?}");
@@ -113,7 +115,9 @@ fn writer_without_a_key_is_refused() {
 fn joined_head_covers_the_chains_of_all_writers() {
     let Some(database) = TestDatabase::new() else { return };
     let open = |number| EventLog::open_postgres(&database.address(), &writer(number)).unwrap();
-    let (one, two, idle) = (open(1), open(2), open(3));
+    let one = open(1);
+    let two = open(2);
+    let idle = open(3);
     (1..=3).for_each(|number| write(&one, record(number)).unwrap());
     (4..=5).for_each(|number| write(&two, record(number)).unwrap());
     let reader = Reader::open_postgres(&database.address(), &writer(1)).unwrap();
@@ -149,7 +153,8 @@ fn joined_head_covers_the_chains_of_all_writers() {
 fn joined_head_of_pruned_records_proves_nothing() {
     let Some(database) = TestDatabase::new() else { return };
     let open = |number| EventLog::open_postgres(&database.address(), &writer(number)).unwrap();
-    let (one, two) = (open(1), open(2));
+    let one = open(1);
+    let two = open(2);
     (1..=3).for_each(|number| write(&one, record(number)).unwrap());
     write(&two, record(4)).unwrap();
     let reader = Reader::open_postgres(&database.address(), &writer(1)).unwrap();

@@ -92,7 +92,8 @@ pub fn filters_find_records(database: &dyn Database) {
         record.actor = (number == 3).then(|| "bob".to_owned());
         write(&log, record).unwrap();
     }
-    let (all, some) = (Filter::default(), |value: &str| Some(value.to_owned()));
+    let all = Filter::default();
+    let some = |value: &str| Some(value.to_owned());
     let check =
         |filter: Filter, expected: &[u64]| assert_eq!(seqs(&database.reader(), &filter), expected, "{filter:?}");
     check(all.clone(), &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
@@ -118,7 +119,9 @@ pub fn calls_are_shown_with_their_history(database: &dyn Database) {
     let call = [("verdict", Some("asked"), Some("a")), ("ran", Some("verdict"), Some("a"))];
     let after = [("answer", Some("ran"), None), ("end", Some("answer"), None)];
     for (id, parent, call) in chain.into_iter().chain(call).chain(after) {
-        let (id, parent, call) = (id.to_owned(), parent.map(str::to_owned), call.map(str::to_owned));
+        let id = id.to_owned();
+        let parent = parent.map(str::to_owned);
+        let call = call.map(str::to_owned);
         write(&log, Record { id, parent, call, ..record(1) }).unwrap();
     }
     let elsewhere = Record { session: "later".to_owned(), call: Some("a".to_owned()), parent: None, ..record(2) };
@@ -306,7 +309,8 @@ pub fn sessions_are_saved_with_their_records(database: &dyn Database) {
     assert!(refused.contains("session a was continued by another process"), "{refused}");
     log.close().unwrap();
 
-    let (log, reader) = (database.open(), database.reader());
+    let log = database.open();
+    let reader = database.reader();
     assert_eq!(reader.session_entries("a").unwrap(), [entry("a", 0, "head"), entry("a", 1, "one")]);
     assert_eq!(reader.session_entries("c").unwrap(), []);
     let listed = reader.saved_sessions().unwrap();
@@ -320,7 +324,8 @@ pub fn sessions_are_saved_with_their_records(database: &dyn Database) {
 }
 
 pub fn writers_at_once_lose_nothing(database: &dyn Database) {
-    let (one, two) = (database.open(), database.open());
+    let one = database.open();
+    let two = database.open();
     std::thread::scope(|scope| {
         scope.spawn(|| (1..=200).for_each(|number| write(&one, record(number)).unwrap()));
         scope.spawn(|| (201..=400).for_each(|number| write(&two, record(number)).unwrap()));

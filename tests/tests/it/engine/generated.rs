@@ -44,7 +44,9 @@ impl Random {
 #[test]
 fn generated_modules_reach_nothing_left_out() {
     let started = Instant::now();
-    let (mut cases, mut ran, mut calls) = (0, 0, 0);
+    let mut cases = 0;
+    let mut ran = 0;
+    let mut calls = 0;
     let mut refused = BTreeMap::<&str, u64>::new();
     while cases < MIN_CASES || started.elapsed() < TIME {
         let mut random = Random(SEED ^ cases.wrapping_mul(0xa076_1d64_78bd_642f));

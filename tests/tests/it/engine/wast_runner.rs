@@ -101,7 +101,8 @@ impl<'f> Runner<'f> {
         let mut linker = Linker::new(fixture.engine());
         linker.allow_shadowing(true);
         define_spectest(&mut linker, &mut store).unwrap();
-        let (named, definitions) = (BTreeMap::new(), BTreeMap::new());
+        let named = BTreeMap::new();
+        let definitions = BTreeMap::new();
         let tally = Tally::default();
         Self { fixture, store, linker, current: None, named, definition: None, definitions, tally }
     }

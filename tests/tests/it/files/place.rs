@@ -85,7 +85,9 @@ pub(crate) fn look(path: &Path, seen: &mut BTreeMap<PathBuf, String>) {
     } else {
         String::new()
     };
-    let (kind, mode, links) = (metadata.file_type(), metadata.mode(), metadata.nlink());
+    let kind = metadata.file_type();
+    let mode = metadata.mode();
+    let links = metadata.nlink();
     seen.insert(path.to_owned(), format!("{kind:?} {mode} {links} {:?} {content}", metadata.modified().unwrap()));
     if metadata.is_dir() {
         for entry in std::fs::read_dir(path).unwrap() {

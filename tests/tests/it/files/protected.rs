@@ -282,7 +282,8 @@ async fn a_link_that_is_exchanged_while_it_is_opened_wins_nothing() {
     std::fs::remove_file(work.path("fumehood.toml")).unwrap();
     std::fs::write(work.path("fumehood.toml"), "as it was").unwrap();
     let stop = Arc::new(AtomicBool::new(false));
-    let (stopped, folder) = (Arc::clone(&stop), work.root.path().to_owned());
+    let stopped = Arc::clone(&stop);
+    let folder = work.root.path().to_owned();
     let swapping = std::thread::spawn(move || {
         let swap = |target: &Path| {
             symlink(target, folder.join("next")).unwrap();

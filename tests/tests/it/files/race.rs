@@ -22,7 +22,8 @@ async fn a_race_is_never_won() {
     const OPENS: u32 = 20_000;
     const CALLS: u32 = 25;
     let place = Place::new().await;
-    let (folder, outside) = (place.path("write"), place.path("outside"));
+    let folder = place.path("write");
+    let outside = place.path("outside");
     std::fs::create_dir(folder.join("real")).unwrap();
     std::fs::write(folder.join("real/canary"), "fine").unwrap();
     symlink(&outside, folder.join("bad")).unwrap();
@@ -46,7 +47,8 @@ async fn a_race_is_never_won() {
         }
         turns
     });
-    let (mut worked, mut canaries) = (0_u64, 0_u64);
+    let mut worked = 0_u64;
+    let mut canaries = 0_u64;
     // In many calls, each of which has time enough on a busy machine.
     for _ in 0..CALLS {
         let text = place.works("race", json!({"folder": 1, "path": "swap/canary", "times": OPENS / CALLS})).await;

@@ -61,7 +61,9 @@ async fn the_hosts_own_folders_are_never_granted() {
         std::fs::create_dir_all(&path).unwrap();
         path
     };
-    let (cache, state, docs) = (private("cache/code"), private("state"), private("docs"));
+    let cache = private("cache/code");
+    let state = private("state");
+    let docs = private("docs");
     let cache = fumehood::CodeCache::open(cache.join("mine")).unwrap();
     let host = Host::builder().concurrency(4).code_cache(cache).own_folder(&state).build().unwrap();
     let load = |path: PathBuf| {

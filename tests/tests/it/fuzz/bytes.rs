@@ -138,7 +138,9 @@ fn lifted(ty: ValType) -> PrimitiveValType {
 }
 
 fn liftable(module: &[u8]) -> Vec<(String, FuncType)> {
-    let (mut types, mut functions, mut exports) = (Vec::new(), Vec::new(), Vec::new());
+    let mut types = Vec::new();
+    let mut functions = Vec::new();
+    let mut exports = Vec::new();
     for payload in Parser::new(0).parse_all(module) {
         match payload.unwrap() {
             Payload::TypeSection(section) => types.extend(section.into_iter_err_on_gc_types().map(Result::unwrap)),

@@ -131,7 +131,8 @@ fn meant_for(keyword: &str, random: &mut Random, depth: usize) -> Value {
 
 #[test]
 fn schemas_and_documents() {
-    let (mut accepted, mut passed) = (0_u64, 0_u64);
+    let mut accepted = 0_u64;
+    let mut passed = 0_u64;
     run("schemas and documents", |random| {
         let schema = schema(random, DEPTH);
         let started = Instant::now();

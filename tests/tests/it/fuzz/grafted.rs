@@ -60,7 +60,8 @@ struct Callable {
 /// Returns the module with the exports of the contract.
 fn grafted(module: &[u8], random: &mut Random) -> Vec<u8> {
     let (mut sections, types, functions) = read(module);
-    let (added_type, added_function) = (u32_of(types.len()), u32_of(functions.len()));
+    let added_type = u32_of(types.len());
+    let added_function = u32_of(functions.len());
     let callable: Vec<Callable> = functions
         .iter()
         .zip(0..)
@@ -103,7 +104,9 @@ type Sections = BTreeMap<u8, Vec<u8>>;
 
 /// Returns the sections, the types, and the type index of each function.
 fn read(module: &[u8]) -> (Sections, Vec<FuncType>, Vec<u32>) {
-    let (mut sections, mut types, mut functions) = (Sections::new(), Vec::new(), Vec::new());
+    let mut sections = Sections::new();
+    let mut types = Vec::new();
+    let mut functions = Vec::new();
     for payload in Parser::new(0).parse_all(module) {
         let payload = payload.unwrap();
         if let Some((id, range)) = payload.as_section() {

@@ -123,7 +123,9 @@ fn addresses_and_urls() {
         let Ok(permit) = decide(Some(&grant), method, &url) else { return };
         allowed += 1;
         // Whatever was requested, the request that is sent must match a rule by its literal parts.
-        let (host, port, path) = (permit.host().to_string(), permit.port(), permit.url().path().to_owned());
+        let host = permit.host().to_string();
+        let port = permit.port();
+        let path = permit.url().path().to_owned();
         let first = host == "api.example.com" && port == 443 && (path == "/v1" || path.starts_with("/v1/"));
         let second = host.ends_with(".example.com") && port == 8443;
         assert!(first || second, "{method} {url:?} was allowed as {}", permit.url());

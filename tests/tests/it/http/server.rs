@@ -77,7 +77,9 @@ impl Server {
     pub(crate) fn start_raw(talk: impl Fn(TcpStream, &Seen) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
-        let (seen, stop, talk) = (Arc::<Seen>::default(), Arc::<AtomicBool>::default(), Arc::new(talk));
+        let seen = Arc::<Seen>::default();
+        let stop = Arc::<AtomicBool>::default();
+        let talk = Arc::new(talk);
         let for_thread = (Arc::clone(&seen), Arc::clone(&stop));
         std::thread::spawn(move || {
             let (seen, stop) = for_thread;
@@ -85,7 +87,8 @@ impl Server {
                 if stop.load(SeqCst) {
                     return;
                 }
-                let (seen, talk) = (Arc::clone(&seen), Arc::clone(&talk));
+                let seen = Arc::clone(&seen);
+                let talk = Arc::clone(&talk);
                 seen.at_once.fetch_max(seen.now.fetch_add(1, SeqCst) + 1, SeqCst);
                 std::thread::spawn(move || {
                     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

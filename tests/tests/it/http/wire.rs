@@ -130,9 +130,12 @@ async fn a_redirect_is_an_answer_like_any_other() {
 
 #[tokio::test]
 async fn every_request_leaves_an_event_before_its_call_ends() {
-    let server = Server::start(|stream, head| match head.starts_with("GET /broken") {
-        true => drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf")),
-        false => ok(stream, "hello"),
+    let server = Server::start(|stream, head| {
+        if head.starts_with("GET /broken") {
+            drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"))
+        } else {
+            ok(stream, "hello")
+        }
     });
     let at = server.at("api.test");
     let stage = Stage::new(requests(&[&format!("GET http://{at}/**")], &["127.0.0.1/32"], HttpLimits::default())).await;

@@ -23,7 +23,8 @@ async fn every_key_is_listed_once_a_page_at_a_time() {
         let host = host_with(store);
         load(&host, "it", 1 << 20).await;
         for limit in [0, 1000, 5000, 300] {
-            let (mut seen, mut cursor) = (Vec::new(), None::<String>);
+            let mut seen = Vec::new();
+            let mut cursor = None::<String>;
             loop {
                 let (page, next) = list(&host, "it", "a/", cursor.as_deref(), limit).await;
                 let most = if limit == 0 { 1000 } else { limit.min(1000) };
@@ -52,7 +53,8 @@ fn stores_agree_about_prefixes_and_cursors() {
     let folder = tempfile::tempdir().unwrap();
     let disk = DiskStore::open(folder.path().join("tools.db")).unwrap();
     let stores: [&dyn KeyValueStore; 2] = [&MemoryStore::default(), &disk];
-    let (owner, patience) = (Namespace::parse("it").unwrap(), Duration::from_secs(10));
+    let owner = Namespace::parse("it").unwrap();
+    let patience = Duration::from_secs(10);
     let words = ["a", "aa", "ab", "a%", "a_", "A", "b", "ß", "\u{ffff}", "\u{10000}"];
     for store in stores {
         for word in words {

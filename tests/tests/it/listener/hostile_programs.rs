@@ -48,7 +48,8 @@ fn outcome(face: Face, (status, answer): &(u16, String), statuses: &BTreeMap<Str
     let kind = match face {
         Face::Mcp => {
             assert_eq!(*status, 200, "{answer}");
-            let (result, is_error) = (&body["result"], &body["result"]["isError"]);
+            let result = &body["result"];
+            let is_error = &body["result"]["isError"];
             assert!(is_error.is_boolean(), "{answer}");
             assert_eq!(result["_meta"]["fumehood/error"].is_null(), *is_error == false, "{answer}");
             result["_meta"]["fumehood/error"]["kind"].clone()

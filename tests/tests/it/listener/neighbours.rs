@@ -13,8 +13,10 @@ const CALLS: usize = 20;
 #[tokio::test]
 async fn spinning_requests_of_one_client_do_not_hold_up_another() {
     let host = host(&["calculator"], &["spin"]).await;
-    let (hostile, honest) = (bearer(OTHER), bearer(TOKEN));
-    let (hostile, honest) = ([("Authorization", hostile.as_str())], [("Authorization", honest.as_str())]);
+    let hostile = bearer(OTHER);
+    let honest = bearer(TOKEN);
+    let hostile = [("Authorization", hostile.as_str())];
+    let honest = [("Authorization", honest.as_str())];
     for face in Face::ALL {
         let served = Served::new(face, &host, tokens()).await;
         for spinning in [2, 4, 8] {

@@ -110,7 +110,8 @@ async fn check(served: Served, stall: Stall, hostile: Option<&str>, honest: Opti
     for _ in 0..3 {
         let asked = Instant::now();
         let (status, answer) = served.send(&served.greeting(&headers)).await;
-        let (took, face) = (asked.elapsed(), served.face);
+        let took = asked.elapsed();
+        let face = served.face;
         assert!(status == 200 && took < SOON, "{face:?} {stall:?}: {status} after {took:?}: {answer}");
     }
     served.end().await;

@@ -69,7 +69,8 @@ async fn a_session_that_is_ended_answers_204() {
 async fn a_session_is_known_to_its_principal_only() {
     let host = host(&["calculator"], &[]).await;
     let served = Served::new(Face::Mcp, &host, tokens()).await;
-    let (own, other) = (format!("Bearer {TOKEN}"), format!("Bearer {OTHER}"));
+    let own = format!("Bearer {TOKEN}");
+    let other = format!("Bearer {OTHER}");
     let (_, answer) = served.send(&served.post(&[("Authorization", &own)], &initialize())).await;
     let id = answer.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap().trim().to_owned();
     assert!(id.len() >= 32, "{id}");
@@ -120,7 +121,8 @@ async fn sessions_have_separate_histories_of_flows() {
         assert_ne!(is_refused, answer.contains(r#""result":"#) && !answer.contains(r#""isError":true"#), "{answer}");
         is_refused
     };
-    let (first, second) = (open().await, open().await);
+    let first = open().await;
+    let second = open().await;
     assert!(!is_refused(&call(&first, "calculator__add").await));
     assert!(is_refused(&call(&first, "calculator__divide").await), "this client has read private data");
     assert!(!is_refused(&call(&second, "calculator__divide").await), "the other one has not");

@@ -73,7 +73,8 @@ async fn a_long_list_comes_in_pages() {
     let host = host(&["calculator", "text"], &[]).await;
     let mut raw = Raw::connect(&host, ServerOptions { page: 2, ..ServerOptions::default() });
     raw.initialize("2025-11-25").await;
-    let (mut names, mut cursor) = (Vec::new(), Value::Null);
+    let mut names = Vec::new();
+    let mut cursor = Value::Null;
     loop {
         let page = raw.request("tools/list", json!({"cursor": cursor})).await["result"].clone();
         let tools = page["tools"].as_array().unwrap();

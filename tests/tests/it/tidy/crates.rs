@@ -242,7 +242,9 @@ fn named_modules(code: &str, depth: usize) -> Vec<String> {
 
 /// Returns the items of a list up to its closing brace, without those of lists inside it.
 fn items(list: &str) -> Vec<&str> {
-    let (mut items, mut depth, mut start) = (Vec::new(), 0_usize, 0);
+    let mut items = Vec::new();
+    let mut depth = 0_usize;
+    let mut start = 0;
     for (at, c) in list.char_indices() {
         match c {
             '{' => depth += 1,

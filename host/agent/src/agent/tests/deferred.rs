@@ -36,7 +36,8 @@ pub(super) struct Shop {
 
 impl Shop {
     pub(super) fn pipeline(&self) -> PipelineBuilder {
-        let (paid, looked) = (Arc::clone(&self.paid), Arc::clone(&self.looked));
+        let paid = Arc::clone(&self.paid);
+        let looked = Arc::clone(&self.looked);
         let tools = BuiltIns::default();
         let pay = move |amount: Amount, _: CallContext| {
             paid.fetch_add(1, Ordering::SeqCst);
@@ -121,7 +122,8 @@ pub(super) fn waiting(outcome: &Outcome) -> Vec<&str> {
 
 #[tokio::test(start_paused = true)]
 async fn calls_wait_and_go_on_with_the_answers() {
-    let (shop, saved) = (Shop::default(), Arc::new(Saved::default()));
+    let shop = Shop::default();
+    let saved = Arc::new(Saved::default());
     let mut first = shop.agent(&saved).build().unwrap();
     let outcome = first.run("task").await.unwrap();
     assert_eq!(waiting(&outcome), ["s1:1", "s1:2"]);
@@ -156,7 +158,8 @@ async fn calls_wait_and_go_on_with_the_answers() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_to_a_rule_is_none_about_flows() {
-    let (shop, saved) = (Shop::default(), Arc::new(Saved::default()));
+    let shop = Shop::default();
+    let saved = Arc::new(Saved::default());
     let labels = |source, sink| FlowLabels { source, sink };
     let policy = FlowPolicy::new()
         .label_tool("look", labels(Some(FlowLabel::Private), None))
@@ -182,11 +185,13 @@ async fn an_answer_to_a_rule_is_none_about_flows() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_counts_once() {
-    let (shop, saved) = (Shop::default(), Arc::new(Saved::default()));
+    let shop = Shop::default();
+    let saved = Arc::new(Saved::default());
     shop.agent(&saved).build().unwrap().run("task").await.unwrap();
     let stale =
         || SavedSession::from_entries(&saved.entries()).unwrap().restore(Box::new(Plain::default()), None).unwrap();
-    let (one, other) = (stale(), stale());
+    let one = stale();
+    let other = stale();
     answer_saved(&*saved, one, "s1:1", yes(), Timestamp(9_000)).await.unwrap();
     let error = answer_saved(&*saved, other, "s1:1", no(), Timestamp(9_000)).await.unwrap_err();
     assert!(matches!(error, AnswerCallError::Record(_)), "{error:?}");
@@ -211,18 +216,22 @@ async fn an_answer_counts_once() {
 
 #[tokio::test(start_paused = true)]
 async fn an_approved_call_runs_at_most_once_from_each_entry() {
-    let (shop, saved) = (Shop::default(), Arc::new(Saved::default()));
+    let shop = Shop::default();
+    let saved = Arc::new(Saved::default());
     shop.agent(&saved).build().unwrap().run("task").await.unwrap();
     answer(&saved, "s1:1", yes()).await.unwrap();
     answer(&saved, "s1:2", no()).await.unwrap();
     resume(&shop, &saved).await;
     let entries = saved.entries();
     let of = |kind: &str| entries.iter().position(|entry| entry.content.contains(kind)).unwrap();
-    let (asked, taken, ran) = (of("\"deferred\":["), of("calls_resumed"), entries.len() - 2);
+    let asked = of("\"deferred\":[");
+    let taken = of("calls_resumed");
+    let ran = entries.len() - 2;
     assert_eq!((asked, taken, ran), (3, 6, 7), "head, message, answer, batch; two answers; resumed, batch, answer");
 
     for kept in 1..=entries.len() {
-        let (shop, saved) = (Shop::default(), Saved::after(&entries[..kept]));
+        let shop = Shop::default();
+        let saved = Saved::after(&entries[..kept]);
         let mut agent = shop.agent(&saved).resume(saved.session().unwrap()).build().unwrap();
         let Some(iteration) = agent.resume() else {
             assert!(kept == 1 || kept == entries.len(), "{kept} entries");
@@ -252,7 +261,8 @@ async fn an_approved_call_runs_at_most_once_from_each_entry() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_changed_is_asked_about_again() {
-    let (shop, saved) = (Shop::default(), Arc::new(Saved::default()));
+    let shop = Shop::default();
+    let saved = Arc::new(Saved::default());
     shop.agent(&saved).build().unwrap().run("task").await.unwrap();
     answer(&saved, "s1:1", yes()).await.unwrap();
     answer(&saved, "s1:2", yes()).await.unwrap();
@@ -270,7 +280,8 @@ async fn a_call_that_changed_is_asked_about_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_stands_where_nobody_is_asked_any_more() {
-    let (shop, saved) = (Shop::default(), Arc::new(Saved::default()));
+    let shop = Shop::default();
+    let saved = Arc::new(Saved::default());
     shop.agent(&saved).build().unwrap().run("task").await.unwrap();
     answer(&saved, "s1:1", yes()).await.unwrap();
     answer(&saved, "s1:2", no()).await.unwrap();
@@ -291,7 +302,8 @@ impl Approver for Present {
 
 #[tokio::test(start_paused = true)]
 async fn a_person_at_hand_is_asked_about_calls_that_wait() {
-    let (shop, saved) = (Shop::default(), Arc::new(Saved::default()));
+    let shop = Shop::default();
+    let saved = Arc::new(Saved::default());
     shop.agent(&saved).build().unwrap().run("task").await.unwrap();
     answer(&saved, "s1:1", no()).await.unwrap();
     let mut agent = shop.agent_with(&saved, Arc::new(Present)).resume(saved.session().unwrap()).build().unwrap();
@@ -321,7 +333,8 @@ async fn a_session_that_is_not_saved_waits_in_memory() {
 
 #[tokio::test(start_paused = true)]
 async fn a_waiting_run_can_be_cancelled() {
-    let (shop, saved) = (Shop::default(), Arc::new(Saved::default()));
+    let shop = Shop::default();
+    let saved = Arc::new(Saved::default());
     let mut agent = shop.agent(&saved).build().unwrap();
     agent.run("task").await.unwrap();
     let mut session = saved.session().unwrap().restore(Box::new(Plain::default()), None).unwrap().session;

@@ -100,7 +100,8 @@ async fn whole_sequence(shop: &Shop, saved: &Arc<Saved>) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn program_is_suspended_at_each_call_that_waits() {
-    let (shop, saved) = (Shop::default(), Arc::new(Saved::default()));
+    let shop = Shop::default();
+    let saved = Arc::new(Saved::default());
     let outcome = coder(&shop, &saved, SEQUENCE).build().unwrap().run("task").await.unwrap();
     let Ending::WaitingForApproval { waiting: calls } = &outcome.ending else { panic!("{outcome:?}") };
     assert_eq!((calls[0].id.as_str(), calls[0].call.as_str(), calls[0].tool.as_str()), ("s1:1", "c1", "pay"));
@@ -132,7 +133,8 @@ async fn program_is_suspended_at_each_call_that_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn calls_that_run_at_once_wait_together_and_are_answered_one_by_one() {
-    let (shop, saved) = (Shop::default(), Arc::new(Saved::default()));
+    let shop = Shop::default();
+    let saved = Arc::new(Saved::default());
     let outcome = coder(&shop, &saved, AT_ONCE).build().unwrap().run("task").await.unwrap();
     assert_eq!((waiting(&outcome), counts(&shop)), (vec!["s1:1", "s1:2"], (0, 1)));
     answer(&saved, "s1:2", yes()).await.unwrap();
@@ -147,14 +149,16 @@ async fn calls_that_run_at_once_wait_together_and_are_answered_one_by_one() {
 
 #[tokio::test(start_paused = true)]
 async fn program_that_was_stopped_goes_on_from_each_entry() {
-    let (shop, saved) = (Shop::default(), Arc::new(Saved::default()));
+    let shop = Shop::default();
+    let saved = Arc::new(Saved::default());
     let expected = whole_sequence(&shop, &saved).await;
     assert_eq!(counts(&shop), (2, 2));
     let entries = saved.entries();
     assert!(entries.len() > 15, "{} entries", entries.len());
     let mut interrupted = 0;
     for kept in 2..entries.len() {
-        let (shop, saved) = (Shop::default(), Saved::after(&entries[..kept]));
+        let shop = Shop::default();
+        let saved = Saved::after(&entries[..kept]);
         let count = |what: &str| entries[..kept].iter().filter(|entry| entry.content.contains(what)).count();
         let done = count("\"finished\":{\"number\"");
         let mut text = None;
@@ -193,7 +197,8 @@ async fn record_of_other_calls_is_refused() {
         ("\"name\":\"host__look\"", "\"name\":\"host__look\"", "call 1, of `host__look`, has different arguments"),
         ("\"digest\":\"sha256:", "\"digest\":\"sha256:", "its text differs"),
     ] {
-        let (shop, saved) = (Shop::default(), Arc::new(Saved::default()));
+        let shop = Shop::default();
+        let saved = Arc::new(Saved::default());
         coder(&shop, &saved, SEQUENCE).build().unwrap().run("task").await.unwrap();
         let mut entries = saved.entries();
         for entry in entries.iter_mut().filter(|entry| entry.content.starts_with("{\"program\"")) {
@@ -238,7 +243,8 @@ impl Approver for Suspends {
 
 #[tokio::test(start_paused = true)]
 async fn program_that_is_suspended_goes_on_from_its_record() {
-    let (shop, saved) = (Shop::default(), Arc::new(Saved::default()));
+    let shop = Shop::default();
+    let saved = Arc::new(Saved::default());
     let person = Arc::new(Suspends::default());
     let pipeline = shop.pipeline().approver(person.clone()).code(Arc::new(Lines), CodeMode::beside_direct_calls());
     let builder =

@@ -78,7 +78,8 @@ async fn finish(agent: &mut Agent) -> Option<String> {
 
 #[tokio::test(start_paused = true)]
 async fn session_goes_on_from_each_of_its_entries() {
-    let (tools, saved) = (Arc::new(Tools::default()), Arc::new(Saved::default()));
+    let tools = Arc::new(Tools::default());
+    let saved = Arc::new(Saved::default());
     let mut whole = saved_agent(&tools, &saved).build().unwrap();
     assert_eq!(whole.run("task one").await.unwrap().text(), "4 results");
     assert_eq!(whole.run("task two").await.unwrap().text(), "4 results");
@@ -106,12 +107,14 @@ async fn session_goes_on_from_each_of_its_entries() {
 
 #[tokio::test(start_paused = true)]
 async fn calls_under_way_are_interrupted_unless_they_may_be_repeated() {
-    let (tools, saved) = (Arc::new(Tools::default()), Arc::new(Saved::default()));
+    let tools = Arc::new(Tools::default());
+    let saved = Arc::new(Saved::default());
     saved_agent(&tools, &saved).build().unwrap().run("task").await.unwrap();
     // The head, the message, and the answer with the first two calls.
     let entries = &saved.entries()[..3];
 
-    let (tools, saved) = (Arc::new(Tools::default()), Saved::after(entries));
+    let tools = Arc::new(Tools::default());
+    let saved = Saved::after(entries);
     let mut agent = resumed(&tools, &saved);
     assert_eq!(finish(&mut agent).await.as_deref(), Some("4 results"));
     let run = agent.session().transcript().runs[0].clone();
@@ -121,7 +124,8 @@ async fn calls_under_way_are_interrupted_unless_they_may_be_repeated() {
     }
     assert_eq!(tools.scopes.lock().unwrap().len(), 1, "only the second batch was run");
 
-    let (tools, saved) = (Arc::new(Tools::default()), Saved::after(entries));
+    let tools = Arc::new(Tools::default());
+    let saved = Saved::after(entries);
     let builder = saved_agent(&tools, &saved).repeat_interrupted(Arc::new(|call| call.id == "c2"));
     let mut agent = builder.resume(saved.session().unwrap()).build().unwrap();
     assert_eq!(finish(&mut agent).await.as_deref(), Some("4 results"));
@@ -133,7 +137,8 @@ async fn calls_under_way_are_interrupted_unless_they_may_be_repeated() {
 
 #[tokio::test(start_paused = true)]
 async fn limits_count_on_and_the_time_away_does_not() {
-    let (tools, saved) = (Arc::new(Tools::default()), Arc::new(Saved::default()));
+    let tools = Arc::new(Tools::default());
+    let saved = Arc::new(Saved::default());
     saved_agent(&tools, &saved).build().unwrap().run("task").await.unwrap();
     let entries = &saved.entries()[..4];
 
@@ -141,7 +146,8 @@ async fn limits_count_on_and_the_time_away_does_not() {
     let later = || Timestamp(1_000).saturating_add(Duration::from_secs(86_400));
     let builder = saved_agent(&tools, &saved).clock(Arc::new(later)).resume(saved.session().unwrap());
     let mut agent = builder.build().unwrap();
-    let (calls, turns) = (agent.session().budget_usage().calls, agent.session().budget_usage().turns);
+    let calls = agent.session().budget_usage().calls;
+    let turns = agent.session().budget_usage().turns;
     assert_eq!((calls, turns), (2, 2), "the second request is under way");
     assert_eq!(finish(&mut agent).await.as_deref(), Some("4 results"), "a day is longer than the limit of 10 minutes");
     assert_eq!(agent.session().budget_usage().calls, 4);
@@ -149,7 +155,9 @@ async fn limits_count_on_and_the_time_away_does_not() {
 
 #[tokio::test(start_paused = true)]
 async fn records_of_a_resumed_session_have_ids_of_their_own() {
-    let (tools, saved, memory) = (Arc::new(Tools::default()), Arc::new(Saved::default()), Arc::new(Memory::default()));
+    let tools = Arc::new(Tools::default());
+    let saved = Arc::new(Saved::default());
+    let memory = Arc::new(Memory::default());
     let mut first = agent(model(), &tools, &memory).save_to(saved.clone()).build().unwrap();
     first.run("task").await.unwrap();
     let session = SavedSession::from_entries(&saved.entries()[..3]).unwrap();
@@ -179,7 +187,8 @@ async fn run_that_cannot_be_saved_ends_and_leaves_a_session_without_a_gap() {
 
 #[tokio::test(start_paused = true)]
 async fn dropped_run_is_saved_as_cancelled() {
-    let (tools, saved) = (Arc::new(Tools::default()), Arc::new(Saved::default()));
+    let tools = Arc::new(Tools::default());
+    let saved = Arc::new(Saved::default());
     let mut agent = saved_agent(&tools, &saved).build().unwrap();
     let mut iteration = agent.iterate("task");
     iteration.next().await.unwrap();
@@ -192,7 +201,8 @@ async fn dropped_run_is_saved_as_cancelled() {
 
 #[tokio::test(start_paused = true)]
 async fn entries_that_do_not_fit_are_refused_in_words() {
-    let (tools, saved) = (Arc::new(Tools::default()), Arc::new(Saved::default()));
+    let tools = Arc::new(Tools::default());
+    let saved = Arc::new(Saved::default());
     saved_agent(&tools, &saved).build().unwrap().run("task").await.unwrap();
     let entries = saved.entries();
     let read = |change: &dyn Fn(&mut Vec<SessionEntry>)| {
@@ -342,7 +352,8 @@ async fn suspended_run_goes_on_here_and_elsewhere() {
     let hangs = Arc::new(Tools { takes: Duration::from_secs(100), ..Tools::default() });
     let stalls: [(Arc<dyn Model>, Arc<Tools>); 2] = [(Arc::new(Stalls), Arc::default()), (model(), hangs)];
     for (stalled, tools) in stalls {
-        let (saved, memory) = (Arc::new(Saved::default()), Arc::new(Memory::default()));
+        let saved = Arc::new(Saved::default());
+        let memory = Arc::new(Memory::default());
         let mut stopped = agent(stalled, &tools, &memory).save_to(saved.clone()).build().unwrap();
         suspend_soon(&stopped);
         let outcome = stopped.run("task").await.unwrap();

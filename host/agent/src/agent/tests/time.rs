@@ -16,7 +16,8 @@ use crate::session::transcript::Ending;
 
 #[tokio::test(start_paused = true)]
 async fn a_runaway_stream_is_cut_and_a_slow_tool_is_not() {
-    let (memory, minute) = (Arc::new(Memory::default()), Duration::from_secs(60));
+    let memory = Arc::new(Memory::default());
+    let minute = Duration::from_secs(60);
     let slow = Arc::new(Tools { takes: 5 * minute, ..Tools::default() });
     let answers = vec![calls(1, 1), Response::text("done")];
     let mut patient = agent(script(minute / 3, answers.clone()), &slow, &memory).build().unwrap();
@@ -51,9 +52,10 @@ impl Model for Slow {
             deltas.activity(Activity::Waiting);
             tokio::time::sleep(self.waits).await;
             let is_call = self.calls.fetch_add(1, Ordering::Relaxed) == 0;
-            match is_call {
-                true => deltas.activity(Activity::Writing),
-                false => deltas.delta(Delta::Text("so far".to_owned())),
+            if is_call {
+                deltas.activity(Activity::Writing)
+            } else {
+                deltas.delta(Delta::Text("so far".to_owned()))
             }
             tokio::time::sleep(self.writes).await;
             Ok(if is_call { calls(1, 1) } else { Response::text("done") })
@@ -63,7 +65,8 @@ impl Model for Slow {
 
 #[tokio::test(start_paused = true)]
 async fn counts_only_writing_as_stream_time() {
-    let (memory, second) = (Arc::new(Memory::default()), Duration::from_secs(1));
+    let memory = Arc::new(Memory::default());
+    let second = Duration::from_secs(1);
     let tools = Arc::new(Tools::default());
     let slow = |writes: u32| Slow {
         reads: 120 * second,

@@ -50,7 +50,8 @@ impl BatchDriver {
     /// Creates a driver with the defaults that [`BatchDriver`] lists.
     #[must_use]
     pub fn new() -> Self {
-        let (tools, prompt) = (Vec::new(), system_prompt(&[]));
+        let tools = Vec::new();
+        let prompt = system_prompt(&[]);
         Self { limits: ParserLimits::default(), max_retries: 2, failed_replies: 0, tools, prompt }
     }
 

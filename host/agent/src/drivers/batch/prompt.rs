@@ -94,7 +94,8 @@ mod tests {
 
     /// Returns the blocks of a tag in the examples.
     fn blocks(tag: &str) -> Vec<String> {
-        let (open, close) = (format!("<{tag}>\n"), format!("\n</{tag}>"));
+        let open = format!("<{tag}>\n");
+        let close = format!("\n</{tag}>");
         let prompt = system_prompt(&[tool()]);
         let inside = prompt.split(&open).skip(1).map(|rest| rest.split(&close).next().unwrap());
         inside.map(|text| format!("{open}{text}{close}")).collect()

@@ -66,7 +66,9 @@ impl ToolReport {
     }
 
     fn render(&self) -> String {
-        let (tool, status, content) = (quote(&self.tool), self.status.as_str(), &self.content);
+        let tool = quote(&self.tool);
+        let status = self.status.as_str();
+        let content = &self.content;
         let note = self.modified.as_ref().map(|note| format!(r#", "modified": {}"#, quote(note))).unwrap_or_default();
         escape_tags(&format!(r#"{{"tool": {tool}, "status": "{status}", "content": {content}{note}}}"#)).into_owned()
     }

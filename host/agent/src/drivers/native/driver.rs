@@ -285,6 +285,7 @@ impl Driver for NativeDriver {
 /// Returns the text beside the calls of a response: empty if a provider repeated the arguments there, or if the text
 /// was itself the call.
 fn text_beside_calls(response: &Response) -> &str {
-    let (text, calls) = (response.reply.text(), response.reply.calls());
+    let text = response.reply.text();
+    let calls = response.reply.calls();
     if calls.is_empty() || is_argument_echo(text, calls) { "" } else { text }
 }

@@ -128,7 +128,8 @@ impl Envelope {
         }
         let (payload, tag) = text.split_once('.').ok_or(EnvelopeError::Form)?;
         let decode = |part: &str| BASE64_URL_SAFE_NO_PAD.decode(part).map_err(|_| EnvelopeError::Form);
-        let (payload, tag) = (decode(payload)?, decode(tag)?);
+        let payload = decode(payload)?;
+        let tag = decode(tag)?;
         key.mac(&payload).ok_or(EnvelopeError::Form)?.verify_slice(&tag).map_err(|_| EnvelopeError::Signature)?;
         let envelope: Self = serde_json::from_slice(&payload).map_err(|_| EnvelopeError::Form)?;
         match envelope.expires {

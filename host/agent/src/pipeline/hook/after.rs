@@ -75,11 +75,14 @@ pub type AfterHooks = Hooks<dyn AfterHook>;
 impl Hooks<dyn AfterHook> {
     /// Runs the hooks until one does not return [`AfterAction::Continue`].
     pub async fn run(&self, call: &mut CompletedToolUse) -> AfterOutcome {
-        let (mut state_changed, mut undeclared) = (false, Vec::new());
+        let mut state_changed = false;
+        let mut undeclared = Vec::new();
         for hook in &self.0 {
-            let (outcome, state) = (call.outcome.clone(), call.state.clone());
+            let outcome = call.outcome.clone();
+            let state = call.state.clone();
             let action = hook.after(call).await;
-            let (name, declared) = (hook.name(), hook.changes());
+            let name = hook.name();
+            let declared = hook.changes();
             if !declared.contains(&Field::Result) && !is_same(&call.outcome, &outcome) {
                 call.outcome = outcome;
                 undeclared.push(UndeclaredChange { hook: name.to_owned(), field: Field::Result });

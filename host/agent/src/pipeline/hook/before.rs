@@ -76,11 +76,14 @@ pub type BeforeHooks = Hooks<dyn BeforeHook>;
 impl Hooks<dyn BeforeHook> {
     /// Runs the hooks until one does not return [`BeforeAction::Continue`].
     pub async fn run(&self, call: &mut ToolUse) -> BeforeOutcome {
-        let (mut changed, mut state_changed, mut undeclared) = (false, false, Vec::new());
+        let mut changed = false;
+        let mut state_changed = false;
+        let mut undeclared = Vec::new();
         for hook in &self.0 {
             let previous = call.clone();
             let action = hook.before(call).await;
-            let (name, declared) = (hook.name(), hook.changes());
+            let name = hook.name();
+            let declared = hook.changes();
             let ToolUse { tool, arguments, state, .. } = previous;
             changed |= undo_if_undeclared(name, declared, Field::Tool, &mut call.tool, tool, &mut undeclared);
             changed |=

@@ -46,7 +46,8 @@ fn calculate(call: &ToolIntent) -> Result<Vec<Content>, CallError> {
     let refused = |why: &str| CallError::new(ErrorKind::InvalidArguments, why);
     let args: Value = serde_json::from_str(&call.arguments).map_err(|_| refused("not JSON"))?;
     let number = |key: &str| args[key].as_f64().ok_or_else(|| refused("a number is missing"));
-    let (a, b) = (number("a")?, number("b")?);
+    let a = number("a")?;
+    let b = number("b")?;
     let value = match call.name.as_str() {
         "add" => a + b,
         "multiply" => a * b,
@@ -67,7 +68,9 @@ pub(crate) struct Played {
 pub(crate) fn play(driver: &mut dyn Driver, user: &str, replies: Vec<Response>) -> Played {
     driver.bind(ToolRuntime { tools: tools() });
     let conversation = [Message::user(user)];
-    let (mut trace, mut requests, mut executions) = (Vec::new(), Vec::new(), Vec::new());
+    let mut trace = Vec::new();
+    let mut requests = Vec::new();
+    let mut executions = Vec::new();
     let mut next: Option<Request> = None;
     for response in replies {
         requests.push(next.take().unwrap_or_else(|| driver.request(&conversation, &trace)));

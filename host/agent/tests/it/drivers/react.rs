@@ -57,7 +57,8 @@ fn the_defaults_are_json_two_retries_and_no_separate_answer() {
     let mut driver = bound(ReactDriver::default());
     let request = driver.request(&[Message::user("hi")], &[]);
     assert!(request.json_schema.as_ref().is_some_and(|schema| schema.to_string().contains("\"add\"")));
-    let (messages, json_schema) = (request.messages.clone(), request.json_schema.clone());
+    let messages = request.messages.clone();
+    let json_schema = request.json_schema.clone();
     let expected = Request { json: true, messages, json_schema, cache_breakpoints: vec![2], ..Request::default() };
     assert_eq!(request, expected);
     assert_eq!(driver.decide(&Response::text(ANSWER)), Decision::Answer("16".to_owned()));

@@ -318,7 +318,8 @@ async fn unreachable_and_missing_tools_are_refused_alike() {
     channel.scope.envelope = Some(Arc::from(envelope.as_str()));
     let only = Allowlists { default: DefaultAllowlist::Only(["add".to_owned()].into()), ..Allowlists::default() };
     let nothing = Allowlists::default();
-    let (only, nothing) = (stage(|builder| builder.allowlists(only)), stage(|builder| builder.allowlists(nothing)));
+    let only = stage(|builder| builder.allowlists(only));
+    let nothing = stage(|builder| builder.allowlists(nothing));
     for stage in [channel, only, nothing, skilled()] {
         let hidden = stage.call("echo", "{}").await;
         let hidden = visible(&hidden, &stage.recorder.of_kind(RecordKind::ToolRejected));
@@ -358,7 +359,8 @@ async fn suggests_names_that_may_be_called() {
 #[tokio::test]
 async fn an_execution_tells_what_was_asked_and_what_became_of_it() {
     let stage = stage(|builder| builder);
-    let (good, bad) = (stage.call("add", ADD).await, stage.call("fail", "{}").await);
+    let good = stage.call("add", ADD).await;
+    let bad = stage.call("fail", "{}").await;
     assert_ne!(good.id, bad.id);
     assert_eq!((good.name(), good.args(), good.error_message()), ("add", ADD, ""));
     assert!(good.value().is_some() && !good.has_error() && good.started_at <= good.completed_at);

@@ -164,7 +164,8 @@ async fn events_of_a_call_say_who_where_what_and_when() {
         stage.recorder.of_kind(kind).into_iter().find(|record| record.body["model_call"] == call).unwrap()
     };
     for call in ["c0", "c1"] {
-        let (started, finished) = (record_of(RecordKind::ToolStarted, call), record_of(RecordKind::ToolFinished, call));
+        let started = record_of(RecordKind::ToolStarted, call);
+        let finished = record_of(RecordKind::ToolFinished, call);
         for record in [&started, &finished] {
             assert_eq!((record.session.as_str(), record.actor.as_deref()), ("s", Some("ann")));
             assert_eq!((&record.body["execution"], &record.body["step"]), (&json!("e"), &json!(4)));
@@ -177,7 +178,8 @@ async fn events_of_a_call_say_who_where_what_and_when() {
         assert!(started.at <= finished.at && finished.body["duration_ms"].is_number());
     }
     assert_eq!(record_of(RecordKind::ToolStarted, "c0").body["arguments"], json!({"a": 1, "b": 2}));
-    let (good, bad) = (record_of(RecordKind::ToolResult, "c0"), record_of(RecordKind::ToolResult, "c1"));
+    let good = record_of(RecordKind::ToolResult, "c0");
+    let bad = record_of(RecordKind::ToolResult, "c1");
     assert_eq!((good.status.as_deref(), bad.status.as_deref()), (Some("ok"), Some("tool_failed")));
     assert!(good.body["result"].to_string().contains('3'), "{}", good.body);
     assert!(bad.body["result"].to_string().contains("it failed"), "{}", bad.body);

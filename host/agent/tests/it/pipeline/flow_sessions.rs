@@ -92,7 +92,8 @@ async fn post_after_resuming(world: &World, entries: &Arc<Entries>) -> String {
 async fn a_resumed_session_knows_what_it_read() {
     // A head, the message, the call, its result and the answer; of a program, the beginning of its call, too.
     for (read, expected) in [(calls(&[("read", "{}")]), 5), (program("host__read"), 6)] {
-        let (world, entries) = (World::default(), Arc::new(Entries::default()));
+        let world = World::default();
+        let entries = Arc::new(Entries::default());
         agent(&world, &entries, [read]).build().unwrap().run("read it").await.unwrap();
         assert_eq!(entries.len(), expected);
         // Killed before the call: nothing was read. Killed while it ran, or later: it was, or may have been.
@@ -106,7 +107,8 @@ async fn a_resumed_session_knows_what_it_read() {
 
 #[tokio::test]
 async fn a_cancelled_program_is_charged_and_has_read() {
-    let (world, entries) = (World::default(), Arc::new(Entries::default()));
+    let world = World::default();
+    let entries = Arc::new(Entries::default());
     let slow = program("host__put {\"text\": \"x\"}\n\nhost__slow");
     let mut agent = agent(&world, &entries, [slow]).build().unwrap();
     let cancel = agent.cancel_handle();
@@ -128,7 +130,8 @@ async fn a_cancelled_program_is_charged_and_has_read() {
 
 #[tokio::test]
 async fn a_run_whose_future_is_dropped_is_charged_for_its_program() {
-    let (world, entries) = (World::default(), Arc::new(Entries::default()));
+    let world = World::default();
+    let entries = Arc::new(Entries::default());
     let mut agent = agent(&world, &entries, [program("host__slow")]).build().unwrap();
     let dropped = tokio::time::timeout(Duration::from_millis(20), agent.run("go")).await;
     assert!(dropped.is_err());

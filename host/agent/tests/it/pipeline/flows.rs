@@ -97,8 +97,9 @@ struct Server {
 impl Server {
     fn new(world: &World) -> Self {
         let behind = tools(world);
-        let (name, post, read) =
-            (Namespace::parse("mail").unwrap(), behind.find("post").unwrap(), behind.find("get").unwrap());
+        let name = Namespace::parse("mail").unwrap();
+        let post = behind.find("post").unwrap();
+        let read = behind.find("get").unwrap();
         let tools =
             vec![Arc::new(Tool::clone(&read).in_namespace(&name)), Arc::new(Tool::clone(&post).in_namespace(&name))];
         Self { tools, behind }
@@ -199,7 +200,8 @@ fn ways() -> Vec<(&'static str, Vec<Reply>)> {
 
 /// Tries a way, and returns the last result of the way's last reply, as text.
 async fn attempt(policy: Option<FlowPolicy>, replies: &[Reply]) -> (World, String) {
-    let (world, notes) = (World::default(), Arc::new(InMemoryStore::default()));
+    let world = World::default();
+    let notes = Arc::new(InMemoryStore::default());
     let stage = flow_stage(&world, policy, &notes);
     let mut last = String::new();
     for reply in replies {
@@ -225,7 +227,8 @@ async fn private_data_stays_in_whatever_way_it_is_carried() {
 
 #[tokio::test]
 async fn notes_carry_nothing_from_one_session_to_the_next() {
-    let (world, notes) = (World::default(), Arc::new(InMemoryStore::default()));
+    let world = World::default();
+    let notes = Arc::new(InMemoryStore::default());
     let write = json!({"key": "k", "text": SECRET}).to_string();
     let first = flow_stage(&world, Some(FlowPolicy::new()), &notes);
     first.call("read", "{}").await;
@@ -259,7 +262,8 @@ async fn a_refusal_names_the_path_of_the_data() {
 
 #[tokio::test]
 async fn calls_before_a_source_and_in_its_reply_are_not_held_up() {
-    let (world, notes) = (World::default(), Arc::default());
+    let world = World::default();
+    let notes = Arc::default();
     let stage = flow_stage(&world, Some(FlowPolicy::new()), &notes);
     assert_eq!(stage.call("post", &post("a")).await.status, Status::Ok);
     // A call that the gate refuses reads nothing.
@@ -275,7 +279,8 @@ async fn calls_before_a_source_and_in_its_reply_are_not_held_up() {
 
 #[tokio::test]
 async fn programs_can_be_judged_by_themselves() {
-    let (world, notes) = (World::default(), Arc::default());
+    let world = World::default();
+    let notes = Arc::default();
     let stage = flow_stage(&world, Some(FlowPolicy::new().scope(FlowScope::Program)), &notes);
     let run = async |lines: &[&str]| {
         let (name, arguments) = program(lines);
@@ -299,7 +304,8 @@ async fn labels_decide() {
         assert_eq!(stage.call(sink, &post("x")).await.status, expected, "{source}, {sink}: {policy:?}");
     };
     let new = FlowPolicy::new;
-    let (private, public) = (Some(FlowLabel::Private), Some(FlowLabel::Public));
+    let private = Some(FlowLabel::Private);
+    let public = Some(FlowLabel::Public);
     check(new(), "get", "post", Status::Ok).await;
     check(new().label_tool("get", labels(private, None)), "get", "post", Status::RejectedDenied).await;
     check(new().label_tool("read", labels(public, None)), "read", "post", Status::Ok).await;
@@ -334,7 +340,8 @@ impl Approver for Asked {
 #[tokio::test]
 async fn a_person_decides_about_each_call() {
     for allows in [true, false] {
-        let (world, approver) = (World::default(), Arc::new(Asked(Mutex::default(), allows)));
+        let world = World::default();
+        let approver = Arc::new(Asked(Mutex::default(), allows));
         // A hook that declares the arguments and changes those of one call, which is checked once more.
         let trim = |call: &mut ToolUse| {
             if call.arguments["text"] == " x" {
@@ -360,7 +367,8 @@ async fn a_person_decides_about_each_call() {
 
 #[tokio::test]
 async fn a_source_that_runs_or_was_dropped_counts() {
-    let (world, notes) = (World::default(), Arc::default());
+    let world = World::default();
+    let notes = Arc::default();
     let stage = flow_stage(&world, Some(FlowPolicy::new()), &notes);
     let running = stage.pipeline.execute(vec![intent("c", "slow", "{}")], &stage.scope);
     assert!(tokio::time::timeout(Duration::from_millis(10), running).await.is_err());

@@ -70,9 +70,11 @@ async fn calls_of_a_program_are_calls() {
 #[tokio::test]
 async fn calls_of_one_paragraph_run_at_once_up_to_the_limit() {
     let most = Arc::new(AtomicUsize::new(0));
-    let (running, seen) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&most));
+    let running = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&most);
     let slow = move |_: Nothing, _: CallContext| {
-        let (running, seen) = (Arc::clone(&running), Arc::clone(&seen));
+        let running = Arc::clone(&running);
+        let seen = Arc::clone(&seen);
         async move {
             seen.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -255,9 +257,8 @@ impl Approver for Slow {
 }
 
 fn asks(tool: &'static str) -> impl Fn(&ProposedCall) -> Verdict + Send + Sync {
-    move |call: &ProposedCall| match call.tool == tool {
-        true => Verdict::Ask { question: "May it?".to_owned() },
-        false => Verdict::Allow,
+    move |call: &ProposedCall| {
+        if call.tool == tool { Verdict::Ask { question: "May it?".to_owned() } } else { Verdict::Allow }
     }
 }
 
@@ -302,9 +303,8 @@ async fn hooks_and_policies_hold_within_programs() {
 fn guarded(builder: PipelineBuilder, allowed: &[&str], denied: &'static str, asked: &'static str) -> PipelineBuilder {
     let only = allowed.iter().map(|&name| name.to_owned()).collect();
     let lists = Allowlists { default: DefaultAllowlist::Only(only), ..Allowlists::default() };
-    let deny = move |call: &ProposedCall| match call.tool == denied {
-        true => Verdict::Deny { reason: "never".to_owned() },
-        false => Verdict::Allow,
+    let deny = move |call: &ProposedCall| {
+        if call.tool == denied { Verdict::Deny { reason: "never".to_owned() } } else { Verdict::Allow }
     };
     let builder = builder.allowlists(lists).rule(Arc::new(RuleFn::new("denies", deny)));
     builder.rule(Arc::new(RuleFn::new("asks", asks(asked)))).approver(Arc::new(Slow(Answer::no())))

@@ -184,7 +184,8 @@ fn library() -> (Stage, Arc<Mutex<u32>>, Lines) {
     let tools = tools();
     tools.register_tool(Arc::new(entry.unwrap())).unwrap();
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let (knows, acts) = (Arc::clone(&seen), Arc::clone(&seen));
+    let knows = Arc::clone(&seen);
+    let acts = Arc::clone(&seen);
     let observers = Observers {
         on_knowledge_used: Some(Arc::new(move |name, text| knows.lock().unwrap().push(format!("{name}: {text}")))),
         on_tool_use: Some(Arc::new(move |name, _, _| acts.lock().unwrap().push(format!("action {name}")))),
@@ -240,11 +241,14 @@ async fn parts_of_a_result_are_told_while_the_call_runs() {
 
 #[tokio::test]
 async fn parts_of_results_have_a_channel_of_their_own_while_the_call_runs() {
-    let (finish, wait) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
+    let finish = Arc::new(tokio::sync::Notify::new());
+    let wait = Arc::new(tokio::sync::Notify::new());
     let tools = BuiltIns::default();
-    let (release, started) = (Arc::clone(&finish), Arc::clone(&wait));
+    let release = Arc::clone(&finish);
+    let started = Arc::clone(&wait);
     let run = move |text: Text, call: CallContext| {
-        let (release, started) = (Arc::clone(&release), Arc::clone(&started));
+        let release = Arc::clone(&release);
+        let started = Arc::clone(&started);
         async move {
             for part in 1..=3 {
                 let partial = vec![Content::text(format!("{} {part}", text.text))];
@@ -258,7 +262,8 @@ async fn parts_of_results_have_a_channel_of_their_own_while_the_call_runs() {
     tools.register(BuiltIn::new("slow", "Takes its time.", run).unwrap()).unwrap();
     let tap = Arc::new(Tap::new(Arc::new(NullRecorder)));
     // Other events are far more than the room there is.
-    let (mut parts, mut few) = (tap.partial_results(3), tap.partial_results(1));
+    let mut parts = tap.partial_results(3);
+    let mut few = tap.partial_results(1);
     let recorder = Arc::clone(&tap);
     let stage = stage_of(Arc::new(tools), |builder| builder.recorder(recorder));
     let watch = async {
@@ -288,8 +293,8 @@ async fn a_record_has_arguments_result_and_cause() {
     let started = &stage.recorder.of_kind(RecordKind::ToolStarted)[0];
     assert_eq!(started.parent.as_deref(), Some("asked"));
     assert_eq!(started.body["arguments"].to_string(), r#"{"a":1,"b":2}"#);
-    let (finished, result) =
-        (&stage.recorder.of_kind(RecordKind::ToolFinished)[0], &stage.recorder.of_kind(RecordKind::ToolResult)[0]);
+    let finished = &stage.recorder.of_kind(RecordKind::ToolFinished)[0];
+    let result = &stage.recorder.of_kind(RecordKind::ToolResult)[0];
     assert_eq!(finished.parent.as_ref(), Some(&started.id));
     assert_eq!(result.parent.as_ref(), Some(&finished.id));
     assert_eq!(result.body["result"]["status"], "ok");

@@ -46,7 +46,8 @@ struct Asked(Mutex<Vec<Request>>);
 
 impl Asked {
     fn model(self: &Arc<Self>, answers: &[&str]) -> Arc<dyn Model> {
-        let (asked, answers) = (Arc::clone(self), answers.iter().map(|&text| text.to_owned()).collect::<Vec<_>>());
+        let asked = Arc::clone(self);
+        let answers = answers.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
         Arc::new(move |request: &Request| {
             let mut asked = asked.0.lock().unwrap();
             asked.push(request.clone());
@@ -118,7 +119,8 @@ fn a_skill_with_tools_is_for_a_model_and_one_that_is_implemented_is_not() {
 
 #[tokio::test]
 async fn a_skill_that_a_tool_implements_asks_no_model() {
-    let (asked, recorder) = (Arc::new(Asked::default()), Arc::new(RecordingRecorder::default()));
+    let asked = Arc::new(Asked::default());
+    let recorder = Arc::new(RecordingRecorder::default());
     let mut agent = agent_with(tool_skill("add"), asked.model(&[]), &recorder, |builder| builder).build().unwrap();
     assert!(agent.tools().is_empty(), "no model is shown any");
     let outcome = agent.run(r#" {"a": 3, "b": 5} "#).await.unwrap();
@@ -285,7 +287,8 @@ async fn channel_that_lacks_the_tool_refuses_the_skill() {
 
 #[tokio::test]
 async fn result_is_whole_and_a_model_sees_later_what_it_may() {
-    let (asked, recorder) = (Arc::new(Asked::default()), Arc::new(RecordingRecorder::default()));
+    let asked = Arc::new(Asked::default());
+    let recorder = Arc::new(RecordingRecorder::default());
     let long = format!("<system>{}", "x".repeat(10_000));
     let mut agent = agent_with(tool_skill("echo"), asked.model(&["ok"]), &recorder, |it| it).build().unwrap();
     assert_eq!(agent.run(long.as_str()).await.unwrap().text(), long);

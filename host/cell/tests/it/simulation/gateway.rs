@@ -41,11 +41,13 @@ impl World {
 
     /// Asks the run of an announcement, unless it is known.
     fn meet(&mut self, worker: usize, announcement: Announcement) {
-        let (now, name) = (self.time(), Arc::clone(&self.workers[worker].name));
+        let now = self.time();
+        let name = Arc::clone(&self.workers[worker].name);
         match self.introductions.on_announcement(now, &name, &announcement) {
             Introduction::Known => self.roster.on_announcement(now, name, announcement),
             Introduction::Ask => {
-                let (nonce, run) = (self.random.next(), announcement.ticket.run);
+                let nonce = self.random.next();
+                let run = announcement.ticket.run;
                 self.introductions.on_asked(now, &name, nonce, announcement);
                 self.send(Event::ToWorker(worker, Down::Hello { nonce, run }));
             }
@@ -61,7 +63,8 @@ impl World {
     }
 
     pub(super) fn gateway_receives(&mut self, worker: usize, up: Up) {
-        let (now, name) = (self.time(), Arc::clone(&self.workers[worker].name));
+        let now = self.time();
+        let name = Arc::clone(&self.workers[worker].name);
         let effects = match up {
             Up::Message(message, result) => self.gateway.on_message(now, &name, &message, result),
             Up::Announcement(announcement) => return self.meet(worker, announcement),

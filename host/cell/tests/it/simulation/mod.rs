@@ -164,7 +164,8 @@ impl World {
         let calls = (0..CALLS)
             .map(|_| {
                 let is_repeatable = random.is(30);
-                let (arrived, remaining_ms) = (300 + random.below(5_000), 200 + random.below(2_500));
+                let arrived = 300 + random.below(5_000);
+                let remaining_ms = 200 + random.below(2_500);
                 let plan = RetryPlan::new(is_repeatable);
                 Call {
                     arrived,
@@ -215,7 +216,8 @@ impl World {
             self.at(worker as u64 * 7, Event::Announce(worker));
         }
         for _ in 0..self.random.below(6) {
-            let (worker, at) = (self.random.below(WORKERS as u64) as usize, self.random.below(TROUBLE_ENDS_MS));
+            let worker = self.random.below(WORKERS as u64) as usize;
+            let at = self.random.below(TROUBLE_ENDS_MS);
             let lasts = self.random.below(1_500);
             if self.random.is(50) {
                 self.at(at, Event::Crash(worker));
@@ -345,7 +347,8 @@ fn number(variable: &str) -> Option<u64> {
 
 #[test]
 fn every_call_ends_once_and_truly() {
-    let (first, count) = (number("FUMEHOOD_CELL_SEED").unwrap_or(1), number("FUMEHOOD_CELL_SEEDS").unwrap_or(2_000));
+    let first = number("FUMEHOOD_CELL_SEED").unwrap_or(1);
+    let count = number("FUMEHOOD_CELL_SEEDS").unwrap_or(2_000);
     let mut sum: BTreeMap<&'static str, u64> = BTreeMap::new();
     for seed in first..first + count {
         let run = std::panic::catch_unwind(|| World::new(seed).run(seed));

@@ -45,7 +45,8 @@ impl World {
     }
 
     pub(super) fn worker_receives(&mut self, index: usize, down: &Down) {
-        let (now, gateway): (_, Arc<str>) = (self.time(), "g".into());
+        let now = self.time();
+        let gateway: Arc<str> = "g".into();
         let worker = &mut self.workers[index];
         let message = match down {
             Down::Hello { nonce, run } if *run == worker.run => {

@@ -108,10 +108,7 @@ fn admitted_types(schema: &Value, root: &Value) -> Vec<String> {
     });
     let listed: Vec<String> = listed.filter_map(Value::as_str).map(str::to_owned).collect();
     let values = schema.get("enum").and_then(Value::as_array).into_iter().flatten().chain(schema.get("const"));
-    match listed.is_empty() {
-        true => values.map(|value| type_name(value).to_owned()).collect(),
-        false => listed,
-    }
+    if listed.is_empty() { values.map(|value| type_name(value).to_owned()).collect() } else { listed }
 }
 
 fn is_admitted(types: &[String], value: &Value) -> bool {

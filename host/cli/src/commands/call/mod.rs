@@ -151,9 +151,10 @@ fn split_full_name(call: &args::Call) -> Cow<'_, args::Call> {
 fn configuration(arguments: &Arguments, call: &args::Call) -> Result<Config> {
     // The policy for components of registries is there.
     let is_published = published::is_reference(&call.component);
-    match host::configured_name(&call.component).is_some() || is_published || arguments.config.is_some() {
-        true => ConfigSource::from_arguments(arguments).open(),
-        false => Ok(Config::none()),
+    if host::configured_name(&call.component).is_some() || is_published || arguments.config.is_some() {
+        ConfigSource::from_arguments(arguments).open()
+    } else {
+        Ok(Config::none())
     }
 }
 
@@ -178,9 +179,10 @@ async fn choose_target(arguments: &Arguments, call: &args::Call, config: &Config
     let load = typed.load.grant(grant);
     let load = if call.powers.strict_imports { load.strict_imports() } else { load };
     // Hooks may need what the configuration names, such as a store.
-    let builder = match config.hooks.component.is_empty() {
-        true => host::builder(arguments),
-        false => host::builder_for(arguments, config)?,
+    let builder = if config.hooks.component.is_empty() {
+        host::builder(arguments)
+    } else {
+        host::builder_for(arguments, config)?
     };
     let builder = host::with_typed_secrets(builder, &call.powers);
     let builder = match &call.powers.key_value_store {

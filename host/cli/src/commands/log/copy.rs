@@ -24,7 +24,8 @@ struct Copied {
 impl From<&TransferReport> for Copied {
     fn from(report: &TransferReport) -> Self {
         let TransferReport { log, copied, last, seals_checked } = report;
-        let (log, hash) = (log.to_string(), last.hash.to_string());
+        let log = log.to_string();
+        let hash = last.hash.to_string();
         Self { log, copied: *copied, row: last.seq, hash, seals_checked: *seals_checked }
     }
 }

@@ -102,7 +102,8 @@ fn unchecked_parts(reader: &Reader, verify: &Verify, report: &Report) -> Vec<Str
         ));
     }
     if report.continuity == Some(Continuity::Removed) {
-        let (row, cut) = (marked_row(verify, report).unwrap_or(0), report.pruned_up_to);
+        let row = marked_row(verify, report).unwrap_or(0);
+        let cut = report.pruned_up_to;
         unchecked.push(format!(
             "retention removed row {row} of the checkpoint, with all rows up to {cut}, so it could not be compared; \
              use a checkpoint after row {cut}"
@@ -142,7 +143,8 @@ fn verify_writers(reader: &Reader, verify: &Verify, config: &Config, json: bool)
     }
     let reader = reader.clone().with_key_files(verify.writer_key.iter().map(PathBuf::as_path))?;
     let kept = verify.since.as_ref().map(|checkpoints| checkpoints.all.as_slice()).unwrap_or_default();
-    let (checkpoints, joined) = (reader.checkpoints(moment::now())?, reader.joined_head(moment::now())?);
+    let checkpoints = reader.checkpoints(moment::now())?;
+    let joined = reader.joined_head(moment::now())?;
     let reports = reader.verify_all(kept)?;
     let joins = verify_joined(&reader, verify)?;
     let verified = |report| {

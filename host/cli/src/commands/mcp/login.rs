@@ -43,11 +43,10 @@ pub(crate) fn logout(arguments: &Arguments, typed: &TypedLogout) -> Result<Exit>
     let config = ConfigSource::from_arguments(arguments).open()?;
     let server = find(&config, &typed.name)?;
     let options = server.logout(&config)?;
-    let note = match forget_tokens(&options).context("the tokens cannot be removed")? {
-        true => {
-            format!("the tokens of `{}` were removed here; the server may accept them until they expire", server.name)
-        }
-        false => format!("you were not logged in at `{}`", server.name),
+    let note = if forget_tokens(&options).context("the tokens cannot be removed")? {
+        format!("the tokens of `{}` were removed here; the server may accept them until they expire", server.name)
+    } else {
+        format!("you were not logged in at `{}`", server.name)
     };
     render::note(&note);
     Ok(Exit::Ok)

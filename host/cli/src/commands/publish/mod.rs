@@ -96,9 +96,10 @@ fn prepare(options: &args::Publish) -> Result<Prepared> {
     let component = bytes::Bytes::from(component);
     let publication = Publication::new(options.reference.clone(), component.clone(), annotations)?;
     let provenance = provenance(options, publication.artifact().annotations());
-    let mcp = match options.mcp.mcp {
-        true => Some(McpPackage::new(&component, &server_info(options, publication.artifact().annotations()))?),
-        false => None,
+    let mcp = if options.mcp.mcp {
+        Some(McpPackage::new(&component, &server_info(options, publication.artifact().annotations()))?)
+    } else {
+        None
     };
     let Some(name) = &options.sign else {
         return Ok(Prepared { publication, signer: None, provenance, file, mcp });
@@ -143,7 +144,8 @@ fn server_info(options: &args::Publish, annotations: &BTreeMap<String, String>) 
 
 /// Returns the URI of the workflow that this process runs in, in GitHub Actions.
 fn workflow(variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
-    let (server, workflow) = (variable("GITHUB_SERVER_URL")?, variable("GITHUB_WORKFLOW_REF")?);
+    let server = variable("GITHUB_SERVER_URL")?;
+    let workflow = variable("GITHUB_WORKFLOW_REF")?;
     Some(format!("{}/{workflow}", server.trim_end_matches('/')))
 }
 

@@ -143,7 +143,8 @@ pub(super) fn published(arguments: &Arguments, prepared: &Prepared, published: &
 }
 
 fn mcp_json(prepared: &Prepared) -> Option<Value> {
-    let (package, folder) = (prepared.mcp.as_ref()?, prepared.mcp_folder());
+    let package = prepared.mcp.as_ref()?;
+    let folder = prepared.mcp_folder();
     let path = |name: &str| folder.join(name).display().to_string();
     Some(json!({ "bundle": path(&package.bundle_name), "server": path(SERVER_FILE) }))
 }

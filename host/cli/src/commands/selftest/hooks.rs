@@ -64,7 +64,8 @@ async fn run_case(host: &Arc<Host>, case: &HookCase) -> Result<Finding> {
     let limits = Limits { deadline, ..ComponentHook::default_limits() };
     host::load(host, NAME, Load::bytes(NAME, encode(case.text)?).limits(limits)).await?;
     let before = Baseline::measure();
-    let (mut wrong, mut overshoots) = (None, Vec::new());
+    let mut wrong = None;
+    let mut overshoots = Vec::new();
     for function in [HookFunction::Before, HookFunction::After] {
         let started = Instant::now();
         let result = call_hooked(host, function).await?;

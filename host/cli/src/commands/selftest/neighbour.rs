@@ -27,7 +27,8 @@ pub(super) struct Neighbour {
 
 impl Neighbour {
     pub(super) fn start(host: &Arc<Host>) -> Self {
-        let (host, stop) = (Arc::clone(host), Arc::<AtomicBool>::default());
+        let host = Arc::clone(host);
+        let stop = Arc::<AtomicBool>::default();
         let stopped = Arc::clone(&stop);
         let task = tokio::spawn(async move {
             let mut stats = CallStats::default();

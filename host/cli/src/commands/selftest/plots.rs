@@ -10,7 +10,8 @@ pub(super) fn panels(modes: &[ModeReport]) -> Vec<Panel> {
 
 #[allow(clippy::cast_precision_loss, reason = "a plot needs no more than 52 bits")]
 fn panels_of(mode: &ModeReport) -> Vec<Panel> {
-    let (it, name) = (&mode.summary, mode.isolation);
+    let it = &mode.summary;
+    let name = mode.isolation;
     let panel = |what: &str, axis: &str, digits: usize, bars: Vec<Bar>| Panel {
         title: format!("{what} ({name})"),
         axis: axis.to_owned(),

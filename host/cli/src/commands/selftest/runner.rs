@@ -165,7 +165,8 @@ async fn run_attempts(host: &Arc<Host>, env: &HostileEnv, case: &Case) -> Result
     let deadline = if case.expected == Expected::Error(ErrorKind::Deadline) { SHORT_DEADLINE } else { LONG_DEADLINE };
     let default = Limits::default();
     let limits = Limits { deadline, fuel: case.fuel.unwrap_or(default.fuel), ..default };
-    let (mut running, mut attempts) = (JoinSet::new(), Vec::new());
+    let mut running = JoinSet::new();
+    let mut attempts = Vec::new();
     for arguments in case.attempts {
         let call = Call::new(case.tool, env.arguments(arguments)?).limits(limits);
         let host = Arc::clone(host);
@@ -189,7 +190,8 @@ async fn run_attempt(host: &Arc<Host>, call: Call, deadline: Duration) -> CallRe
     if call.tool != RUN_CODE {
         return host.call(call).await;
     }
-    let (id, tool) = (call.context.id.clone(), call.tool.clone());
+    let id = call.context.id.clone();
+    let tool = call.tool.clone();
     let tools = FlowProvider::new(Arc::new(host.as_ref().clone()), FlowPolicy::new());
     let mode = CodeMode::only().limits(ProgramLimits { wall_time: deadline, ..ProgramLimits::default() });
     match CodeProvider::new(Arc::new(tools), Arc::new(host.javascript()), mode, Arc::new(SystemClock)) {

@@ -53,7 +53,8 @@ impl RecordedPrograms {
             return refused;
         };
         entry.repaired(validated.repairs());
-        let (id, tool) = (call.context.id.clone(), call.tool.clone());
+        let id = call.context.id.clone();
+        let tool = call.tool.clone();
         let result = match entry.started(validated.arguments(), None).await {
             Ok(()) => {
                 call.context.cause = Some(Arc::from(entry.last_record()));
@@ -76,9 +77,10 @@ impl ToolLayer for RecordedPrograms {
     }
 
     async fn handle(&self, call: PendingCall) -> Result<CallResult, Stop> {
-        match call.tool_name() == RUN_CODE {
-            true => Ok(self.run(call.into_unchecked()).await),
-            false => call.run(self.inner()).await,
+        if call.tool_name() == RUN_CODE {
+            Ok(self.run(call.into_unchecked()).await)
+        } else {
+            call.run(self.inner()).await
         }
     }
 }

@@ -64,7 +64,8 @@ impl ServedJobs {
     /// If a pattern of tools is invalid.
     pub(super) fn jobs(self, config: &Config, recording: Option<&Recording>, cell: Option<QueuedJobs>) -> Result<Jobs> {
         let section = &config.jobs;
-        let (default, limits) = (JobOptions::default(), JobLimits::default());
+        let limits = JobLimits::default();
+        let default = JobOptions::default();
         let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
         let at_once = ToolPatterns::new(&section.tools).context("[jobs] `tools`")?;
         let persist = recording.map(|recording| recording.persist().clone());

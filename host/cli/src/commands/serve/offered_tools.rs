@@ -47,7 +47,8 @@ impl Offered {
         host: &Host,
         recording: Option<&Recording>,
     ) -> (Arc<dyn SessionAgents>, TenantTools) {
-        let (tools, log) = (self.for_agents.clone(), recording.map(Recording::event_log));
+        let tools = self.for_agents.clone();
+        let log = recording.map(Recording::event_log);
         (sessions.agents((host, self.hooks.clone()), tools.clone(), log), tools)
     }
 }

@@ -70,7 +70,8 @@ impl ServedComponents {
         let ServeRequest { source, config, typed, configured, allow_slow_compile, persist } = request;
         let wanted = typed.iter().cloned().chain(configured).collect();
         let has_store = config.tools.values().any(|tool| tool.key_value.is_some());
-        let (source_stamps, components) = (Vec::new(), BTreeMap::new());
+        let source_stamps = Vec::new();
+        let components = BTreeMap::new();
         let mut served = Self {
             host,
             source,
@@ -204,7 +205,8 @@ impl ServedComponents {
     fn check_memory(&self, wanted: &[ConfiguredComponent]) -> Result<()> {
         let ceiling = self.host.memory_ceiling();
         let Some(larger) = wanted.iter().find(|component| component.limits.memory > ceiling) else { return Ok(()) };
-        let (name, memory) = (&larger.name, display_bytes(larger.limits.memory as u64));
+        let name = &larger.name;
+        let memory = display_bytes(larger.limits.memory as u64);
         let ceiling = display_bytes(ceiling as u64);
         let message =
             format!("`{name}` may use {memory}, but this server reserved {ceiling} per call at its start; restart it");
@@ -216,7 +218,9 @@ impl ServedComponents {
         let configured = configured::all(config, lock, Version::Pinned).await?;
         for component in self.typed.iter().cloned().chain(configured) {
             if let Some(other) = wanted.iter().find(|other| other.name == component.name) {
-                let (name, one, two) = (&component.name, other.file.display(), component.file.display());
+                let name = &component.name;
+                let one = other.file.display();
+                let two = component.file.display();
                 return Err(UsageError(format!("{one} and {two} would both be called `{name}`; rename one")).into());
             }
             wanted.push(component);
@@ -233,7 +237,8 @@ impl ServedComponents {
     /// Reloads a component. If that fails, the loaded one stays in place, unless it has powers or an approval that were
     /// revoked.
     async fn reload_component(&mut self, component: ConfiguredComponent) {
-        let (stamp, file) = (FileStamp::read(&component.file), component.label.clone());
+        let stamp = FileStamp::read(&component.file);
+        let file = component.label.clone();
         let loaded = self.reload(&component, &file).await;
         let ConfiguredComponent { name, terms, .. } = component;
         let served = self.components.remove(&name);
@@ -399,7 +404,8 @@ mod tests {
     #[test]
     fn detects_a_replaced_file() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, other) = (folder.path().join("a"), folder.path().join("b"));
+        let path = folder.path().join("a");
+        let other = folder.path().join("b");
         assert_eq!(FileStamp::read(&path), None);
         std::fs::write(&path, "one").unwrap();
         let first = FileStamp::read(&path);

@@ -78,7 +78,8 @@ impl ToolProvider for ServedTools {
 
     fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
         if !self.is_offered(call.tool().full_name()) {
-            let (tool, outcome) = (call.tool().full_name().to_owned(), Err(CallError::replaced()));
+            let tool = call.tool().full_name().to_owned();
+            let outcome = Err(CallError::replaced());
             let result = CallResult { id: context.id, tool, outcome, metadata: Metadata::default() };
             return Box::pin(std::future::ready(Ok(result)));
         }

@@ -104,8 +104,10 @@ impl Listening {
     }
 
     fn of(listener: Listener) -> Self {
-        let (listener, stop) = (Arc::new(listener), CancellationToken::new());
-        let (served, stopped) = (Arc::clone(&listener), stop.clone());
+        let listener = Arc::new(listener);
+        let stop = CancellationToken::new();
+        let served = Arc::clone(&listener);
+        let stopped = stop.clone();
         let serving = tokio::spawn(async move { served.serve(stopped.cancelled()).await });
         Self { listener, stop, serving }
     }
@@ -255,7 +257,8 @@ fn services(
     api: ApiOptions,
     listener: &Listener,
 ) -> Result<(Vec<Arc<dyn HttpService>>, String)> {
-    let (mut services, mut urls): (Vec<Arc<dyn HttpService>>, _) = (Vec::new(), Vec::new());
+    let mut services: Vec<Arc<dyn HttpService>> = Vec::new();
+    let mut urls: _ = Vec::new();
     let base = format!("http://{}", listener.address());
     if faces.has_mcp() {
         services.push(Arc::new(McpService::with_tools(tools.clone(), options, listener)));
@@ -339,9 +342,10 @@ async fn load_components(
     let limits =
         serve.limits.over(defaults, MAX_MEMORY_BYTES).map_err(|error| crate::args::name_limit_option(&error))?;
     let max_memory = configured.iter().map(|component| component.limits.memory).max().unwrap_or(0).max(limits.memory);
-    let builder = match configured.is_empty() && !serve.watch {
-        true => host::builder(arguments),
-        false => host::builder_for(arguments, config)?,
+    let builder = if configured.is_empty() && !serve.watch {
+        host::builder(arguments)
+    } else {
+        host::builder_for(arguments, config)?
     };
     let builder = host::with_components(builder, &typed_files);
     let builder = host::with_typed_secrets(builder, &serve.powers);
@@ -351,7 +355,8 @@ async fn load_components(
     let builder = jobs.into_iter().fold(builder, |builder, jobs| jobs.protect(builder));
     let notes = config.agent.memory.as_ref().map(|file| config.path(file));
     let builder = notes.into_iter().fold(builder, HostBuilder::own_folder);
-    let (concurrency, queue_length) = (settings::concurrency(serve, config), settings::queue_length(serve, config));
+    let concurrency = settings::concurrency(serve, config);
+    let queue_length = settings::queue_length(serve, config);
     let host =
         builder.concurrency(concurrency).queue(queue_length).limits(limits).memory_ceiling(max_memory).build()?;
     let mut typed = Vec::new();

@@ -100,7 +100,8 @@ impl SavedUsage {
     /// # Errors
     /// If the file cannot be opened or read.
     pub(super) fn open(config: &Config, has_listener: bool) -> Result<Self> {
-        let (ledger, stop) = (UsageLedger::default(), CancellationToken::new());
+        let ledger = UsageLedger::default();
+        let stop = CancellationToken::new();
         if config.tenants.is_empty() || !has_listener {
             return Ok(Self { ledger, leases: None, stop, saving: None });
         }
@@ -145,7 +146,8 @@ async fn save_until(ledger: UsageLedger, store: Arc<UsageStore>, stop: Cancellat
         let is_last = stop.run_until_cancelled(tokio::time::sleep(SAVE_INTERVAL)).await.is_none();
         let unsaved = ledger.take_unsaved();
         if !unsaved.is_empty() {
-            let (store, days) = (Arc::clone(&store), unsaved.iter().map(to_day).collect::<Vec<_>>());
+            let store = Arc::clone(&store);
+            let days = unsaved.iter().map(to_day).collect::<Vec<_>>();
             let saved = tokio::task::spawn_blocking(move || store.add(&days)).await;
             let failed = match saved {
                 Ok(Ok(())) => None,

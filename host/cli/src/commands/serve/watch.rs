@@ -47,13 +47,12 @@ pub(crate) fn start(
         return Ok(None);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot watch files")?;
-    let mut hangup = match triggers.hangup {
+    let mut hangup = if triggers.hangup {
         // From here on the signal does not end the process.
-        true => {
-            let _entered = runtime.enter();
-            Some(signals::listen_for_hangup().context("cannot handle SIGHUP")?)
-        }
-        false => None,
+        let _entered = runtime.enter();
+        Some(signals::listen_for_hangup().context("cannot handle SIGHUP")?)
+    } else {
+        None
     };
     let watch = move || {
         runtime.block_on(stop.run_until_cancelled(async {

@@ -245,7 +245,8 @@ mod tests {
     fn shows_calls_with_bars_and_costs() {
         let calls = vec![call("spin__run", CallPhase::Running), call("echo__echo", CallPhase::Waiting)];
         let text = drawn(&Screen::new("http://127.0.0.1:1", snapshot(calls)));
-        let (totals, outcomes) = ("1 running, 1 waiting", "deadline 1, ok 12");
+        let totals = "1 running, 1 waiting";
+        let outcomes = "deadline 1, ok 12";
         for part in [totals, outcomes, "spin__run", "acme", "5.0 s of 10.0 s", "123", "waiting", "q quits"] {
             assert!(text.contains(part), "{part}:\n{text}");
         }
@@ -279,7 +280,8 @@ mod tests {
 
     #[test]
     fn asks_about_the_selected_call_even_if_others_end() {
-        let (a, b) = (call("a__a", CallPhase::Running), call("b__b", CallPhase::Running));
+        let a = call("a__a", CallPhase::Running);
+        let b = call("b__b", CallPhase::Running);
         let mut screen = Screen::new("http://127.0.0.1:1", snapshot(vec![a, b.clone()]));
         screen.select(1);
         screen.ask();

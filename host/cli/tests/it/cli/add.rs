@@ -78,7 +78,8 @@ fn adds_what_a_trusted_key_signed() {
 fn a_key_can_be_trusted_while_adding() {
     let Some(registry) = Registry::start() else { return };
     registry.publish("1.0", &[Described::new("read")], Some(&KEY));
-    let (bench, reference) = (Workbench::new(), registry.reference("1.0"));
+    let bench = Workbench::new();
+    let reference = registry.reference("1.0");
     assert_refused(
         &bench,
         &["add", &reference, "--yes"],
@@ -297,7 +298,8 @@ fn a_killed_add_leaves_nothing_half_written() {
     let Some(registry) = Registry::start() else { return };
     registry.publish("1.0", &[Described::new("read")], Some(&KEY));
     let bench = trusting_bench();
-    let (file, lock) = (bench.path("fumehood.toml"), bench.path("fumehood.lock"));
+    let file = bench.path("fumehood.toml");
+    let lock = bench.path("fumehood.lock");
     let old = std::fs::read_to_string(&file).unwrap();
     let reference = registry.reference("1.0");
     let new = format!("{old}\n[tools.greeter]\nreference = \"{reference}\"\n");
@@ -312,7 +314,8 @@ fn a_killed_add_leaves_nothing_half_written() {
     let began = Instant::now();
     assert_ok(bench.run(&arguments));
     let whole = began.elapsed();
-    let (mut completed, mut approved) = (0, 0);
+    let mut completed = 0;
+    let mut approved = 0;
     for kill in 0..KILLS {
         reset();
         let mut running = bench

@@ -180,7 +180,8 @@ fn a_lock_that_was_edited_by_hand_is_refused() {
 #[test]
 fn an_approval_does_not_depend_on_where_the_command_is_run() {
     let bench = bench();
-    let (docs, more) = (bench.path("docs"), bench.path("more"));
+    let docs = bench.path("docs");
+    let more = bench.path("more");
     std::fs::create_dir(&docs).unwrap();
     std::fs::create_dir(&more).unwrap();
     let read = format!("read = [\"docs:/docs\", \"{}:/more\"]\n", more.display());

@@ -22,7 +22,8 @@ pub(crate) fn drawn(bench: &Workbench, columns: u16, arguments: &[&str]) -> Vec<
     let mut child = command.spawn().unwrap();
     // The command owns a copy of the other end; once that is closed, reading ends.
     drop(command);
-    let (mut screen, mut buffer) = (Vec::new(), [0; 4096]);
+    let mut screen = Vec::new();
+    let mut buffer = [0; 4096];
     let mut terminal = File::from(master);
     while let Ok(count @ 1..) = terminal.read(&mut buffer) {
         screen.extend_from_slice(&buffer[..count]);

@@ -50,7 +50,8 @@ fn code_is_kept_privately_and_found_again() {
     let bench = warm();
     let cache = bench.cache();
     assert_eq!(mode(&cache), 0o700);
-    let (code, mac) = (only(&cache, "cwasm"), only(&cache, "mac"));
+    let code = only(&cache, "cwasm");
+    let mac = only(&cache, "mac");
     for file in [&code, &mac, &cache.join("key")] {
         assert_eq!(mode(file), 0o600, "{}", file.display());
     }
@@ -149,7 +150,8 @@ fn a_link_in_place_of_the_folder_is_not_followed() {
 fn code_of_another_component_is_refused() {
     let bench = warm();
     let cache = bench.cache();
-    let (code, mac) = (only(&cache, "cwasm"), only(&cache, "mac"));
+    let code = only(&cache, "cwasm");
+    let mac = only(&cache, "mac");
     bench.program("counter");
     assert_eq!(bench.run(&["inspect", "counter.wasm"]).code, 0);
     let other = |extension: &str, own: &Path| entries(&cache, extension).into_iter().find(|path| path != own).unwrap();

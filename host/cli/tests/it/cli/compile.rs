@@ -48,7 +48,8 @@ fn start(bench: &Workbench, arguments: &[&str]) -> Child {
 fn inspect(bench: &Workbench, file: &str) -> Inspected {
     let started = Instant::now();
     let mut process = start(bench, &["inspect", "--no-cache", file]);
-    let (mut host, mut compiler) = (0, 0);
+    let mut host = 0;
+    let mut compiler = 0;
     while process.try_wait().unwrap().is_none() {
         host = host.max(figure(process.id(), "VmHWM").unwrap_or_default());
         for child in children(process.id()) {

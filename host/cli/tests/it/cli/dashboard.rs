@@ -33,7 +33,9 @@ impl Visitor {
     fn send(&self, method: &str, path: &str, body: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let (address, cookie, length) = (&self.address, &self.cookie, body.len());
+        let address = &self.address;
+        let cookie = &self.cookie;
+        let length = body.len();
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: {address}\r\nOrigin: http://{address}\r\nCookie: {cookie}\r\n\
              Connection: close\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {length}\r\n\r\n{body}"

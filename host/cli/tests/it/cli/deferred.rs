@@ -210,7 +210,8 @@ fn program_answers_over_lines_of_json() {
     let mut run = Lines::start(&bench, &[]);
     let questions = [run.next("approval_requested"), run.next("approval_requested")];
     let of = |tool: &str| questions.iter().find(|question| question["tool"] == tool).unwrap();
-    let (add, multiply) = (of("calculator__add"), of("calculator__multiply"));
+    let add = of("calculator__add");
+    let multiply = of("calculator__multiply");
     assert_eq!((&add["about"], &add["arguments"]), (&"call".into(), &json!({"a": 3, "b": 5})));
     for (line, says) in [
         ("yes", "expected a line like"),

@@ -24,7 +24,8 @@ impl Catalogue {
         let mut references = Vec::new();
         for name in ["calculator", "notes"] {
             bench.example(name);
-            let (reference, file) = (format!("oci://{}/acme/{name}:1.0", registry.host()), format!("{name}.wasm"));
+            let reference = format!("oci://{}/acme/{name}:1.0", registry.host());
+            let file = format!("{name}.wasm");
             let publish = ["publish", reference.as_str(), file.as_str()];
             let arguments = if sign { [&publish[..], &["--sign", "default"]].concat() } else { publish.to_vec() };
             let ran = run_with_passphrase(&bench, PASSPHRASE, &arguments);

@@ -34,8 +34,8 @@ fn new_keys_are_encrypted_and_private() {
         let made = run_with_passphrase(&bench, PASSPHRASE, &["key", "new", "--algorithm", algorithm]);
         assert_eq!(made.code, 0, "{made:?}");
         assert!(made.stdout.contains("made the key `default`") && made.stdout.contains("--sign default"), "{made:?}");
-        let (private, public) =
-            (bench.path("data/fumehood/keys/default.pem"), bench.path("data/fumehood/keys/default.pub"));
+        let private = bench.path("data/fumehood/keys/default.pem");
+        let public = bench.path("data/fumehood/keys/default.pub");
         assert_eq!((mode(&private), mode(&bench.path("data/fumehood/keys"))), (0o600, 0o700));
         let text = std::fs::read_to_string(&private).unwrap();
         assert!(text.starts_with("-----BEGIN ENCRYPTED PRIVATE KEY-----"), "{text}");

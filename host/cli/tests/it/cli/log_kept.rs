@@ -81,7 +81,8 @@ fn each_request_is_recorded_with_size_time_and_tokens() {
     add(&bench);
     let records = records(&bench);
     let of = |kind: &str| records.iter().filter(|it| it["kind"] == kind).map(|it| &it["body"]).collect::<Vec<_>>();
-    let (asked, answered) = (of("model_asked"), of("model_answered"));
+    let asked = of("model_asked");
+    let answered = of("model_answered");
     assert_eq!((asked.len(), answered.len()), (2, 2));
     assert_eq!(asked[0]["model"], "scripted");
     assert!(asked[0]["prompt_bytes"].as_u64().unwrap() >= "Add 3 and 5".len() as u64, "{}", asked[0]);

@@ -94,7 +94,8 @@ fn cancelling_stops_the_processor_time_of_a_guest() {
     let mut session =
         Session::start(&bench, &["spin.wasm", "--timeout", "60s", "--fuel", "900G", "--isolation", "in-process"]);
     let process = session.process();
-    let (before, began) = (used(process), Instant::now());
+    let before = used(process);
+    let began = Instant::now();
     for id in 1..=2 {
         session.call(id, "spin__run", json!({}));
     }

@@ -37,7 +37,8 @@ fn a_generated_client_calls_tools() {
     let mut server = Server::run(command);
     TOKEN.clone_into(&mut server.token);
     let folder = tempfile::tempdir().unwrap();
-    let (document, client) = (folder.path().join("openapi.json"), folder.path().join("generated"));
+    let document = folder.path().join("openapi.json");
+    let client = folder.path().join("generated");
     std::fs::write(&document, server.get("/openapi.json").to_string()).unwrap();
     let mut generate = Command::new(&python);
     generate

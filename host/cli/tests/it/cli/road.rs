@@ -156,7 +156,8 @@ fn tamper_at_the_registry(road: &Road) {
 
 /// Changes each part that the operator has: nothing is called.
 fn tamper_at_the_operator(road: &Road, bench: &Workbench) {
-    let (component, manifest) = (road.digest("component").hex(), road.digest("manifest").hex());
+    let component = road.digest("component").hex();
+    let manifest = road.digest("manifest").hex();
     let refused = |code: i32, sentence: &str| assert_refused(bench, &CALL, code, &[sentence]);
     // Records only say where to look; everything that counts is a blob.
     let (blobs, _records): (Vec<_>, Vec<_>) =

@@ -271,7 +271,9 @@ fn session_goes_on_after_200_kills() {
         whole = began.elapsed().min(Duration::from_secs(2));
     }
 
-    let (mut kills, mut sessions, mut resumed) = (0, 0, 0);
+    let mut kills = 0;
+    let mut sessions = 0;
+    let mut resumed = 0;
     while kills < KILLS {
         sessions += 1;
         let id = format!("s{sessions}");

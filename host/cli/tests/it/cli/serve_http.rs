@@ -69,10 +69,8 @@ impl Server {
     fn send_with(&self, method: &str, path: &str, headers: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let token = match self.token.is_empty() {
-            true => String::new(),
-            false => format!("Authorization: Bearer {}\r\n", self.token),
-        };
+        let token =
+            if self.token.is_empty() { String::new() } else { format!("Authorization: Bearer {}\r\n", self.token) };
         let request = format!(
             "{method} {path} HTTP/1.1\r\n{token}{headers}Connection: close\r\nHost: {}\r\nContent-Length: {}\r\n\
              Content-Type: application/json\r\nAccept: application/json, text/event-stream;q=0.5\r\n\r\n{body}",

@@ -65,7 +65,8 @@ fn a_token_is_printed_once_and_its_digest_is_for_the_configuration() {
 #[test]
 fn each_tenant_has_its_own_tools_calls_and_budgets() {
     let bench = bench();
-    let ((one, first), (other, second)) = (token(&bench, "one"), token(&bench, "other"));
+    let (one, first) = token(&bench, "one");
+    let (other, second) = token(&bench, "other");
     configure(
         &bench,
         &format!(
@@ -124,7 +125,8 @@ fn a_stopped_call_uses_up_the_fuel_of_its_tenant() {
 #[test]
 fn only_tenants_with_the_right_answer_approvals() {
     let bench = bench();
-    let ((one, first), (other, second)) = (token(&bench, "one"), token(&bench, "other"));
+    let (one, first) = token(&bench, "one");
+    let (other, second) = token(&bench, "other");
     configure(
         &bench,
         &format!("[tenants.one]\ntokens = [\"{first}\"]\n[tenants.other]\ntokens = [\"{second}\"]\napproves = true\n"),
@@ -151,7 +153,8 @@ fn options_that_contradict_tenants_are_refused() {
 #[test]
 fn a_hangup_reads_the_configuration_and_a_bad_one_changes_nothing() {
     let bench = bench();
-    let ((one, first), (other, second)) = (token(&bench, "one"), token(&bench, "other"));
+    let (one, first) = token(&bench, "one");
+    let (other, second) = token(&bench, "other");
     configure(&bench, &format!("[tenants.one]\ntokens = [\"{first}\"]\n"));
     let mut server = serve(&bench, "http", &one);
     let id = Pid::from_child(&server.child);
@@ -277,7 +280,8 @@ fn open_session(server: &Server) -> Result<String, u16> {
 #[test]
 fn streams_of_a_revoked_token_end_and_those_of_others_go_on() {
     let bench = bench();
-    let ((one, first), (other, second)) = (token(&bench, "one"), token(&bench, "other"));
+    let (one, first) = token(&bench, "one");
+    let (other, second) = token(&bench, "other");
     let of_other = format!("[tenants.other]\ntokens = [\"{second}\"]\n");
     configure(&bench, &format!("[tenants.one]\ntokens = [\"{first}\"]\n{of_other}"));
     let mut server = Server::run(bench.command(&["serve", "--listen", "127.0.0.1:0"]));
@@ -298,7 +302,8 @@ fn streams_of_a_revoked_token_end_and_those_of_others_go_on() {
 #[test]
 fn abandoned_sessions_make_room_oldest_first() {
     let bench = bench();
-    let ((one, first), (other, second)) = (token(&bench, "one"), token(&bench, "other"));
+    let (one, first) = token(&bench, "one");
+    let (other, second) = token(&bench, "other");
     configure(&bench, &format!("[tenants.one]\ntokens = [\"{first}\"]\n[tenants.other]\ntokens = [\"{second}\"]\n"));
     let mut server = Server::run(bench.command(&["serve", "--listen", "127.0.0.1:0"]));
     server.token.clone_from(&one);
@@ -354,7 +359,8 @@ fn ids_tell_a_tenant_nothing_of_others() {
 #[test]
 fn a_tenant_has_its_own_room_in_the_log() {
     let bench = bench();
-    let ((one, first), (other, second)) = (token(&bench, "one"), token(&bench, "other"));
+    let (one, first) = token(&bench, "one");
+    let (other, second) = token(&bench, "other");
     configure(
         &bench,
         &format!(

@@ -33,7 +33,8 @@ impl Session {
         let mut command = bench.command(&[&["serve", "mcp"], arguments].concat());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors.reopen().unwrap());
         let mut child = command.spawn().unwrap();
-        let (input, output) = (child.stdin.take(), child.stdout.take().unwrap());
+        let input = child.stdin.take();
+        let output = child.stdout.take().unwrap();
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {

@@ -74,10 +74,8 @@ impl Client {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
         let mut stream = TcpStream::connect(&self.server.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let token = match self.token.is_empty() {
-            true => String::new(),
-            false => format!("Authorization: Bearer {}\r\n", self.token),
-        };
+        let token =
+            if self.token.is_empty() { String::new() } else { format!("Authorization: Bearer {}\r\n", self.token) };
         let name = if name.is_empty() { String::new() } else { format!("Mcp-Name: {name}\r\n") };
         let request = format!(
             "POST /mcp HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Length: {}\r\n{token}{name}\

@@ -53,7 +53,8 @@ impl Server {
     fn send(&self, method: &str, path: &str, (headers, body): (&str, &str)) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let (address, length) = (&self.address, body.len());
+        let address = &self.address;
+        let length = body.len();
         let request = format!(
             "{method} {path} HTTP/1.1\r\nConnection: close\r\nHost: {address}\r\nContent-Length: {length}\r\n\
              Content-Type: application/json\r\n{headers}\r\n{body}"
@@ -249,7 +250,8 @@ fn an_unreachable_collector_is_one_warning() {
     let mut command = bench.command(&["call", "calculator.wasm", "add", "a=3", "b=5", "--no-log"]);
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://127.0.0.1:{port}")).env("OTEL_BSP_SCHEDULE_DELAY", "1");
     let output = command.output().unwrap();
-    let (said, printed) = (String::from_utf8(output.stderr).unwrap(), String::from_utf8(output.stdout).unwrap());
+    let said = String::from_utf8(output.stderr).unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && printed.contains('8'), "{printed}{said}");
     assert!(said.matches("does not accept telemetry").count() <= 2, "{said}");
     assert!(said.contains(&format!("http://127.0.0.1:{port}/v1/traces does not accept telemetry")), "{said}");

@@ -196,7 +196,8 @@ fn a_file_that_is_named_is_trusted_for_that_run() {
 #[test]
 fn another_folder_cannot_borrow_the_trust_of_a_file() {
     let bench = Workbench::new();
-    let (good, bad) = (bench.path("good"), bench.path("bad"));
+    let good = bench.path("good");
+    let bad = bench.path("bad");
     std::fs::create_dir(&good).unwrap();
     std::fs::create_dir(&bad).unwrap();
     std::fs::write(good.join("fumehood.toml"), "[mcp.servers.time]\ncommand = [\"./server\"]\n").unwrap();

@@ -40,7 +40,8 @@ impl RealServer {
     pub(crate) fn written_to(&self, folder: &Path) -> PathBuf {
         let environment = self.environment.iter().map(|(name, value)| format!("{name} = {value:?}"));
         let environment = environment.collect::<Vec<_>>().join(", ");
-        let (name, command) = (self.name, &self.command);
+        let name = self.name;
+        let command = &self.command;
         let file = folder.join("fumehood.toml");
         let text = format!(
             "[mcp.servers.{name}]\ncommand = {command:?}\nenv = {{ {environment} }}\napproval = \"off\"\n\

@@ -73,7 +73,8 @@ fn a_large_file_is_written_through_the_official_server() {
     let script = tools.join("node/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js");
     let work = tempfile::tempdir().unwrap();
     let folder = work.path().canonicalize().unwrap();
-    let (node, file) = (tools.join("bin/node"), folder.join("a.txt"));
+    let node = tools.join("bin/node");
+    let file = folder.join("a.txt");
     let server = [node.to_str().unwrap(), script.to_str().unwrap(), folder.to_str().unwrap()];
     let content = "x".repeat(11_000);
     let arguments = serde_json::json!({"path": file, "content": content}).to_string();

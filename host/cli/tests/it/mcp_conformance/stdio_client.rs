@@ -22,7 +22,8 @@ impl StdioClient {
     /// Starts a server and completes the handshake.
     pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let input = child.stdin.take().unwrap();
+        let output = child.stdout.take().unwrap();
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -59,7 +60,8 @@ impl StdioClient {
 
     /// Returns all tools, of all pages.
     pub(crate) fn tools(&mut self) -> Vec<Value> {
-        let (mut tools, mut params) = (Vec::new(), json!({}));
+        let mut tools = Vec::new();
+        let mut params = json!({});
         loop {
             let mut page = self.request("tools/list", &params);
             match page["tools"].take() {

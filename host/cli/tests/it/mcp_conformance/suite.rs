@@ -159,7 +159,8 @@ fn our_tasks_conform() {
     let names: Vec<String> = tasks.map(|(name, _)| name.clone()).filter(|name| name.starts_with("tasks-")).collect();
     assert!(names.len() > 5, "{names:?}");
     let server = Served::fixture();
-    let (out, mut printed) = (server.folder().join("results"), String::new());
+    let out = server.folder().join("results");
+    let mut printed = String::new();
     for scenario in &names {
         let mut command = node(&tools, SUITE);
         command.args(["server", "--url", &server.url, "--scenario", scenario, "-o"]).arg(&out);
@@ -191,7 +192,8 @@ fn our_client_conforms() {
     let ours = format!("node {} {FUMEHOOD}", root().join("tests/mcp/scenario.mjs").display());
     for revision in CLIENTS {
         let out = tempfile::tempdir().unwrap();
-        let (mut printed, mut passed) = (String::new(), BTreeSet::new());
+        let mut printed = String::new();
+        let mut passed = BTreeSet::new();
         let here = scenarios.iter().filter(|(_, revisions)| revisions.iter().any(|it| it == revision));
         for (scenario, _) in here.clone() {
             let mut command = node(&tools, SUITE);

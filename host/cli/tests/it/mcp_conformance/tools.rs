@@ -54,7 +54,8 @@ pub(crate) struct Printed {
 /// Runs a program to its end.
 pub(crate) fn run(command: &mut Command) -> Printed {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let (mut stdout, mut stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let mut stdout = child.stdout.take().unwrap();
+    let mut stderr = child.stderr.take().unwrap();
     let reading = std::thread::spawn(move || {
         let mut text = Vec::new();
         stderr.read_to_end(&mut text).unwrap();

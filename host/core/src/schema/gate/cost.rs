@@ -52,9 +52,10 @@ impl Costs {
         let evaluations = nodes().map(count_evaluations).collect();
         let evaluations = Tables::new(graph, &order, evaluations, limits.cost).compute_by_depth(graph, limits.depth)?;
         let steps: Vec<_> = nodes().map(|node| count_matching_steps(node, patterns)).collect();
-        let matching = match steps.iter().any(|steps| *steps > 0) {
-            true => Tables::new(graph, &order, steps, u64::MAX).compute_by_depth(graph, limits.depth)?,
-            false => Vec::new(),
+        let matching = if steps.iter().any(|steps| *steps > 0) {
+            Tables::new(graph, &order, steps, u64::MAX).compute_by_depth(graph, limits.depth)?
+        } else {
+            Vec::new()
         };
         Ok(Self { evaluations, matching })
     }
@@ -210,7 +211,8 @@ impl<'o> Tables<'o> {
             }
             if entries > MAX_TABLE_ENTRIES {
                 let what = "combinations of subschemas and the properties that they look at";
-                let (found, limit) = (entries as u64, MAX_TABLE_ENTRIES as u64);
+                let found = entries as u64;
+                let limit = MAX_TABLE_ENTRIES as u64;
                 return Err(SchemaError::TooLarge { pointer: pointer(), what, found, limit });
             }
             for (table, profile) in [(&mut full, &mut once), (&mut repeated, &mut again), (&mut marking, &mut marked)] {
@@ -220,7 +222,8 @@ impl<'o> Tables<'o> {
             }
         }
         let totals = |table: &[CostProfile<'o>]| table.iter().map(CostProfile::total).collect::<Vec<_>>();
-        let (full, repeated) = (totals(&full), totals(&repeated));
+        let full = totals(&full);
+        let repeated = totals(&repeated);
         let settled = full == self.full && repeated == self.repeated;
         self.full = full;
         self.repeated = repeated;

@@ -25,7 +25,8 @@ const FOREIGN_WORDS: [(&str, &str); 7] = [
 pub(super) fn explain_syntax_error(text: &str, error: &serde_json::Error) -> Violation {
     let message = error.to_string();
     let what = message.split(" at line ").next().unwrap_or_default().replace("EOF", "the text ends");
-    let (line, column) = (error.line(), error.column());
+    let line = error.line();
+    let column = error.column();
     let place = find_offset(text, error);
     let sentence = format!(
         "the text is not JSON: {what} at line {line}, column {column}{}; {}",
@@ -65,8 +66,10 @@ fn format_excerpt(text: &str, place: usize) -> String {
     let start = text.ceil_char_boundary(place.saturating_sub(MAX_EXCERPT_BYTES));
     let end = text.floor_char_boundary(place.saturating_add(MAX_EXCERPT_BYTES).min(text.len()));
     let shown = |piece: Option<&str>| printable(piece.unwrap_or_default()).replace('\n', "\\n").replace('\t', "\\t");
-    let (before, after) = (shown(text.get(start..place)), shown(text.get(place..end)));
-    let (more, rest) = (if start > 0 { "…" } else { "" }, if end < text.len() { "…" } else { "" });
+    let before = shown(text.get(start..place));
+    let after = shown(text.get(place..end));
+    let more = if start > 0 { "…" } else { "" };
+    let rest = if end < text.len() { "…" } else { "" };
     match (before.is_empty(), after.is_empty()) {
         (true, true) => String::new(),
         (true, false) => format!(", before `{after}{rest}`"),
@@ -76,7 +79,8 @@ fn format_excerpt(text: &str, place: usize) -> String {
 }
 
 fn find_remedy(text: &str, place: usize, error: &serde_json::Error) -> &'static str {
-    let (before, at) = (text.get(..place).unwrap_or_default().trim_end(), text.get(place..).unwrap_or_default());
+    let before = text.get(..place).unwrap_or_default().trim_end();
+    let at = text.get(place..).unwrap_or_default();
     let start = text.trim_start();
     if start.is_empty() {
         return "write one JSON value, `{}` if there are no arguments";
@@ -105,7 +109,8 @@ fn find_remedy(text: &str, place: usize, error: &serde_json::Error) -> &'static 
 /// Returns whether the error is within `word`: the parser stops at the first byte of it that fits no literal.
 fn is_word(before: &str, at: &str, word: &str) -> bool {
     (0..word.len()).any(|read| {
-        let (head, tail) = (word.get(..read).unwrap_or_default(), word.get(read..).unwrap_or_default());
+        let head = word.get(..read).unwrap_or_default();
+        let tail = word.get(read..).unwrap_or_default();
         let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
         let begins = |rest: &str| !rest.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '"'));
         before.strip_suffix(head).is_some_and(begins) && at.strip_prefix(tail).is_some_and(ends)

@@ -58,7 +58,8 @@ impl<'o> Locator<'o> {
 
     /// Returns the schemas that apply at a JSON pointer.
     pub(super) fn at(&mut self, document: &Value, pointer: &str) -> NodeSet {
-        let (mut nodes, mut value) = (self.root(), Some(document));
+        let mut nodes = self.root();
+        let mut value = Some(document);
         for step in pointer.split('/').skip(1) {
             let step = step.replace("~1", "/").replace("~0", "~");
             let (step, below) = match value {

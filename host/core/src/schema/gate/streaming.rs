@@ -264,7 +264,9 @@ impl<'t> Reader<'_, 't> {
     fn object(&mut self, node: &StreamingNode, depth: usize) -> Option<()> {
         self.enter(depth)?;
         self.cursor.punctuation(b'{')?;
-        let (mut seen, mut expected, mut undeclared) = (0_u128, 0, Undeclared::default());
+        let mut seen = 0_u128;
+        let mut expected = 0;
+        let mut undeclared = Undeclared::default();
         let mut more = !self.cursor.is_empty(b'}')?;
         while more {
             let name = self.name()?;

@@ -172,9 +172,10 @@ impl Trace<'_> {
         match serde_json::from_str::<String>(token) {
             Ok(text) if text.len() > self.caps.string => {
                 let schemas = self.schemas();
-                match self.locator.can_be_long(&schemas) {
-                    true => self.allowed = true,
-                    false => self.report_too_long("a string", text.len()),
+                if self.locator.can_be_long(&schemas) {
+                    self.allowed = true
+                } else {
+                    self.report_too_long("a string", text.len())
                 }
             }
             Ok(_) => {}

@@ -113,9 +113,12 @@ impl Explainer<'_> {
         }
         found.add(path, FailureKind::Detail, |at| {
             let briefs = failed.iter().take(MAX_ALTERNATIVES).enumerate().map(|(index, (id, inner))| {
-                let first = inner.list.first().map(|finding| match finding.depth == path.depth {
-                    true => finding.violation.sentence(),
-                    false => finding.violation.to_string(),
+                let first = inner.list.first().map(|finding| {
+                    if finding.depth == path.depth {
+                        finding.violation.sentence()
+                    } else {
+                        finding.violation.to_string()
+                    }
                 });
                 let first = first.unwrap_or_default();
                 truncate(&format!("({}) {}: {first}", index + 1, describe_schema(self.graph, *id)), MAX_BRIEF_BYTES)

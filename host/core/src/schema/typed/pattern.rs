@@ -49,9 +49,12 @@ fn digits_pattern(bound: &str, from: usize, to: usize) -> Option<String> {
             highest if highest == lowest => format!("{}{free}", char::from(lowest)),
             highest => format!("[{}-{}]{free}", char::from(lowest), char::from(highest)),
         });
-        let same = rest.map(|rest| match rest.contains('|') {
-            true => format!("{}({rest})", char::from(digit)),
-            false => format!("{}{rest}", char::from(digit)),
+        let same = rest.map(|rest| {
+            if rest.contains('|') {
+                format!("{}({rest})", char::from(digit))
+            } else {
+                format!("{}{rest}", char::from(digit))
+            }
         });
         rest = below.into_iter().chain(same).reduce(|below, same| format!("{below}|{same}"));
     }
@@ -109,8 +112,8 @@ mod tests {
         for bound in [10, 19, 100, 101, 235, 999] {
             let bound_text = bound.to_string();
             for split in 0..bound_text.len() {
-                let (far, near) =
-                    (digits_pattern(&bound_text, 0, split), digits_pattern(&bound_text, split, bound_text.len()));
+                let far = digits_pattern(&bound_text, 0, split);
+                let near = digits_pattern(&bound_text, split, bound_text.len());
                 let shared = &bound_text[..split];
                 let near = near.map(|near| format!("{shared}({near})"));
                 let all: Vec<_> = far.into_iter().chain(near).collect();

@@ -203,7 +203,8 @@ impl ToolIndex {
         for (postings, share) in all {
             for Posting { slot, weight } in postings {
                 let Some(Some(entry)) = self.entries.get(*slot as usize) else { continue };
-                let (weight, length) = (*weight as f32, entry.length as f32);
+                let weight = *weight as f32;
+                let length = entry.length as f32;
                 let saturated = weight * (K1 + 1.0) / (weight + K1 * (1.0 - B + B * length / average));
                 scratch.raise(*slot, rarity * saturated * share);
             }

@@ -118,7 +118,8 @@ pub(crate) async fn show(visit: &Visit, notice: Option<Notice>) -> Response {
             Err(PortError(problem)) => (Vec::new(), Some(problem.into())),
         }
     }
-    let ((components, components_problem), (calls, calls_problem)) = (split(components), split(calls));
+    let (components, components_problem) = split(components);
+    let (calls, calls_problem) = split(calls);
     let mut components: Vec<ComponentView> = components.into_iter().map(ComponentView::new).collect();
     components.sort_by_key(|component| !component.can_approve);
     let page = ApprovalsPage {

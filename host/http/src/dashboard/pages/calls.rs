@@ -103,7 +103,8 @@ pub(crate) async fn list(visit: &Visit, query: &Fields) -> Response {
     let (calls, next) = match &options.calls {
         Some(store) => {
             let before = find(query, "before").parse().ok();
-            let (tool, status) = (tool.clone(), outcome.clone());
+            let tool = tool.clone();
+            let status = outcome.clone();
             let model_call = model_call.clone();
             let wanted = CallQuery { tool, status, model_call, before, limit: PAGE_CALLS, ..CallQuery::default() };
             let CallList { calls, next } = match store.list(wanted).await {

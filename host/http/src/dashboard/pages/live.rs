@@ -118,7 +118,8 @@ impl CallView {
 impl TenantView {
     fn new(tenant: &Tenant, served: &TenantTools) -> Self {
         let (running, waiting) = served.running().counts_of(&tenant.name);
-        let (used, limits) = (served.used_today(&tenant.name), &tenant.limits);
+        let used = served.used_today(&tenant.name);
+        let limits = &tenant.limits;
         let of = |used: String, max: Option<String>| max.map_or_else(|| used.clone(), |max| format!("{used} of {max}"));
         let others = [
             limits.requests_per_minute.map(|max| format!("{max} requests a minute")),
@@ -180,9 +181,10 @@ pub(crate) fn show(visit: &Visit) -> Response {
 
 /// Stops a running call.
 pub(crate) fn stop(visit: &Visit, number: &str) -> Response {
-    match number.parse().is_ok_and(|number| visit.shared.served.running().stop(number)) {
-        true => redirect("/dashboard/live"),
-        false => not_found(visit, "This call is not running. It has probably ended."),
+    if number.parse().is_ok_and(|number| visit.shared.served.running().stop(number)) {
+        redirect("/dashboard/live")
+    } else {
+        not_found(visit, "This call is not running. It has probably ended.")
     }
 }
 
@@ -229,7 +231,9 @@ fn event(html: &str) -> String {
 
 /// Sends the running calls whenever they change, at most once a second.
 pub(crate) fn events(visit: &Visit, headers: &HeaderMap) -> Response {
-    let (shared, csrf, headers) = (Arc::clone(&visit.shared), visit.csrf.clone(), headers.clone());
+    let shared = Arc::clone(&visit.shared);
+    let csrf = visit.csrf.clone();
+    let headers = headers.clone();
     let events = Events { shared, csrf, headers, last: String::new(), quiet: 0, is_first: true };
     let body = StreamBody::new(stream::unfold(events, Events::next));
     let mut response = Response::new(body.boxed_unsync());

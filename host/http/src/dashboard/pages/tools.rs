@@ -68,7 +68,8 @@ struct ToolPage {
 
 impl ToolView {
     fn new(visit: &Visit, tool: &Tool, approvals: &HashMap<String, ComponentApproval>) -> Self {
-        let (definition, is_approved) = (tool.definition(), tool.is_approved());
+        let definition = tool.definition();
+        let is_approved = tool.is_approved();
         let approval = tool.namespace().and_then(|name| approvals.get(name.as_str()));
         let imports = visit.shared.options.imports.as_ref().zip(tool.namespace());
         Self {
@@ -147,7 +148,8 @@ pub(crate) async fn call(visit: &Visit, name: &str, fields: &Fields) -> Response
         Ok(arguments) => arguments,
         Err(problem) => return page(visit, &tool, None, fields, Some(Notice::bad(problem))).await,
     };
-    let (lines, cancelled) = (Arc::new(CapturedLines::default()), CancellationToken::new());
+    let lines = Arc::new(CapturedLines::default());
+    let cancelled = CancellationToken::new();
     let context = CallContext {
         actor: visit.shared.options.actor.clone(),
         client: Some(CLIENT.to_owned()),
@@ -175,7 +177,8 @@ async fn page(
     sent: &Fields,
     notice: Option<Notice>,
 ) -> Response {
-    let (definition, approvals) = (tool.definition(), approvals_by_name(visit).await);
+    let definition = tool.definition();
+    let approvals = approvals_by_name(visit).await;
     // Of the schema as it was written: its names are those that the gate knows. Fields are shown without hidden characters.
     let mut fields = call_form::fields(tool.input_schema());
     for field in fields.iter_mut().flatten() {

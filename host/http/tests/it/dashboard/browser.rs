@@ -25,7 +25,8 @@ async fn every_page_does_its_act_in_a_browser() {
         return skip("browser", "`tests/dashboard/setup` could not install a browser");
     }
     let opened = Opened::new().await;
-    let (one, two) = (opened.start_waiting(1).await, opened.start_waiting(2).await);
+    let one = opened.start_waiting(1).await;
+    let two = opened.start_waiting(2).await;
     let url = format!("http://{}", opened.address);
     let browse = move || {
         let mut node = Command::new("node");

@@ -302,7 +302,8 @@ pub(crate) struct HostileSelfTest {
 
 impl ContainmentHistory for HostileSelfTest {
     fn load(&self, _: usize) -> Vec<StoredReport> {
-        let (at, duration) = (Timestamp(1_700_000_000_000), Duration::from_secs(60));
+        let at = Timestamp(1_700_000_000_000);
+        let duration = Duration::from_secs(60);
         vec![StoredReport { at, duration, text: report() }]
     }
 

@@ -36,7 +36,8 @@ async fn a_running_call_is_seen_and_killed() {
     let opened = Opened::with_places(2).await;
     let visitor = opened.visitor().await;
     assert!(visitor.get("live").await.body.contains("No call is running."));
-    let (one, two) = (opened.start_waiting(1).await, opened.start_waiting(2).await);
+    let one = opened.start_waiting(1).await;
+    let two = opened.start_waiting(2).await;
     let page = visitor.get("live").await.body;
     for part in
         ["2 calls are running. At most 2 may run and 8 may be queued.", "max=\"60000\"", "25 %", "4321", "1.5 MiB"]
@@ -274,8 +275,10 @@ async fn a_thousand_live_calls_cost_little() {
     started.await.expect("they never start");
     let (_sender, response) = visitor.open("GET", "/dashboard/live/events", &[], "").await;
     let mut body = response.into_body();
-    let (before, since) = (processor_ms(), std::time::Instant::now());
-    let (mut events, mut bytes) = (0_u32, 0_usize);
+    let before = processor_ms();
+    let since = std::time::Instant::now();
+    let mut events = 0_u32;
+    let mut bytes = 0_usize;
     while since.elapsed() < std::time::Duration::from_secs(10) {
         let frame = tokio::time::timeout(PATIENCE, body.frame()).await.expect("no event").unwrap().unwrap();
         bytes += frame.into_data().unwrap().len();

@@ -110,8 +110,10 @@ async fn pages_of_the_web_do_not_lock_the_operator_out() {
 #[tokio::test]
 async fn forms_of_other_pages_are_refused() {
     let opened = Opened::new().await;
-    let (visitor, other) = (opened.visitor().await, opened.visitor().await);
-    let (csrf, foreign) = (visitor.csrf().await, other.csrf().await);
+    let visitor = opened.visitor().await;
+    let other = opened.visitor().await;
+    let csrf = visitor.csrf().await;
+    let foreign = other.csrf().await;
     assert_ne!(csrf, foreign);
     let form = "approvals/components/changed";
     let decide = |csrf: &str| format!("csrf={csrf}&decision=approve&pin=sha256%3A1");
@@ -122,7 +124,8 @@ async fn forms_of_other_pages_are_refused() {
     }
     let own = format!("http://{}", opened.address);
     let check = |headers: Vec<(&'static str, String)>, expected: u16| {
-        let (visitor, body) = (&visitor, decide(&csrf));
+        let visitor = &visitor;
+        let body = decide(&csrf);
         async move {
             let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
             let answer = visitor.send("POST", &format!("/dashboard/{form}"), &headers, &body).await;
@@ -175,7 +178,8 @@ async fn only_reading_and_sending_are_methods() {
         let answer = visitor.submit(page, &[]).await;
         assert_eq!((answer.status, answer.header("allow")), (405, "GET, HEAD"), "{page}");
     }
-    let (head, whole) = (visitor.send("HEAD", "/dashboard/tools", &[], "").await, visitor.get("tools").await);
+    let head = visitor.send("HEAD", "/dashboard/tools", &[], "").await;
+    let whole = visitor.get("tools").await;
     assert_eq!((head.status, head.body.as_str()), (200, ""));
     assert_eq!(head.header("content-length"), whole.body.len().to_string());
     assert_eq!(visitor.get("nothing").await.status, 404);

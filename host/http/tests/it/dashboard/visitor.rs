@@ -60,7 +60,8 @@ impl Opened {
     async fn open(places: usize, change: impl FnOnce(DashboardOptions) -> DashboardOptions) -> Self {
         let options = HttpOptions::new("127.0.0.1:0".parse().unwrap(), Access::Anyone);
         let listener = Listener::bind(options).await.unwrap();
-        let (tools, approvals) = (Arc::new(HostileTools::default()), Arc::new(HostileApprovals::default()));
+        let tools = Arc::new(HostileTools::default());
+        let approvals = Arc::new(HostileApprovals::default());
         let provider = Arc::clone(&tools) as Arc<dyn ToolProvider>;
         let served = TenantTools::new(provider).places(places, 8);
         let running = served.running().clone();
@@ -78,7 +79,8 @@ impl Opened {
             ..DashboardOptions::new(Token::parse(TOKEN).unwrap())
         };
         listener.services().open(vec![Arc::new(Dashboard::new(served, change(options), &listener))]);
-        let (address, stop) = (listener.address(), CancellationToken::new());
+        let address = listener.address();
+        let stop = CancellationToken::new();
         let stopped = stop.clone();
         let served = tokio::spawn(async move { listener.serve(stopped.cancelled()).await });
         Self { address, tools, client, running, approvals, containment, stop, served }

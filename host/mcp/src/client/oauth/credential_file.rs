@@ -199,10 +199,7 @@ impl CredentialStore for CredentialFile {
         Self: 'f,
     {
         Box::pin(async {
-            match self.is_held {
-                true => Ok(None),
-                false => self.hold().await.map(|lock| Some(CredentialRefreshGuard::new(lock))),
-            }
+            if self.is_held { Ok(None) } else { self.hold().await.map(|lock| Some(CredentialRefreshGuard::new(lock))) }
         })
     }
 }

@@ -61,7 +61,8 @@ pub(super) async fn discover(url: &str, options: &OAuthOptions, trust: Trust<'_>
         return Err(LoginError::NoAuthorizationServer);
     }
     check_trust(&client, trust, &found.metadata).await?;
-    let (token_endpoint, issuer) = (found.metadata.token_endpoint.clone(), found.metadata.issuer.clone());
+    let token_endpoint = found.metadata.token_endpoint.clone();
+    let issuer = found.metadata.issuer.clone();
     let is_offered = |scopes: &Vec<String>| scopes.iter().any(|scope| scope == OFFLINE_ACCESS);
     let offers_refresh = found.metadata.scopes_supported.as_ref().is_some_and(is_offered);
     manager.set_metadata(found.metadata);

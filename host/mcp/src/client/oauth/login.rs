@@ -168,7 +168,9 @@ impl Login {
                 callback = callbacks.recv() => return callback.ok_or(LoginError::NoAuthorizationServer),
                 accepted = self.listener.accept() => accepted?.0,
             };
-            let (found, base, state) = (found.clone(), base.clone(), self.state.clone());
+            let found = found.clone();
+            let base = base.clone();
+            let state = self.state.clone();
             // A browser opens connections that it does not use; they must not keep others waiting.
             tokio::spawn(async move {
                 let answered = tokio::time::timeout(REQUEST_TIMEOUT, answer(stream, &base, &state)).await;

@@ -175,7 +175,8 @@ impl McpService {
         let server = Server::with_held_places(self.tools.of(tenant), self.options.clone(), places);
         let held = HeldCalls::new(server.held_places(), &stop);
         let ended = stop.clone();
-        let (owner, decides_sampling) = (Arc::clone(&tenant.name), tenant.decides_sampling);
+        let owner = Arc::clone(&tenant.name);
+        let decides_sampling = tenant.decides_sampling;
         let principal = move || Principal { actor: actor.clone(), owner: Arc::clone(&owner), decides_sampling };
         let make = move || Ok(Session::new(server.clone(), principal(), ended.child_token(), Arc::clone(&held)));
         let service = SessionService::new(make, Arc::clone(&sessions), config);
@@ -211,16 +212,16 @@ impl McpService {
         // From here on the connection waits for this server, not for its client.
         context.enter(Phase::Response);
         let body = std::mem::take(&mut request.body);
-        let message = match body.len() <= CHEAP_BYTES {
-            true => inspect(body)?,
-            false => {
-                self.parsers.run(context.parse_turn(), move || inspect(body)).await.ok_or(Rejection::overloaded())??
-            }
+        let message = if body.len() <= CHEAP_BYTES {
+            inspect(body)?
+        } else {
+            self.parsers.run(context.parse_turn(), move || inspect(body)).await.ok_or(Rejection::overloaded())??
         };
         request.reserve(message_memory_bytes(message.size)).await?;
-        let guard = match message.method == "subscriptions/listen" {
-            true => context.stream_guard(),
-            false => context.acquire_slot().await?,
+        let guard = if message.method == "subscriptions/listen" {
+            context.stream_guard()
+        } else {
+            context.acquire_slot().await?
         };
         let memory = request.take_memory();
         let mut head = request.head;
@@ -235,13 +236,12 @@ impl McpService {
             head.extensions.insert(raw_arguments);
         }
         let request = Request::from_parts(head, Full::new(message.body));
-        let response = match message.size.is_cheap() {
-            true => tenant.service.handle(request).await,
-            false => {
-                let service = tenant.service.clone();
-                let handling = async move { service.handle(request).await };
-                self.parsers.start(context.parse_turn(), handling).await.ok_or(Rejection::overloaded())?
-            }
+        let response = if message.size.is_cheap() {
+            tenant.service.handle(request).await
+        } else {
+            let service = tenant.service.clone();
+            let handling = async move { service.handle(request).await };
+            self.parsers.start(context.parse_turn(), handling).await.ok_or(Rejection::overloaded())?
         };
         if opens_session {
             tenant.add_session(response.headers()).await;

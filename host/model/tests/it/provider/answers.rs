@@ -26,7 +26,8 @@ async fn tokens_of_the_cache_are_part_of_the_request() {
     let cached = |service: &str, path: &str, from: &str, to: &str| {
         let text = String::from_utf8(fixture(path)).unwrap();
         assert!(text.contains(from), "{path}");
-        let (service, body) = (service.to_owned(), text.replace(from, to));
+        let service = service.to_owned();
+        let body = text.replace(from, to);
         async move {
             let server = Server::start(vec![reply(200, "content-type: text/event-stream\r\n", body)]).await;
             let (answer, _) = ask(&provider(&service, config(&server)), &question()).await;

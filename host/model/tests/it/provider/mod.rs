@@ -39,8 +39,10 @@ fn stream(path: &str) -> Play {
 
 /// Returns settings with short timeouts and delays.
 fn config(server: &Server) -> ProviderConfig {
-    let (connect, first_token) = (Duration::from_secs(2), Duration::from_millis(400));
-    let (between_chunks, total) = (Duration::from_millis(400), Duration::from_secs(20));
+    let connect = Duration::from_secs(2);
+    let first_token = Duration::from_millis(400);
+    let between_chunks = Duration::from_millis(400);
+    let total = Duration::from_secs(20);
     ProviderConfig {
         timeouts: Timeouts { connect, first_token, between_chunks, total },
         retries: Retries { initial_delay: Duration::from_millis(20), ..Retries::default() },

@@ -42,7 +42,8 @@ async fn leaves_out_a_rejected_parameter_and_notifies_the_operator() {
     assert_eq!(ask(&provider, &question()).await.0.unwrap().notices, [] as [String; 0]);
     let asked = server.requests();
     let found: Vec<_> = asked.iter().map(parameters).collect();
-    let (temperature, tokens) = (json!(0.7), json!(20_000));
+    let temperature = json!(0.7);
+    let tokens = json!(20_000);
     assert_eq!(found, [(Some(&temperature), Some(&tokens)), (None, Some(&tokens)), (None, None), (None, None)]);
 }
 

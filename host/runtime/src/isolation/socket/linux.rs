@@ -53,10 +53,8 @@ impl Socket {
     pub(in crate::isolation) fn send(&self, bytes: &[u8], files: &[&File], wait: Wait) -> io::Result<usize> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES))];
         let descriptors: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
-        let mut ancillary = match descriptors.is_empty() {
-            true => SendAncillaryBuffer::default(),
-            false => SendAncillaryBuffer::new(&mut space),
-        };
+        let mut ancillary =
+            if descriptors.is_empty() { SendAncillaryBuffer::default() } else { SendAncillaryBuffer::new(&mut space) };
         if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
             return Err(Errno::TOOMANYREFS.into());
         }

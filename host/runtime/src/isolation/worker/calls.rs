@@ -67,7 +67,8 @@ fn call(channel: &Channel, component: &LoadedComponent, tokens: &Tokens, message
         Poll::Pending => {
             tokens.lock().unwrap_or_else(PoisonError::into_inner).insert(call, cancelled);
             channel.send(&FromWorker::Began { call }, &[]);
-            let (channel, tokens) = (channel.clone(), Arc::clone(tokens));
+            let channel = channel.clone();
+            let tokens = Arc::clone(tokens);
             component.shared.runtime.spawn(async move {
                 let execution = calling.await;
                 tokens.lock().unwrap_or_else(PoisonError::into_inner).remove(&call);

@@ -219,11 +219,13 @@ fn build_folders(setup: &Setup, shared: &Arc<Shared>, files: Vec<File>) -> Resul
     }
     let open = |(file, granted): (File, &GrantedFolder)| {
         let quota = granted.quota.map(quota).transpose()?;
-        let (write_line, protected) = (Some(granted.write_line.clone()), shared.protected.clone());
+        let write_line = Some(granted.write_line.clone());
+        let protected = shared.protected.clone();
         Ok::<_, String>(Arc::new(OpenFolder::new(file, &granted.guest, quota, write_line, protected)))
     };
     let folders = files.into_iter().zip(&setup.folders).map(open).collect::<Result<_, _>>()?;
-    let (scratch_root, pool) = (shared.scratch_root.clone(), shared.files.clone());
+    let scratch_root = shared.scratch_root.clone();
+    let pool = shared.files.clone();
     let removals = Removals::new(&pool);
     Ok(Some(Arc::new(OpenFolders { folders, scratch, scratch_root, removals, pool })))
 }

@@ -40,7 +40,8 @@ pub(super) fn touch(code: &File) {
 pub(super) fn trim(folder: &Path, max_bytes: u64, keep: &Path) {
     let Ok(listed) = std::fs::read_dir(folder) else { return };
     let now = SystemTime::now();
-    let (mut entries, mut total) = (Vec::new(), 0_u64);
+    let mut entries = Vec::new();
+    let mut total = 0_u64;
     for path in listed.flatten().map(|entry| entry.path()) {
         let Ok(metadata) = std::fs::symlink_metadata(&path) else { continue };
         let Ok(used) = metadata.modified() else { continue };

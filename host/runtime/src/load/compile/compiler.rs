@@ -124,7 +124,8 @@ fn to_load_error(error: ProcessError, program: &Program, allowance: &Allowance) 
         }
         ProcessError::Cpu => stopped_error(CompileLimit::Cpu, allowance),
         ProcessError::Output(bytes) => {
-            let (found, limit) = (display_bytes(bytes), display_bytes(allowance.output));
+            let found = display_bytes(bytes);
+            let limit = display_bytes(allowance.output);
             LoadError::CompileStopped { limit: CompileLimit::Output, allowed: format!("{limit}, not {found}") }
         }
         ProcessError::Unwritable(error) => LoadError::Host(error.to_string()),

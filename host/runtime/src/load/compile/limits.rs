@@ -191,7 +191,8 @@ mod tests {
             output: 8,
         };
         let check = |bytes: usize, time: u64, cpu: u64| {
-            let (time, cpu) = (Duration::from_secs(time), Duration::from_secs(cpu));
+            let time = Duration::from_secs(time);
+            let cpu = Duration::from_secs(cpu);
             assert_eq!(budget.for_size(bytes), Allowance { time, cpu, memory: 7, output: 8 });
         };
         check(0, 2, 1);

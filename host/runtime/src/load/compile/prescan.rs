@@ -142,7 +142,8 @@ impl Scan<'_> {
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => self.enter()?,
             Payload::End(_) => self.depth = self.depth.saturating_sub(1),
             Payload::CustomSection(section) if section.name() == PRODUCERS_SECTION => {
-                let (sum, limit) = (&mut self.counts.producers_bytes, self.limits.producers_bytes);
+                let sum = &mut self.counts.producers_bytes;
+                let limit = self.limits.producers_bytes;
                 add_to_sum(sum, section.data().len() as u64, limit, "bytes of `producers` sections")?;
             }
             Payload::CodeSectionEntry(body) => self.visit_function(body)?,
@@ -178,7 +179,8 @@ impl Scan<'_> {
             Payload::ElementSection(section) => self.count_segments(section.count())?,
             Payload::DataSection(section) => {
                 self.count_segments(section.count())?;
-                let (sum, limit) = (&mut self.counts.data_bytes, self.limits.data_bytes);
+                let sum = &mut self.counts.data_bytes;
+                let limit = self.limits.data_bytes;
                 add_to_sum(sum, length(section), limit, "bytes of data")?;
             }
             _ => {}

@@ -130,7 +130,9 @@ pub(super) fn compile(
         memory: allowance.memory,
     };
     let mut child = start(program).map_err(ProcessError::NotStarted)?;
-    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let stdin = child.stdin.take();
+    let stdout = child.stdout.take();
+    let stderr = child.stderr.take();
     let id = handle.hold(child);
     let mut error_output = Vec::new();
     let answer = std::thread::scope(|scope| {

@@ -39,7 +39,8 @@ impl OpenRequest {
         if flags.intersects(syncing) {
             return Err(ErrorCode::Unsupported);
         }
-        let (create, truncate) = (open.contains(OpenFlags::CREATE), open.contains(OpenFlags::TRUNCATE));
+        let create = open.contains(OpenFlags::CREATE);
+        let truncate = open.contains(OpenFlags::TRUNCATE);
         let exclusive = open.contains(OpenFlags::EXCLUSIVE);
         let directory = open.contains(OpenFlags::DIRECTORY);
         if directory && (create || exclusive || truncate) {

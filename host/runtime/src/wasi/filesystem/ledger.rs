@@ -364,7 +364,8 @@ mod tests {
 
     #[test]
     fn charges_holes_once_and_gives_back_only_charged_bytes() {
-        let (ledger, other) = (Ledger::new(Quota::new(MIB, 1).unwrap()), tempfile::tempfile().unwrap());
+        let ledger = Ledger::new(Quota::new(MIB, 1).unwrap());
+        let other = tempfile::tempfile().unwrap();
         let file = sparse(MIB / 2);
         let all = vec![1; usize::try_from(MIB / 2).unwrap()];
         for _ in 0..3 {
@@ -387,7 +388,8 @@ mod tests {
     fn removing_a_file_of_uncharged_holes_gives_nothing_back() {
         let folder = tempfile::tempdir().unwrap();
         let ledger = Ledger::new(Quota::new(10, 1).unwrap());
-        let (path, own) = (folder.path().join("sparse"), tempfile::tempfile().unwrap());
+        let path = folder.path().join("sparse");
+        let own = tempfile::tempfile().unwrap();
         File::create(&path).unwrap().set_len(64 * MIB).unwrap();
         ledger.write(&own, b"1234567890", Position::End).unwrap();
         let seen = File::open(&path).unwrap();

@@ -126,7 +126,8 @@ pub(crate) fn rename(
     new: &str,
     (ledger, protected): (&Ledger, &ProtectedSet),
 ) -> Result<(), ChangeError> {
-    let (old, new) = (from.parent_of(old)?, to.parent_of(new)?);
+    let old = from.parent_of(old)?;
+    let new = to.parent_of(new)?;
     protected.check_name(&old)?;
     protected.check_name(&new)?;
     ledger.change_names(|names| {

@@ -152,7 +152,8 @@ impl PathEnd {
             let named = folder.parent_of(&path)?;
             let seen = named.look()?.metadata;
             if !follow || !seen.file_type().is_symlink() {
-                let (name, parent) = (named.name.to_owned(), id_of(&named.parent_metadata()?));
+                let name = named.name.to_owned();
+                let parent = id_of(&named.parent_metadata()?);
                 return Ok(Self::Name { parent, name, id: id_of(&seen), dir: named.into_dir() });
             }
             let target = match named.dir().read_link_contents(named.name) {

@@ -138,7 +138,8 @@ impl OutputStream for FileOutputStream {
             return Err(StreamError::trap("a write that `check_write` did not permit"));
         }
         if !bytes.is_empty() {
-            let (open, position) = (self.open.clone(), self.position);
+            let open = self.open.clone();
+            let position = self.position;
             self.state = State::Writing(self.pool.run(move || write(&open, &bytes, position)));
         }
         Ok(())

@@ -133,7 +133,8 @@ impl preopens::Host for FilesView<'_> {
         let mut found = Vec::new();
         for folder in files.folders()? {
             let handle = self.table.push(Descriptor::Dir(folder.dir.clone()))?;
-            let (file, path) = (Arc::clone(&folder.dir.dir), Arc::from(folder.guest.as_str()));
+            let file = Arc::clone(&folder.dir.dir);
+            let path = Arc::from(folder.guest.as_str());
             found.push((handle, folder.guest.clone()));
             let handle = found.last().map_or(0, |(handle, _)| handle.rep());
             files.insert(handle, OpenFile { file, is_dir: true, path, folder, slot: None });

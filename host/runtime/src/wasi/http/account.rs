@@ -168,18 +168,17 @@ impl Account {
 
     pub(super) fn new(budget: &Budget, observer: &RequestObserver, method: String, host: String) -> Self {
         let [bytes_out, bytes_in] = [AtomicU64::new(0), AtomicU64::new(0)];
-        let (budget, observer) = (budget.clone(), observer.clone());
-        let (outcome, reported) = (Mutex::default(), AtomicBool::new(false));
+        let budget = budget.clone();
+        let observer = observer.clone();
+        let outcome = Mutex::default();
+        let reported = AtomicBool::new(false);
         Self(Arc::new(Entry { method, host, budget, observer, bytes_out, bytes_in, outcome, reported }))
     }
 
     /// Reports a request that was never sent, unless enough of those were reported.
     pub(super) fn record_refusal(&self, reason: &str) {
         self.record_failure(reason);
-        match self.0.budget.count_refusal() {
-            true => self.report(),
-            false => self.0.reported.store(true, Relaxed),
-        }
+        if self.0.budget.count_refusal() { self.report() } else { self.0.reported.store(true, Relaxed) }
     }
 
     /// Counts bytes of this request. After an error the caller must not pass them on.

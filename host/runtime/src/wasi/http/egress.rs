@@ -178,7 +178,8 @@ impl DirectEgress {
             self.refuse(method, request.uri().host().unwrap_or_default(), refusal);
             Error::HttpRequestDenied
         })?;
-        let (method, host) = (method.to_owned(), permit.authority());
+        let method = method.to_owned();
+        let host = permit.authority();
         let account = Account::open(&self.budget, &self.observer, method, host)
             .map_err(|AllowanceExceeded| Error::ConnectionLimitReached)?;
         if !self.accounts.add(account.clone()) {

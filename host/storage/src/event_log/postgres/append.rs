@@ -91,8 +91,8 @@ async fn append_at_once(
     let insert = connection.prepare(INSERT).await?;
     let entry = connection.prepare(INSERT_ENTRIES).await?;
     let anchor = connection.prepare(INSERT_ANCHORS).await?;
-    let (advance_log, advance_writer) =
-        (connection.prepare(ADVANCE_LOG).await?, connection.prepare(ADVANCE_WRITER).await?);
+    let advance_log = connection.prepare(ADVANCE_LOG).await?;
+    let advance_writer = connection.prepare(ADVANCE_WRITER).await?;
     let client = &connection.client;
     // Sent one behind the other without waiting for answers.
     let rows = try_join_all(chunks.iter().map(async |(first, rows)| {
@@ -117,7 +117,8 @@ async fn append_at_once(
     };
     let heads = async {
         if !plan.rows.is_empty() {
-            let (seq, hash) = (row::to_sql(plan.head.seq), plan.head.hash.0.as_slice());
+            let seq = row::to_sql(plan.head.seq);
+            let hash = plan.head.hash.0.as_slice();
             let (log, own) = join(
                 client.execute(&advance_log, &[&position]),
                 client.execute(&advance_writer, &[&writer.number, &seq, &hash]),
@@ -145,15 +146,18 @@ async fn begin(
         Item::Record(_) => None,
     });
     let (sessions, numbers): (Vec<&str>, Vec<i64>) = entries.filter(|(session, _)| !session.contains('\0')).unzip();
-    let (lock, find, find_entries) =
-        (connection.prepare(LOCK).await?, connection.prepare(FIND_IDS).await?, connection.prepare(FIND_ENTRIES).await?);
+    let lock = connection.prepare(LOCK).await?;
+    let find = connection.prepare(FIND_IDS).await?;
+    let find_entries = connection.prepare(FIND_ENTRIES).await?;
     let client = &connection.client;
-    let (number, ids_parameters) = ([&writer.number as _], [&ids as _]);
+    let number = [&writer.number as _];
+    let ids_parameters = [&ids as _];
     let opened =
         join3(client.batch_execute(BEGIN), client.query_one(&lock, &number), client.query(&find, &ids_parameters));
     let (begun, locked, found) = opened.await;
     begun?;
-    let (locked, found) = (locked?, found?);
+    let locked = locked?;
+    let found = found?;
     let hash: Vec<u8> = locked.try_get(2)?;
     let head = Mark { seq: row::from_sql(locked.try_get(1)?), hash: Hash::from_bytes(&hash).unwrap_or(Hash([0; 32])) };
     let mut known = Known::default();
@@ -172,7 +176,8 @@ async fn begin(
 /// before it.
 fn chunks<'p, 'a>(rows: &'p [NewRow<'a>]) -> Vec<(i64, &'p [NewRow<'a>])> {
     let mut chunks = Vec::new();
-    let (mut rest, mut before) = (rows, 0_i64);
+    let mut rest = rows;
+    let mut before = 0_i64;
     while !rest.is_empty() {
         let mut bytes = 0_usize;
         let fits = rest.iter().take_while(|row| {

@@ -181,7 +181,8 @@ impl RecordSource for PostgresSource {
             let sql = "SELECT session, number, at, content FROM session_entries WHERE session = $1 ORDER BY number";
             let rows = connection.query(sql, &[&session]).await?;
             let entry = |row: &Row| {
-                let (number, at) = (row::from_sql(row.try_get(1)?), Timestamp(row::from_sql(row.try_get(2)?)));
+                let number = row::from_sql(row.try_get(1)?);
+                let at = Timestamp(row::from_sql(row.try_get(2)?));
                 Ok(SessionEntry { session: row.try_get(0)?, number, at, content: row.try_get(3)? })
             };
             rows.iter().map(entry).collect()
@@ -255,8 +256,9 @@ impl RecordSource for PostgresSource {
             let mut heads = Heads::default();
             for row in rows {
                 heads.last_position = row::from_sql(row.try_get(0)?);
-                let (log, seq, cut): (Option<Vec<u8>>, Option<i64>, Option<i64>) =
-                    (row.try_get(1)?, row.try_get(2)?, row.try_get(4)?);
+                let log: Option<Vec<u8>> = row.try_get(1)?;
+                let seq: Option<i64> = row.try_get(2)?;
+                let cut: Option<i64> = row.try_get(4)?;
                 match (log, seq, cut) {
                     (Some(log), Some(_), _) => heads.certain.push((to_log_id(&log)?, mark_columns(&row, 2, 3)?)),
                     (Some(log), None, Some(_)) => heads.pruned.push((to_log_id(&log)?, mark_columns(&row, 4, 5)?)),
@@ -269,7 +271,9 @@ impl RecordSource for PostgresSource {
     }
 
     fn verify(&self, log: &LogId, key: Option<&Key>, marks: &[Mark]) -> Result<Report, ReadError> {
-        let (log, key, marks) = (*log, key.copied(), marks.to_vec());
+        let log = *log;
+        let key = key.copied();
+        let marks = marks.to_vec();
         self.run(LONG, async move |connection| verify::verify(connection, &log, key.as_ref(), &marks).await)
     }
 }

@@ -103,7 +103,8 @@ impl Month {
         let shifted_month = (5 * day_of_year + 2) / 153;
         let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
         let year = year_of_era + era * 400 + i64::from(month <= 2);
-        let (year, month) = (u16::try_from(year).ok()?, u8::try_from(month).ok()?);
+        let year = u16::try_from(year).ok()?;
+        let month = u8::try_from(month).ok()?;
         YEARS.contains(&year).then_some(Self { year, month })
     }
 
@@ -117,9 +118,11 @@ impl Month {
 
     /// Returns the first millisecond of the month since 1970.
     fn first_ms(self) -> i64 {
-        let (year, month) = (i64::from(self.year), i64::from(self.month));
+        let year = i64::from(self.year);
+        let month = i64::from(self.month);
         let shifted_year = if month <= 2 { year - 1 } else { year };
-        let (era, year_of_era) = (shifted_year.div_euclid(400), shifted_year.rem_euclid(400));
+        let era = shifted_year.div_euclid(400);
+        let year_of_era = shifted_year.rem_euclid(400);
         let shifted_month = if month > 2 { month - 3 } else { month + 9 };
         let day_of_year = (153 * shifted_month + 2) / 5;
         let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
@@ -143,7 +146,9 @@ impl Month {
 /// Records of a month whose partition cannot be made are in the default one: that is so if somebody dropped it while gateways
 /// wrote, or reads the whole log just now. No record is refused for that.
 pub(super) async fn make_partition(connection: &mut Connection, month: Month) -> Result<(), StorageError> {
-    let (table, first, next) = (month.table(), month.first_ms(), month.next().first_ms());
+    let table = month.table();
+    let first = month.first_ms();
+    let next = month.next().first_ms();
     let exists = "SELECT to_regclass('fumehood.' || $1) IS NOT NULL";
     if connection.query_one(exists, &[&table]).await?.try_get::<_, bool>(0)? {
         return Ok(());
@@ -195,7 +200,8 @@ mod tests {
         let mut month = Month { year: 2020, month: 1 };
         assert_eq!(month.first_ms(), 1_577_836_800_000);
         while month.year < 2100 {
-            let (first, next) = (month.first_ms(), month.next().first_ms());
+            let first = month.first_ms();
+            let next = month.next().first_ms();
             assert_eq!((Month::of(first), Month::of(next - 1)), (Some(month), Some(month)));
             assert!((28..=31).contains(&((next - first) / 86_400_000)), "{month:?}");
             assert_eq!(Month::of_table(&month.table()), Some(month));

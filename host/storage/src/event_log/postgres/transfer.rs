@@ -58,14 +58,17 @@ struct Begun {
 
 impl CopyTarget for ServerCopy {
     fn begin(&mut self, chain: &CopiedChain) -> Result<Mark, TransferError> {
-        let (log, key_id, before) = (chain.log, chain.key_id, chain.before);
+        let log = chain.log;
+        let key_id = chain.key_id;
+        let before = chain.before;
         let cuts = chain.anchors.iter().filter(|anchor| anchor.seq <= before.seq).cloned().collect::<Vec<_>>();
         let begun = self.worker.run(LONG, async move |connection: &mut Connection| {
             connection.begin().await?;
             connection.query("SELECT position FROM log_state FOR UPDATE", &[]).await?;
             let find = "SELECT number, is_imported, seq, hash FROM writers WHERE log = $1";
             if let Some(found) = connection.query_opt(find, &[&log.as_slice()]).await? {
-                let (number, is_imported) = (found.try_get(0)?, found.try_get(1)?);
+                let number = found.try_get(0)?;
+                let is_imported = found.try_get(1)?;
                 // The first copy may have been made without the key.
                 let name_key = "UPDATE writers SET key_id = coalesce(key_id, $2) WHERE number = $1 AND is_imported";
                 connection.execute(name_key, &[&number, &key_id.as_ref().map(|id| id.as_slice())]).await?;
@@ -124,7 +127,8 @@ impl CopyTarget for ServerCopy {
                 for entry in &entries {
                     let insert = "INSERT INTO session_entries (session, number, at, content) VALUES ($1, $2, $3, $4)
                                   ON CONFLICT DO NOTHING";
-                    let (number, at) = (row::to_sql(entry.number), row::to_sql(entry.at.0));
+                    let number = row::to_sql(entry.number);
+                    let at = row::to_sql(entry.at.0);
                     connection.execute(insert, &[&entry.session, &number, &at, &entry.content]).await?;
                 }
                 connection.run("COMMIT").await?;
@@ -180,7 +184,9 @@ async fn write_rows(
 }
 
 async fn insert_anchor(connection: &mut Connection, number: i64, anchor: &StoredAnchor) -> Result<(), StorageError> {
-    let (seq, hash, seal) = (row::to_sql(anchor.seq), anchor.hash.0.as_slice(), anchor.seal.0.as_slice());
+    let seq = row::to_sql(anchor.seq);
+    let hash = anchor.hash.0.as_slice();
+    let seal = anchor.seal.0.as_slice();
     connection.execute(INSERT_ANCHOR, &[&number, &seq, &anchor.reason, &hash, &seal]).await?;
     Ok(())
 }

@@ -27,7 +27,8 @@ pub(super) async fn verify(
         // It was removed since the chains were listed.
         return Ok(Report::empty(checkpoint::LogId(*log)));
     };
-    let (number, head) = (found.try_get(0)?, mark_columns(&found, 1, 2)?);
+    let number = found.try_get(0)?;
+    let head = mark_columns(&found, 1, 2)?;
     let mut verifier = Verifier::new(log, key, read_anchors(&transaction, number).await?, marks);
     let mut violation = verifier.check_beginning();
     if violation.is_none() {
@@ -86,7 +87,8 @@ async fn check_row(
         Step::Wrong(seq, problem) => Ok(Some((seq, problem))),
         Step::Misplaced => {
             let (low, high) = Verifier::neighbourhood(read.seq);
-            let (low, high) = (row::to_sql(low), row::to_sql(high));
+            let low = row::to_sql(low);
+            let high = row::to_sql(high);
             let sql = "SELECT hash FROM records WHERE writer = $1 AND seq BETWEEN $2 AND $3";
             let neighbours = transaction.query(sql, &[&writer, &low, &high]).await?;
             let hashes = neighbours.iter().map(|row| hash_column(row, 0)).collect::<Result<Vec<_>, _>>()?;
@@ -117,7 +119,8 @@ pub(super) async fn anchors_of(connection: &mut Connection, log: &LogId) -> Resu
 }
 
 fn to_anchor(row: &Row) -> Result<StoredAnchor, StorageError> {
-    let (hash, seal) = (hash_column(row, 2)?, hash_column(row, 3)?);
+    let hash = hash_column(row, 2)?;
+    let seal = hash_column(row, 3)?;
     Ok(StoredAnchor { seq: row::from_sql(row.try_get(0)?), reason: row.try_get(1)?, hash, seal })
 }
 

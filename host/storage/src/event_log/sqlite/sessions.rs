@@ -26,7 +26,8 @@ pub(super) fn entries(connection: &Connection, session: &str) -> rusqlite::Resul
         "SELECT session, number, at, content FROM session_entries WHERE session = ?1 ORDER BY number",
     )?;
     let entry = |row: &Row<'_>| {
-        let (number, at) = (row::from_sql(row.get(1)?), Timestamp(row::from_sql(row.get(2)?)));
+        let number = row::from_sql(row.get(1)?);
+        let at = Timestamp(row::from_sql(row.get(2)?));
         Ok(SessionEntry { session: row.get(0)?, number, at, content: row.get(3)? })
     };
     statement.query_map([session], entry)?.collect()

@@ -40,7 +40,8 @@ fn check(connection: &Connection, verifier: &mut Verifier) -> rusqlite::Result<V
 fn check_row(connection: &Connection, verifier: &mut Verifier, row: &Row<'_>) -> rusqlite::Result<Violation> {
     let cells = (3..3 + CELL_COUNT).map(|index| row.get_ref(index).map(columns::to_cell));
     let cells = cells.collect::<rusqlite::Result<Vec<_>>>()?;
-    let (hash, content) = (columns::hash(row, 1)?, columns::hash(row, 2)?);
+    let hash = columns::hash(row, 1)?;
+    let content = columns::hash(row, 2)?;
     let row = ChainRow { seq: row::from_sql(row.get(0)?), hash, content, cells: &cells };
     match verifier.check_row(&row) {
         Step::Follows => Ok(None),
@@ -59,7 +60,8 @@ fn neighbours(connection: &Connection, seq: u64) -> rusqlite::Result<Vec<Hash>> 
 pub(super) fn read_anchors(connection: &Connection) -> rusqlite::Result<Vec<StoredAnchor>> {
     let mut statement = connection.prepare("SELECT seq, reason, hash, seal FROM anchors ORDER BY seq")?;
     let anchor = |row: &Row<'_>| {
-        let (hash, seal) = (columns::hash(row, 2)?, columns::hash(row, 3)?);
+        let hash = columns::hash(row, 2)?;
+        let seal = columns::hash(row, 3)?;
         Ok(StoredAnchor { seq: row::from_sql(row.get(0)?), reason: row.get(1)?, hash, seal })
     };
     statement.query_map([], anchor)?.collect()

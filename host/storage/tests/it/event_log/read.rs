@@ -77,7 +77,9 @@ fn a_call_is_shown_with_what_led_to_it_and_what_followed() {
     let call = [("verdict", Some("asked"), Some("a")), ("ran", Some("verdict"), Some("a"))];
     let after = [("answer", Some("ran"), None), ("end", Some("answer"), None)];
     for (id, parent, call) in chain.into_iter().chain(call).chain(after) {
-        let (id, parent, call) = (id.to_owned(), parent.map(str::to_owned), call.map(str::to_owned));
+        let id = id.to_owned();
+        let parent = parent.map(str::to_owned);
+        let call = call.map(str::to_owned);
         write(&log, Record { id, parent, call, ..record(1) }).unwrap();
     }
     let elsewhere = Record { session: "later".to_owned(), call: Some("a".to_owned()), ..record(2) };

@@ -193,8 +193,8 @@ fn full_queue_rejects_records_and_close_respects_its_timeout() {
 #[test]
 fn two_writers_produce_one_chain() {
     let (_folder, path) = temporary_path();
-    let (one, two) =
-        (EventLog::open(&path, &Options::default()).unwrap(), EventLog::open(&path, &Options::default()).unwrap());
+    let one = EventLog::open(&path, &Options::default()).unwrap();
+    let two = EventLog::open(&path, &Options::default()).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| (1..=200).for_each(|number| write(&one, record(number)).unwrap()));
         scope.spawn(|| (201..=400).for_each(|number| write(&two, record(number)).unwrap()));
@@ -211,7 +211,8 @@ fn concurrent_creation_yields_one_log() {
         let begin = std::sync::Barrier::new(4);
         std::thread::scope(|scope| {
             for number in 1..=4 {
-                let (begin, path) = (&begin, &path);
+                let begin = &begin;
+                let path = &path;
                 scope.spawn(move || {
                     begin.wait();
                     let log = EventLog::open(path, &Options::default()).unwrap();

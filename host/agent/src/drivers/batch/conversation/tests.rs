@@ -18,7 +18,8 @@ fn intent(name: &str, args: &str) -> ToolIntent {
 }
 
 fn result(tool: &str, content: &str) -> Entry {
-    let (tool, content) = (tool.to_owned(), content.to_owned());
+    let tool = tool.to_owned();
+    let content = content.to_owned();
     Entry::Result(ToolReport { tool, status: ReportStatus::Success, content, modified: None })
 }
 
@@ -47,7 +48,8 @@ fn nothing_and_a_single_message() {
 
 #[test]
 fn thoughts_and_answers_are_told_again() {
-    let (think, respond) = (Entry::Think("plan".to_owned()), Entry::Respond("Hello".to_owned()));
+    let think = Entry::Think("plan".to_owned());
+    let respond = Entry::Respond("Hello".to_owned());
     check(&[user("hi"), think, respond], &[(Role::User, "hi"), (Role::Assistant, "<think>plan</think>Hello")]);
 }
 

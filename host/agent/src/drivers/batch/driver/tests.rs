@@ -108,7 +108,8 @@ fn a_malformed_block_is_asked_again_twice_and_then_fails() {
 
 #[test]
 fn a_good_reply_and_a_new_execution_give_the_retries_back() {
-    let (bad, good) = (Response::text("<execute>{"), Response::text(BATCH));
+    let bad = Response::text("<execute>{");
+    let good = Response::text(BATCH);
     let mut driver = bound();
     for response in [&bad, &bad, &good, &bad, &bad] {
         assert!(!matches!(driver.decide(response), Decision::Failed(_)));

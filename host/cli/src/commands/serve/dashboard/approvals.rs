@@ -86,8 +86,8 @@ impl ServedApprovals {
             }
         };
         lock.save().with_context(|| {
-            let (config, revoke) =
-                (self.config.origin.display(), if matches!(decision, Decision::Revoke) { "--revoke " } else { "" });
+            let config = self.config.origin.display();
+            let revoke = if matches!(decision, Decision::Revoke) { "--revoke " } else { "" };
             format!("nothing was changed; run `fumehood --config {config} approve {revoke}{name}` as a user who may write there")
         })?;
         render::note(&format!("the dashboard: {done}"));

@@ -116,7 +116,8 @@ pub struct Protection {
 
 impl fmt::Display for Protection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (role, shown) = (self.role.description(), &self.shown);
+        let role = self.role.description();
+        let shown = &self.shown;
         match (self.on_the_way, self.role.is_hidden()) {
             (true, _) => write!(f, "it leads to `{shown}`, {role}, which no tool may replace"),
             (false, true) => write!(f, "`{shown}` is {role}, which no tool may read or change"),

@@ -206,9 +206,10 @@ impl HttpGrant {
         }
         let same_origin =
             |rule: &&HttpRule| rule.target().scheme() == request.scheme && rule.target().port() == request.port;
-        match of_host.iter().any(same_origin) {
-            true => "no rule of this tool allows that path of the host".to_owned(),
-            false => "the rules for that host name another scheme or port".to_owned(),
+        if of_host.iter().any(same_origin) {
+            "no rule of this tool allows that path of the host".to_owned()
+        } else {
+            "the rules for that host name another scheme or port".to_owned()
         }
     }
 }
@@ -281,9 +282,10 @@ impl Permit {
     #[must_use]
     pub fn authority(&self) -> String {
         let request = &self.request;
-        match request.port == request.scheme.default_port() {
-            true => request.host.to_string(),
-            false => format!("{}:{}", request.host, request.port),
+        if request.port == request.scheme.default_port() {
+            request.host.to_string()
+        } else {
+            format!("{}:{}", request.host, request.port)
         }
     }
 

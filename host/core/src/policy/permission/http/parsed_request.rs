@@ -84,10 +84,12 @@ impl ParsedRequest {
 
     /// Returns `scheme://host[:port]`.
     pub(super) fn origin(&self) -> String {
-        let (scheme, host) = (self.scheme.as_str(), &self.host);
-        match self.port == self.scheme.default_port() {
-            true => format!("{scheme}://{host}"),
-            false => format!("{scheme}://{host}:{}", self.port),
+        let scheme = self.scheme.as_str();
+        let host = &self.host;
+        if self.port == self.scheme.default_port() {
+            format!("{scheme}://{host}")
+        } else {
+            format!("{scheme}://{host}:{}", self.port)
         }
     }
 }

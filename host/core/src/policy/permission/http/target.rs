@@ -219,9 +219,10 @@ impl FromStr for HttpTarget {
             return Err(HttpTargetError::Port);
         }
         let host = parse_host(&url, below, authority)?;
-        let path = match everything_below {
-            true => PathPattern::Below(url.path().trim_end_matches('/').to_owned()),
-            false => PathPattern::Exact(url.path().to_owned()),
+        let path = if everything_below {
+            PathPattern::Below(url.path().trim_end_matches('/').to_owned())
+        } else {
+            PathPattern::Exact(url.path().to_owned())
         };
         Ok(Self { scheme, host, port, path })
     }
@@ -306,7 +307,8 @@ mod tests {
             assert_eq!(text.parse::<HttpTarget>().expect_err(text), expected, "{text}");
         };
         let non_canonical = |given: &str, meant: &str| {
-            let (given, meant) = (given.to_owned(), meant.to_owned());
+            let given = given.to_owned();
+            let meant = meant.to_owned();
             HttpTargetError::NonCanonicalHost { given, meant }
         };
         check("", HttpTargetError::Scheme);

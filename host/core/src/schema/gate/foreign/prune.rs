@@ -150,7 +150,8 @@ fn remove_unreadable_patterns(document: &mut Value, limits: &GateLimits) -> Vec<
             is_readable
         })
     };
-    let (mut values, mut names) = (Vec::new(), Vec::new());
+    let mut values = Vec::new();
+    let mut names = Vec::new();
     for (pointer, schema) in collect_schemas(document) {
         if schema.get("pattern").and_then(Value::as_str).is_some_and(|pattern| !is_readable(pattern)) {
             values.push(pointer.clone());

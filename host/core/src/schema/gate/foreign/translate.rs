@@ -141,7 +141,8 @@ impl Translation<'_> {
         };
         let Some(pointer) = reference.strip_prefix("#/") else { return reference.to_owned() };
         let mut translated = "#".to_owned();
-        let (mut at, mut is_schema) = (Some(self.root), true);
+        let mut at = Some(self.root);
+        let mut is_schema = true;
         for step in pointer.split('/') {
             let below = at.and_then(|value| match value {
                 Value::Array(items) => items.get(step.parse::<usize>().ok()?),

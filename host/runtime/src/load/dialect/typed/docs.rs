@@ -124,7 +124,8 @@ pub(super) fn truncate(text: &str, max_bytes: usize) -> String {
 
 fn find_section(component: &[u8]) -> Option<&[u8]> {
     let mut depth = 0_usize;
-    let (mut own, mut nested) = (None, None);
+    let mut own = None;
+    let mut nested = None;
     for payload in Parser::new(0).parse_all(component) {
         match payload.ok()? {
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,

@@ -36,12 +36,13 @@ pub(crate) fn find_hook(
         let export = exports.functions.iter().find(|export| export.name == name);
         let export = export.ok_or_else(|| format!("the hook does not export the function `{name}` of `{instance}`"))?;
         let tool = reader.tool(export).map_err(|why| format!("unsupported function `{name}` of the hook: {why}"))?;
-        match tool.function == expected {
-            true => Ok(tool),
-            false => Err(format!(
+        if tool.function == expected {
+            Ok(tool)
+        } else {
+            Err(format!(
                 "the function `{name}` of the hook does not have the type in `{instance}`; build it with the WIT of \
                  this version"
-            )),
+            ))
         }
     });
     read.collect()

@@ -250,7 +250,8 @@ impl Reader<'_> {
     }
 
     fn check_size(&self, schema: &Value) -> Result<(), String> {
-        let (found, limit) = (schema.to_string().len(), self.limits.schema_bytes);
+        let found = schema.to_string().len();
+        let limit = self.limits.schema_bytes;
         if found > limit {
             return Err(format!("its schema has {found} bytes; the maximum is {limit}; use smaller types"));
         }

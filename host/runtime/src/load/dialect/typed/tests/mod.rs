@@ -305,7 +305,8 @@ fn a_top_level_result_is_success_or_failure() {
     let Ok(TypedOutcome::Value(value, shape)) = greet.outcome(&[Val::Bool(true)]) else { panic!("a value") };
     assert!(JsonWriter::new(value, shape, usize::MAX).advance(9).is_err());
     let outcome = |result: Option<Ty>, values: &[Val]| {
-        let (definition, export_index) = (greet.definition.clone(), greet.export_index);
+        let definition = greet.definition.clone();
+        let export_index = greet.export_index;
         let shape = result.as_ref().map(Shape::from);
         let function = TypedFunction { params: vec![], result };
         let tool = TypedTool { definition, export_index, function, lift_factor: 1, params: vec![], result: shape };
