@@ -4,12 +4,13 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use clap::FromArgMatches as _;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::{ContextKind, ErrorKind};
 use fumehood::model::ScriptedModel;
 use fumehood_author::Project;
 use fumehood_author::cases::CaseFile;
 use fumehood_tests::markdown::{Block, all_blocks, root};
 
+use crate::args::parse::context_text;
 use crate::args::{self, Arguments};
 use crate::config::{self, Config};
 
@@ -79,15 +80,11 @@ fn is_placeholder(value: &str) -> bool {
 fn fault(words: &[String], is_prose: bool) -> Option<String> {
     let parsed = args::parse::command().try_get_matches_from(words.iter().map(OsString::from));
     let error = parsed.and_then(|matches| Arguments::from_arg_matches(&matches)).err()?;
-    let text = |kind: ContextKind| match error.get(kind) {
-        Some(ContextValue::String(text)) => text.clone(),
-        _ => String::new(),
-    };
     let is_accepted = match error.kind() {
-        ErrorKind::InvalidValue if is_prose && text(ContextKind::InvalidValue).is_empty() => true,
+        ErrorKind::InvalidValue if is_prose && context_text(&error, ContextKind::InvalidValue).is_empty() => true,
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
-        ErrorKind::ValueValidation | ErrorKind::InvalidValue => is_placeholder(&text(ContextKind::InvalidValue)),
-        ErrorKind::InvalidSubcommand => is_placeholder(&text(ContextKind::InvalidSubcommand)),
+        ErrorKind::ValueValidation | ErrorKind::InvalidValue => is_placeholder(context_text(&error, ContextKind::InvalidValue)),
+        ErrorKind::InvalidSubcommand => is_placeholder(context_text(&error, ContextKind::InvalidSubcommand)),
         ErrorKind::MissingRequiredArgument | ErrorKind::MissingSubcommand => is_prose,
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => is_prose,
         _ => false,
@@ -206,10 +203,12 @@ fn words_are_split_as_a_shell_splits_them() {
     let text = "A=b fumehood x 'y z' \"q \\\"r\" \\\n  last # no\nother | fumehood two && fumehood three\n";
     let words: Vec<String> = commands(text).iter().map(|command| command.join("·")).collect();
     assert_eq!(words, ["fumehood·x·y z·q \"r·last", "other", "fumehood·two", "fumehood·three"]);
-    let typed = |text: &str| fault(&commands(text).remove(0), false);
-    assert!(typed("fumehood log show CALL").is_none());
-    assert!(typed("fumehood serve --listen ADDRESS").is_none());
-    assert!(typed("fumehood call a.wasm add --tiemout 2s").unwrap().contains("--tiemout"));
+    fn fault_of(text: &str) -> Option<String> {
+        fault(&commands(text).remove(0), false)
+    }
+    assert!(fault_of("fumehood log show CALL").is_none());
+    assert!(fault_of("fumehood serve --listen ADDRESS").is_none());
+    assert!(fault_of("fumehood call a.wasm add --tiemout 2s").unwrap().contains("--tiemout"));
     assert!(toml_fault("[tools.a]\ncomponent = \"a.wasm\"\nraed = []\n").unwrap().contains("raed"));
     assert!(json_fault("{").is_some() && wit_fault("world {").is_some() && python_fault("def").is_some());
 }

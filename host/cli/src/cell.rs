@@ -77,11 +77,12 @@ pub(crate) fn node_options(config: &Config, role: Role) -> Result<NodeOptions> {
 /// # Errors
 /// If it cannot be read.
 pub(crate) fn server_options(config: &Config, section: &CellSection) -> Result<ServerOptions> {
-    let read = |source: &fumehood::settings::ValueSource| {
-        source.value(config.folder()).map_err(|reason| UsageError(format!("[cell] password: {reason}")))
-    };
     let password = match (&section.user, &section.password) {
-        (Some(user), Some(source)) => Some((user.clone(), read(source)?)),
+        (Some(user), Some(source)) => {
+            let password = source.value(config.folder());
+            let password = password.map_err(|reason| UsageError(format!("[cell] password: {reason}")))?;
+            Some((user.clone(), password))
+        }
         _ => None,
     };
     let file = |path: &std::path::PathBuf| config.path(path);

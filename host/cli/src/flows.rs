@@ -36,8 +36,9 @@ pub(crate) fn policy(config: &Config, tools: &[Arc<Tool>]) -> Result<Option<Flow
         policy = policy.label_component(&name, labels.labels());
     }
     for (name, labels) in &section.tools {
-        let place = ("[flows.tools]", "has no effect");
-        if memory::TOOL_NAMES.contains(&name.as_str()) || is_loaded(config, tools, name, place)? {
+        if memory::TOOL_NAMES.contains(&name.as_str())
+            || is_loaded(config, tools, name, "[flows.tools]", "has no effect")?
+        {
             policy = policy.label_tool(name, labels.labels());
         }
     }
@@ -62,20 +63,25 @@ pub(crate) fn is_loaded(
     config: &Config,
     tools: &[Arc<Tool>],
     name: &str,
-    (place, effect): (&str, &str),
+    place: &str,
+    effect: &str,
 ) -> Result<bool, UsageError> {
     if tools.iter().any(|tool| tool.full_name() == name) {
         return Ok(true);
     }
-    let is_used = |server: &str| tools.iter().filter_map(|tool| tool.namespace()).any(|it| it.as_str() == server);
     let server = name.split_once(SEPARATOR).map(|(server, _)| server);
-    if server.is_some_and(|server| config.mcp.servers.contains_key(server) && !is_used(server)) {
+    if server.is_some_and(|server| config.mcp.servers.contains_key(server) && !has_tools_of(server, tools)) {
         render::warning(&format!("`{name}` in {place} {effect}, because no tool of its server is in use"));
         return Ok(false);
     }
     let mut known = KnownTools::default();
     known.extend(tools.iter().map(AsRef::as_ref));
     Err(UsageError(format!("unknown tool `{name}` in {place}; {}", known.alternatives(name))))
+}
+
+/// Returns whether some of the tools are those of this server.
+fn has_tools_of(server: &str, tools: &[Arc<Tool>]) -> bool {
+    tools.iter().filter_map(|tool| tool.namespace()).any(|namespace| namespace.as_str() == server)
 }
 
 impl FlowLabelsSection {

@@ -60,54 +60,62 @@ pub(crate) fn isolated_builder(arguments: &Arguments, isolation: Mode) -> HostBu
 
 /// Keeps from all tools, in every command, the files that decide what they may do: the configuration and its lock,
 /// existing or not, named or in the working folder, and the user's state and caches.
-fn with_protected_files(builder: HostBuilder, arguments: &Arguments) -> HostBuilder {
-    let builder = state_folder()
-        .into_iter()
-        .chain(default_cache())
-        .chain(crate::signing_key::folder())
-        .fold(builder, HostBuilder::own_folder);
-    let builder = arguments.cache_dir.iter().fold(builder, HostBuilder::own_folder);
+fn with_protected_files(mut builder: HostBuilder, arguments: &Arguments) -> HostBuilder {
+    let folders = state_folder().into_iter().chain(default_cache()).chain(crate::signing_key::folder());
+    for folder in folders.chain(arguments.cache_dir.clone()) {
+        builder = builder.own_folder(folder);
+    }
     let here = Config::place(None);
     let named = Config::place(arguments.config.as_deref());
-    [here, named].iter().fold(builder, |builder, file| {
+    for file in [here, named] {
         // Where the file is a link, a lock beside its target would be that of another configuration.
         let real = file.canonicalize().unwrap_or_else(|_| file.clone());
-        builder
-            .protect(file, FileRole::Configuration)
-            .protect(lock_file_beside(file), FileRole::Lock)
-            .protect(lock_file_beside(&real), FileRole::Lock)
-    })
+        builder = builder
+            .protect(&file, FileRole::Configuration)
+            .protect(lock_file_beside(&file), FileRole::Lock)
+            .protect(lock_file_beside(&real), FileRole::Lock);
+    }
+    builder
 }
 
 /// Keeps the files of secrets on the command line from all tools.
-pub(crate) fn with_typed_secrets(builder: HostBuilder, powers: &PowerArguments) -> HostBuilder {
-    let powers = powers.powers();
-    let files = powers.secrets.iter().filter_map(|secret| secret_file(Path::new("."), &secret.from));
-    files.fold(builder, |builder, (file, role)| builder.protect(file, role))
+pub(crate) fn with_typed_secrets(mut builder: HostBuilder, powers: &PowerArguments) -> HostBuilder {
+    for secret in &powers.powers().secrets {
+        if let Some((file, role)) = secret_file(Path::new("."), &secret.from) {
+            builder = builder.protect(file, role);
+        }
+    }
+    builder
 }
 
 /// Keeps the components of the command line from all tools, before any of them is loaded.
-pub(crate) fn with_components(builder: HostBuilder, files: &[PathBuf]) -> HostBuilder {
-    // The store of components is kept from all tools as a whole.
-    let files = files.iter().filter(|file| !published::is_reference(split_name(file).1));
-    files.fold(builder, |builder, file| builder.protect(file, FileRole::Component))
+pub(crate) fn with_components(mut builder: HostBuilder, files: &[PathBuf]) -> HostBuilder {
+    // References are left out: the store of components is kept from all tools as a whole.
+    for file in files.iter().filter(|file| !published::is_reference(split_name(file).1)) {
+        builder = builder.protect(file, FileRole::Component);
+    }
+    builder
 }
 
 /// Keeps the file of a secret from all tools.
 pub(crate) fn with_secret_file(builder: HostBuilder, file: Option<&Path>) -> HostBuilder {
-    file.into_iter().fold(builder, |builder, file| builder.protect(file, FileRole::Secret))
+    match file {
+        Some(file) => builder.protect(file, FileRole::Secret),
+        None => builder,
+    }
 }
 
 /// Like [`builder`], for the components of a configuration: the files that it names are kept from tools as well, and
 /// tools have their keys and values in the store that it names.
 pub(crate) fn builder_for(arguments: &Arguments, config: &Config) -> Result<HostBuilder> {
     let mut builder = builder(arguments);
-    builder = protected_files::named_files(config)
-        .into_iter()
-        .fold(builder, |builder, (file, role)| builder.protect(file, role));
+    for (file, role) in protected_files::named_files(config) {
+        builder = builder.protect(file, role);
+    }
     // A count that does not fit was rejected when the configuration was read.
-    let http_in_flight = config.http_in_flight.and_then(|count| u32::try_from(count.0).ok());
-    builder = http_in_flight.into_iter().fold(builder, HostBuilder::http_in_flight);
+    if let Some(count) = config.http_in_flight.and_then(|count| u32::try_from(count.0).ok()) {
+        builder = builder.http_in_flight(count);
+    }
     if config.tools.values().all(|tool| tool.key_value.is_none()) {
         return Ok(builder);
     }
@@ -214,15 +222,19 @@ pub(crate) struct TypedComponent {
 /// If the reference is malformed, the component cannot be had, or the policy of the configuration refuses it.
 pub(crate) async fn typed_component(config: &Config, typed: &Path, allow_slow_compile: bool) -> Result<TypedComponent> {
     let (own_name, typed) = split_name(typed);
-    let (load, label, file, stored) = match published::typed_reference(typed)? {
+    let (mut load, label, file, stored) = match published::typed_reference(typed)? {
         None => (Load::path(typed), file_name(typed), typed.to_owned(), None),
         Some(reference) => {
             let stored = published::get_typed(config, &reference).await?;
             (Load::stored(&stored), reference.to_string(), stored.path.clone(), Some(stored))
         }
     };
-    let load = own_name.into_iter().fold(load, |load, name| load.named(name));
-    let load = if allow_slow_compile { load.allow_slow_compile() } else { load };
+    if let Some(name) = own_name {
+        load = load.named(name);
+    }
+    if allow_slow_compile {
+        load = load.allow_slow_compile();
+    }
     let (load, name) = match load.name() {
         Ok(name) => (load, name.to_string()),
         Err(_) => (load.named(DEFAULT_NAME), DEFAULT_NAME.to_owned()),

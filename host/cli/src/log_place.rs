@@ -162,8 +162,10 @@ pub(crate) fn open_read_only(place: &LogPlace, options: &Options) -> Result<Read
         #[cfg(feature = "postgres")]
         LogPlace::Server(server) => Reader::open_postgres(server, options),
     };
-    let hint = || format!("cannot read the event log {place}; name another with `--log FILE`");
-    opened.map_err(|source| OpenLogError { hint: hint(), source }.into())
+    opened.map_err(|source| {
+        let hint = format!("cannot read the event log {place}; name another with `--log FILE`");
+        OpenLogError { hint, source }.into()
+    })
 }
 
 /// Opens the log for writing. If it does not exist, it is created, readable by its owner alone.
@@ -176,11 +178,11 @@ pub(crate) fn open(place: &LogPlace, options: &Options) -> Result<EventLog> {
         #[cfg(feature = "postgres")]
         LogPlace::Server(server) => EventLog::open_postgres(server, options),
     };
-    let hint = || {
-        format!(
+    opened.map_err(|source| {
+        let hint = format!(
             "nothing was run, because it could not be recorded in {place}; name another log with `--log FILE`, or \
              turn it off with `--no-log`"
-        )
-    };
-    opened.map_err(|source| OpenLogError { hint: hint(), source }.into())
+        );
+        OpenLogError { hint, source }.into()
+    })
 }

@@ -144,15 +144,15 @@ fn draw_panel(panel: &Panel, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Resul
     let value_style = style.pos(Pos::new(HPos::Left, VPos::Center));
     let name_style = style.pos(Pos::new(HPos::Right, VPos::Center));
     let digits = panel.digits;
+    let (left, above) = area.get_base_pixel();
     for (bottom, bar) in bars {
         // Names stand outside of the coordinates of the chart.
-        let at = |value: f64, gap: i32| {
-            let (x, y) = chart.backend_coord(&(value, bottom + 0.5));
-            let (left, above) = area.get_base_pixel();
-            (x - left + gap, y - above)
-        };
-        area.draw(&Text::new(shorten(&bar.name), at(0.0, -8), name_style.clone()))?;
-        area.draw(&Text::new(format!("{:.digits$}", bar.value), at(bar.value, 4), value_style.clone()))?;
+        let (begin, middle) = chart.backend_coord(&(0.0, bottom + 0.5));
+        let (end, _) = chart.backend_coord(&(bar.value, bottom + 0.5));
+        let height = middle - above;
+        area.draw(&Text::new(shorten(&bar.name), (begin - left - 8, height), name_style.clone()))?;
+        let value = format!("{:.digits$}", bar.value);
+        area.draw(&Text::new(value, (end - left + 4, height), value_style.clone()))?;
     }
     Ok(())
 }
@@ -170,8 +170,8 @@ mod tests {
     use super::*;
 
     fn panel(names: &[(&str, f64)]) -> Panel {
-        let bar = |(name, value): &(&str, f64)| Bar { name: (*name).to_owned(), value: *value, is_good: true };
-        Panel { title: "A title".to_owned(), axis: "ms".to_owned(), digits: 1, bars: names.iter().map(bar).collect() }
+        let bars = names.iter().map(|(name, value)| Bar { name: (*name).to_owned(), value: *value, is_good: true });
+        Panel { title: "A title".to_owned(), axis: "ms".to_owned(), digits: 1, bars: bars.collect() }
     }
 
     #[test]

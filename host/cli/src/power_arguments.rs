@@ -134,33 +134,30 @@ impl PowerArguments {
 
     /// Returns the options as they are typed again, without what may be secret in them.
     pub(crate) fn words(&self) -> Vec<String> {
-        let each = |option: &str, values: &[String]| {
-            values.iter().map(|value| format!("{option} {value:?}")).collect::<Vec<_>>()
-        };
-        let when = |is_there: bool, words: &str| is_there.then(|| words.to_owned());
         let written = self.allow_write.iter().map(|folder| match folder {
             WriteFolder::Text(text) => format!("--allow-write {text:?}"),
             WriteFolder::Table(_) => "--allow-write …".to_owned(),
         });
-        let mut words = each("--allow-read", &self.allow_read);
+        let mut words = Vec::new();
+        add_each(&mut words, "--allow-read", &self.allow_read);
         words.extend(written);
-        words.extend(each("--allow-http", &self.allow_http));
-        words.extend(each("--allow-private", &self.allow_private));
-        words.extend(each("--app-origin", &self.app_origin));
+        add_each(&mut words, "--allow-http", &self.allow_http);
+        add_each(&mut words, "--allow-private", &self.allow_private);
+        add_each(&mut words, "--app-origin", &self.app_origin);
         words.extend(self.env.iter().map(|(name, _)| format!("--env {name}=…")));
         let others = [
-            when(self.allow_state, "--allow-state"),
-            when(self.scratch.is_some(), "--scratch …"),
-            when(self.http_limits.is_some(), "--http-limits …"),
-            when(!self.secret.is_empty(), "--secret …"),
-            when(!self.arg.is_empty(), "--arg …"),
-            when(self.key_value.is_some(), "--key-value …"),
-            when(self.clock.is_some(), "--clock …"),
-            when(self.random_seed.is_some(), "--random-seed …"),
-            when(self.allow_apps, "--allow-apps"),
-            when(self.strict_imports, "--strict-imports"),
+            (self.allow_state, "--allow-state"),
+            (self.scratch.is_some(), "--scratch …"),
+            (self.http_limits.is_some(), "--http-limits …"),
+            (!self.secret.is_empty(), "--secret …"),
+            (!self.arg.is_empty(), "--arg …"),
+            (self.key_value.is_some(), "--key-value …"),
+            (self.clock.is_some(), "--clock …"),
+            (self.random_seed.is_some(), "--random-seed …"),
+            (self.allow_apps, "--allow-apps"),
+            (self.strict_imports, "--strict-imports"),
         ];
-        words.extend(others.into_iter().flatten());
+        words.extend(others.into_iter().filter(|(is_typed, _)| *is_typed).map(|(_, words)| words.to_owned()));
         words
     }
 
@@ -173,6 +170,11 @@ impl PowerArguments {
     pub(crate) fn has_any(&self) -> bool {
         self.strict_imports || self.key_value_store.is_some() || self.powers() != Powers::default()
     }
+}
+
+/// Adds an option once for each of its values.
+fn add_each(words: &mut Vec<String>, option: &str, values: &[String]) {
+    words.extend(values.iter().map(|value| format!("{option} {value:?}")));
 }
 
 /// Describes a power that cannot be granted, in the language of the command line.

@@ -1,6 +1,8 @@
 //! Components of registries for the command line: the source that a configuration describes, and getting from it.
 
+use std::fmt::Display;
 use std::path::Path;
+use std::str::FromStr;
 
 use anyhow::{Context as _, Result};
 use fumehood::settings::TextSource;
@@ -39,21 +41,27 @@ pub(crate) fn is_reference(typed: &Path) -> bool {
     typed.to_str().is_some_and(|text| SCHEMES.iter().any(|scheme| text.starts_with(scheme)))
 }
 
+fn registry_error(error: &dyn Display) -> UsageError {
+    UsageError(format!("[registry]: {error}"))
+}
+
+fn parse_pattern(text: &str) -> Result<Pattern, UsageError> {
+    text.parse().map_err(|error: <Pattern as FromStr>::Err| registry_error(&error))
+}
+
 /// Returns the policy of a configuration.
 ///
 /// # Errors
 /// If a key or a digest cannot be read.
 pub(crate) fn policy(config: &Config) -> Result<Policy> {
     let section = &config.registry;
-    let wrong = |error: &dyn std::fmt::Display| UsageError(format!("[registry]: {error}"));
-    let pattern = |text: &String| text.parse::<Pattern>().map_err(|error| wrong(&error));
     let mut policy =
         Policy::new().signatures(section.signatures.into()).trusted_keys(keys(config, &section.trusted_keys)?);
     for (names, trusted) in &section.trusted {
-        policy = policy.trusted(pattern(names)?, keys(config, trusted)?);
+        policy = policy.trusted(parse_pattern(names)?, keys(config, trusted)?);
     }
     if let Some(allow) = &section.allow {
-        policy = policy.allow(allow.iter().map(pattern).collect::<Result<Vec<_>, _>>()?);
+        policy = policy.allow(allow.iter().map(|text| parse_pattern(text)).collect::<Result<Vec<_>, _>>()?);
     }
     if let Some(bytes) = section.max_bytes {
         policy = policy.max_bytes(bytes.0 as u64);
@@ -61,7 +69,7 @@ pub(crate) fn policy(config: &Config) -> Result<Policy> {
     if let Some(age) = section.min_age {
         policy = policy.min_age(age.0);
     }
-    let revoked = section.revoked.iter().map(|digest| digest.parse().map_err(|error| wrong(&error)));
+    let revoked = section.revoked.iter().map(|digest| digest.parse().map_err(|error| registry_error(&error)));
     Ok(policy.revoked(revoked.collect::<Result<Vec<_>, UsageError>>()?))
 }
 

@@ -126,8 +126,11 @@ impl Recording {
     }
 
     /// Keeps the log and its key from every tool: one that could change them could forge the record of its own calls.
-    pub(crate) fn protect(&self, builder: HostBuilder) -> HostBuilder {
-        self.files.iter().map(PathBuf::as_path).map(Path::to_owned).fold(builder, HostBuilder::own_folder)
+    pub(crate) fn protect(&self, mut builder: HostBuilder) -> HostBuilder {
+        for file in &self.files {
+            builder = builder.own_folder(file);
+        }
+        builder
     }
 
     /// Ends the session, and waits until all of it is on disk. Records that the configuration does not keep are

@@ -241,21 +241,27 @@ pub(crate) fn through_this_program() -> LaunchWrapper {
     }
 }
 
+/// Quotes a text as JSON, so that the end of a word is never in doubt.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn describe_secret(source: &ValueSource) -> String {
+    format!("a secret, {}", source.place())
+}
+
 /// Describes the start or the address of a server, one line for each setting. Secrets are given by name and source.
 pub(crate) fn entry_lines(section: &McpServerSection) -> Vec<String> {
     let mut lines = Vec::new();
-    // As JSON, so that the end of a word is never in doubt.
-    let quoted = |text: &str| serde_json::Value::from(text).to_string();
     if let Some(command) = &section.command {
         let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
         lines.push(format!("run: [{}]", words.join(", ")));
     }
     lines.extend(section.folder.as_ref().map(|folder| format!("run in: {}", quoted(&folder.to_string_lossy()))));
     lines.extend(section.url.as_ref().map(|url| format!("be sent requests at: {}", quoted(url))));
-    let secret = |source: &ValueSource| format!("a secret, {}", source.place());
     if let Some(login) = &section.login {
         lines.extend(login.client_id.as_ref().map(|id| format!("login with the client ID: {}", quoted(id))));
-        lines.extend(login.client_secret.as_ref().map(|source| format!("login with {}", secret(source))));
+        lines.extend(login.client_secret.as_ref().map(|source| format!("login with {}", describe_secret(source))));
         lines.extend(login.scopes.iter().map(|scope| format!("login with the scope: {}", quoted(scope))));
         lines.extend(
             login
@@ -265,11 +271,11 @@ pub(crate) fn entry_lines(section: &McpServerSection) -> Vec<String> {
         );
     }
     lines.extend(section.env.iter().map(|(name, value)| format!("env: {name} = {}", quoted(value))));
-    lines.extend(section.secret_env.iter().map(|(name, source)| format!("env: {name} = {}", secret(source))));
+    lines.extend(section.secret_env.iter().map(|(name, source)| format!("env: {name} = {}", describe_secret(source))));
     lines.extend(section.headers.iter().map(|(name, value)| format!("header: {name} = {}", quoted(value))));
     let headers = section.secret_headers.iter();
-    lines.extend(headers.map(|(name, source)| format!("header: {name} = {}", secret(source))));
-    lines.extend(section.bearer.as_ref().map(|source| format!("header: Authorization = {}", secret(source))));
+    lines.extend(headers.map(|(name, source)| format!("header: {name} = {}", describe_secret(source))));
+    lines.extend(section.bearer.as_ref().map(|source| format!("header: Authorization = {}", describe_secret(source))));
     if section.sampling == Some(true) {
         lines.push("use the models of clients".to_owned());
     }

@@ -1,5 +1,6 @@
 //! Keys of publishers: their places on this machine, and the passphrases that open them.
 
+use std::fmt::Display;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -193,16 +194,17 @@ fn ask(what: &str, prompt: &str) -> Result<Passphrase> {
     Ok(Passphrase::new(typed.to_string()))
 }
 
+fn passphrase_error(path: &Path, reason: &dyn Display) -> KeyFileError {
+    KeyFileError::PassphraseFile { file: path.display().to_string(), reason: reason.to_string() }
+}
+
 /// Returns the passphrase of the file that was named, or of the variable.
 fn given_passphrase(arguments: &PassphraseArguments) -> Result<Option<Passphrase>> {
     let Some(path) = &arguments.passphrase_file else {
         let variable = std::env::var(PASSPHRASE_VARIABLE).ok().filter(|value| !value.is_empty());
         return Ok(variable.map(Passphrase::new));
     };
-    let failed = |reason: &dyn std::fmt::Display| KeyFileError::PassphraseFile {
-        file: path.display().to_string(),
-        reason: reason.to_string(),
-    };
+    let failed = |reason: &dyn Display| passphrase_error(path, reason);
     let file = fs::File::open(path).map_err(|error| failed(&error))?;
     let metadata = file.metadata().map_err(|error| failed(&error))?;
     if metadata.is_file() && private::is_open_to_others(&metadata) {

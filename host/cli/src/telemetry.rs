@@ -1,5 +1,6 @@
 //! The telemetry of this process: installed by the commands that call tools, and flushed when the process ends.
 
+use std::fmt::Display;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -62,10 +63,13 @@ fn install(options: &ExportOptions) -> Result<Arc<Metrics>> {
     Ok(metrics)
 }
 
+fn invalid(error: &dyn Display) -> UsageError {
+    UsageError(format!("[telemetry] {error}"))
+}
+
 fn options(config: &Config) -> Result<ExportOptions> {
     update(config);
     let section = &config.telemetry;
-    let invalid = |error: &dyn std::fmt::Display| UsageError(format!("[telemetry] {error}"));
     let endpoint = section.endpoint.as_deref().map(|endpoint| parse_endpoint("endpoint", endpoint)).transpose();
     let mut headers = section.headers.clone();
     for (name, source) in &section.secret_headers {

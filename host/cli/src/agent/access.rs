@@ -104,8 +104,14 @@ pub(crate) fn select_list<'a>(
 
 /// Returns the list of a skill that is not in use, whose files are not read.
 fn skill_allowlist(section: &SkillSection) -> Skill {
-    let skill = section.all_tools().fold(Skill::new(), |skill, tool| skill.component_tool(tool));
-    section.knowledge.iter().fold(skill, |skill, entry| skill.knowledge(entry))
+    let mut skill = Skill::new();
+    for tool in section.all_tools() {
+        skill = skill.component_tool(tool);
+    }
+    for entry in &section.knowledge {
+        skill = skill.knowledge(entry);
+    }
+    skill
 }
 
 /// Returns the skill in use, with its implementation and the schema of its result.

@@ -101,7 +101,8 @@ impl<'a> AgentSetup<'a> {
         host: &Host,
         tools: AgentTools,
         recorder: Arc<dyn Recorder>,
-        (hooks, notes): (CallHooks, Option<Arc<dyn Memory>>),
+        hooks: CallHooks,
+        notes: Option<Arc<dyn Memory>>,
     ) -> Result<AgentBuilder> {
         let Self { config, typed, skill, channel, model, session, rules, knowledge, state, modes, protocol } = self;
         let judge = call_policy::judge(config, &model)?;
@@ -124,12 +125,15 @@ impl<'a> AgentSetup<'a> {
             .allowlists(access::allowlists(config, typed, skill, channel)?)
             .durability(modes.durability)
             .hooks(hooks)
-            .pipeline(move |pipeline| {
-                rules.into_iter().fold(pipeline.modes(modes), |pipeline, rule| pipeline.rule(rule))
-            })
-            .pipeline(move |pipeline| pipeline.repairs(repairs))
-            .pipeline(move |pipeline| {
-                policies.into_iter().fold(pipeline, |all, (tool, policy)| all.tool_policy(tool, policy))
+            .pipeline(move |mut pipeline| {
+                pipeline = pipeline.modes(modes).repairs(repairs);
+                for rule in rules {
+                    pipeline = pipeline.rule(rule);
+                }
+                for (tool, policy) in policies {
+                    pipeline = pipeline.tool_policy(tool, policy);
+                }
+                pipeline
             });
         if let Some((judge, policy)) = judge {
             builder = builder.pipeline(move |pipeline| pipeline.judge(Arc::new(judge), policy));
@@ -138,7 +142,10 @@ impl<'a> AgentSetup<'a> {
         if let Some(state) = state {
             builder = builder.state(state);
         }
-        Ok(notes.into_iter().fold(builder, AgentBuilder::memory))
+        if let Some(notes) = notes {
+            builder = builder.memory(notes);
+        }
+        Ok(builder)
     }
 }
 
@@ -165,7 +172,10 @@ fn set_options(mut builder: AgentBuilder, typed: &AgentArguments, config: &Confi
 
 /// Sets the policy for flows of data between all tools, if there is one.
 fn set_flows(builder: AgentBuilder, config: &Config, tools: &[Arc<Tool>]) -> Result<AgentBuilder> {
-    Ok(flows::policy(config, tools)?.into_iter().fold(builder, AgentBuilder::flows))
+    Ok(match flows::policy(config, tools)? {
+        Some(policy) => builder.flows(policy),
+        None => builder,
+    })
 }
 
 /// Opens the notes of the model, if it may keep any.
@@ -207,7 +217,10 @@ pub(crate) fn set_saving(
     if config.agent.repeat_interrupted {
         builder = builder.repeat_idempotent();
     }
-    saved.into_iter().fold(builder, AgentBuilder::resume)
+    if let Some(saved) = saved {
+        builder = builder.resume(saved);
+    }
+    builder
 }
 
 /// Sets the tools that the model sees from the start.

@@ -9,10 +9,11 @@ use fumehood::agent::guardrail::{IgnoreList, JudgePolicy, ModelJudge, ProposedCa
 use fumehood::agent::persistence::Persistence;
 use fumehood::agent::registry::Policy;
 use fumehood::chat::Model;
-use fumehood::{Host, Tool};
+use fumehood::Host;
 
 use crate::args::run::AgentArguments;
 use crate::config::Config;
+use crate::config::guardrail::GuardrailsSection;
 use crate::config::tool::{PersistRule, ToolSection};
 use crate::exit::UsageError;
 use crate::source::{read_file, read_text};
@@ -36,17 +37,19 @@ pub(crate) fn judge(config: &Config, model: &Arc<dyn Model>) -> Result<Option<(M
     if section.ask_in_doubt {
         judge = judge.ask_in_doubt();
     }
-    let names = |names: &[String]| names.iter().cloned().collect();
-    Ok(Some((judge, JudgePolicy { always: names(&section.always), never: names(&section.never) })))
+    let always = section.always.iter().cloned().collect();
+    let never = section.never.iter().cloned().collect();
+    Ok(Some((judge, JudgePolicy { always, never })))
 }
 
 /// Collects the policies of the configuration, by the full name of each tool.
 pub(crate) fn policies(config: &Config, host: &Host) -> Vec<(String, Policy)> {
-    let policy_of = |tool: &Tool| {
+    let tools = host.tools();
+    let policies = tools.iter().filter_map(|tool| {
         let section = config.tools.get(tool.namespace()?.as_str())?;
         Some((tool.full_name().to_owned(), policy(section)?))
-    };
-    host.tools().iter().filter_map(|tool| policy_of(tool)).collect()
+    });
+    policies.collect()
 }
 
 fn policy(section: &ToolSection) -> Option<Policy> {
@@ -59,6 +62,15 @@ fn policy(section: &ToolSection) -> Option<Policy> {
     (!is_default).then(|| Policy { persist, result_bytes, ..Policy::default() })
 }
 
+/// Creates the workspace of the paths in arguments.
+fn workspace(section: &GuardrailsSection) -> Workspace {
+    let workspace = Workspace::new(section.workspace.clone());
+    match &section.path_arguments {
+        Some(names) => workspace.fields(names.clone()),
+        None => workspace,
+    }
+}
+
 /// Builds the rules about calls, in the order in which they are applied.
 ///
 /// # Errors
@@ -69,15 +81,8 @@ pub(crate) fn rules(config: &Config, typed: &AgentArguments) -> Result<Vec<Arc<d
     if !section.deny.is_empty() {
         rules.push(deny_rule(section.deny.iter().cloned().collect()));
     }
-    let workspace = || {
-        let workspace = Workspace::new(section.workspace.clone());
-        match &section.path_arguments {
-            Some(names) => workspace.fields(names.clone()),
-            None => workspace,
-        }
-    };
     if !section.workspace.is_empty() {
-        rules.push(Arc::new(workspace()));
+        rules.push(Arc::new(workspace(section)));
     }
     let mut ignored = section.ignore.join("\n");
     if let Some(file) = &section.ignore_file {
@@ -85,7 +90,7 @@ pub(crate) fn rules(config: &Config, typed: &AgentArguments) -> Result<Vec<Arc<d
         ignored.push_str(&read_file(&config.path(file), "[guardrails] ignore_file")?);
     }
     if !ignored.trim().is_empty() {
-        let list = IgnoreList::new(workspace(), &ignored);
+        let list = IgnoreList::new(workspace(section), &ignored);
         rules.push(Arc::new(list.map_err(|error| UsageError(format!("[guardrails] ignore: {error}")))?));
     }
     let ask: BTreeSet<String> = typed.ask.iter().chain(&section.ask).cloned().collect();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use fumehood::agent::agent::NoModel;
 use fumehood::chat::Model;
-use fumehood::model::{ModelSpec, Provider, ScriptedModel, SetupError};
+use fumehood::model::{ModelSpec, Provider, ScriptedModel, Service, SetupError};
 
 use super::settings;
 use crate::args::run::ModelArguments;
@@ -81,12 +81,15 @@ pub(crate) fn selected_name(typed: &ModelArguments, config: &Config) -> Option<S
 
 /// Returns whether the configuration names a model of another provider.
 fn is_other_provider(spec: &ModelSpec, configured: Option<&str>) -> bool {
-    let service = |spec: &ModelSpec| match spec {
+    let configured = configured.and_then(|name| ModelSpec::parse(name.trim()).ok());
+    configured.is_some_and(|configured| service_of(&configured) != service_of(spec))
+}
+
+fn service_of(spec: &ModelSpec) -> Option<Service> {
+    match spec {
         ModelSpec::Provider { service, .. } => Some(*service),
         ModelSpec::Scripted(_) => None,
-    };
-    let configured = configured.and_then(|name| ModelSpec::parse(name.trim()).ok());
-    configured.is_some_and(|configured| service(&configured) != service(spec))
+    }
 }
 
 fn scripted(file: &Path) -> Result<Arc<dyn Model>> {

@@ -70,7 +70,6 @@ impl RunSummary {
 
     /// Returns the summary for people, in one line.
     pub(crate) fn to_line(&self) -> String {
-        let count = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
         let mut parts = vec![count(self.turns(), "request"), count(self.calls(), "call")];
         let usage = self.usage();
         if matches!(self.outcome.ending, Ending::WaitingForApproval { .. } | Ending::Suspended) {
@@ -149,6 +148,10 @@ impl RunSummary {
             usage
         })
     }
+}
+
+fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 fn failure_message(ending: &Ending, stopped: &[String]) -> Option<String> {

@@ -131,10 +131,13 @@ impl SavedSettings {
 
     /// Checks that no other settings of the driver are typed than those that its decisions were made with.
     fn check_driver_settings(&self, typed: &DecisionArguments) -> Result<(), UsageError> {
-        let retries = |retries: Option<u32>| retries.map(|retries| retries.to_string());
         let settings = [
             ("--tool-choice", self.tool_choice.clone(), typed.tool_choice.clone()),
-            ("--retries", retries(self.retries), retries(typed.retries)),
+            (
+                "--retries",
+                self.retries.map(|retries| retries.to_string()),
+                typed.retries.map(|retries| retries.to_string()),
+            ),
             ("--final-model", self.final_model.clone(), typed.final_model.clone()),
         ];
         match settings.into_iter().find(|(_, saved, typed)| typed.is_some() && typed != saved) {

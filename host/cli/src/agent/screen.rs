@@ -134,11 +134,9 @@ impl Screen {
         if matches!(status, "allow" | "ask") {
             return;
         }
-        let text = |field: &str| {
-            record.body.get(field).and_then(Value::as_str).map(|text| record::truncate(text, MAX_REASON_CHARS))
-        };
-        let parts = [text("by"), text("reason").or_else(|| text("note"))];
-        let reason = parts.into_iter().flatten().collect::<Vec<_>>().join(": ");
+        let text = |field: &str| record.body.get(field).and_then(Value::as_str);
+        let parts = [text("by"), text("reason").or_else(|| text("note"))].into_iter().flatten();
+        let reason = parts.map(|text| record::truncate(text, MAX_REASON_CHARS)).collect::<Vec<_>>().join(": ");
         let tool = one_line(record.tool.as_deref().unwrap_or("?"));
         self.progress.print_quoted(&styled(FAINT, &format!("  {tool} {status}")), &reason);
     }

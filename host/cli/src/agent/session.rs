@@ -12,7 +12,7 @@ use fumehood::chat::ToolSpec;
 use fumehood::event_log::{EventLog, Retention};
 use fumehood::mcp::LogLevel;
 use fumehood::record::{NullRecorder, Recorder};
-use fumehood::{Host, HostBuilder, Limits, McpTools, ToolProvider as _, is_named};
+use fumehood::{Host, Limits, McpTools, ToolProvider as _, is_named};
 
 use super::agent_setup::{self, AgentSetup, AgentTools};
 use super::approver::Approval;
@@ -75,7 +75,7 @@ impl AgentSession {
         let remotes = Arc::new(servers::connect(&config, &lock, &LogLevel::default()).await?);
         list_notices::follow(&remotes, &config);
         check_tool_names(&host, &remotes, "--allow", &typed.allow)?;
-        check_rule_names((&host, &remotes), &config, typed)?;
+        check_rule_names(&host, &remotes, &config, typed)?;
         if let Some(tool) = setup.required_tool() {
             check_tool_names(&host, &remotes, "--tool-choice", &[tool.to_owned()])?;
         }
@@ -83,7 +83,7 @@ impl AgentSession {
         let progress = CallProgress::new();
         let hooks = hooks::from_config(&config, &host)?;
         let holds_replies = setup.is_typed();
-        let mut builder = setup.builder(&host, AgentTools::Own(Arc::clone(&remotes)), recorder, (hooks, notes))?;
+        let mut builder = setup.builder(&host, AgentTools::Own(Arc::clone(&remotes)), recorder, hooks, notes)?;
         if let (Some(log), Some(_)) = (&log, saving.id()) {
             builder = agent_setup::set_saving(builder.saved_settings(saved_settings.to_text()?), log, saved, &config);
         }
@@ -91,8 +91,11 @@ impl AgentSession {
         let agent = approval.apply(builder, &config).build()?;
         // An answer that has to match a schema is shown only once it does.
         let holds_replies = holds_replies || agent.session().config().output.is_some();
-        let screen = || View::Screen(Screen::new(progress, limits.deadline, holds_replies));
-        let view = if arguments.json { View::Lines } else { screen() };
+        let view = if arguments.json {
+            View::Lines
+        } else {
+            View::Screen(Screen::new(progress, limits.deadline, holds_replies))
+        };
         let interrupts = Interrupts::watch(agent.cancel_handle(), saving.interruption());
         let retention = log_place::retention(&config, moment::now());
         let events = Events::subscribe(agent.tap());
@@ -239,10 +242,13 @@ async fn load(
     let memory_ceiling = memories.chain([limits.memory, Limits::default().memory]).max().unwrap_or(limits.memory);
     let builder = host::with_components(host::builder_for(arguments, config)?, &files);
     let builder = host::with_typed_secrets(builder, &typed.powers);
-    let builder = host::with_typed_store(builder, config, &typed.powers, &files)?;
-    let memory = config.agent.memory.as_ref().map(|file| config.path(file));
-    let builder = memory.into_iter().fold(builder, HostBuilder::own_folder);
-    let builder = log_files.into_iter().fold(builder, HostBuilder::own_folder);
+    let mut builder = host::with_typed_store(builder, config, &typed.powers, &files)?;
+    if let Some(file) = &config.agent.memory {
+        builder = builder.own_folder(config.path(file));
+    }
+    for file in log_files {
+        builder = builder.own_folder(file);
+    }
     let host = builder.limits(limits).memory_ceiling(memory_ceiling).build()?;
     for file in &files {
         let named = host::typed_component(config, file, typed.allow_slow_compile).await?;
@@ -260,13 +266,9 @@ async fn load(
 
 /// Checks the names of tools whose calls the rules deny or ask about, which understand aliases. Those of the configuration
 /// are warned of, because a tool may come later; tools of a component or a server without any now are not known.
-fn check_rule_names((host, remotes): (&Host, &McpTools), config: &Config, typed: &AgentArguments) -> Result<()> {
+fn check_rule_names(host: &Host, remotes: &McpTools, config: &Config, typed: &AgentArguments) -> Result<()> {
     let tools: Vec<_> = host.tools().into_iter().chain(remotes.tools()).collect();
-    let is_known = |name: &String| {
-        let list = BTreeSet::from([name.clone()]);
-        tools.iter().any(|tool| is_named(&list, tool.full_name(), tool.alias()))
-    };
-    let unknown: Vec<String> = typed.ask.iter().filter(|name| !is_known(name)).cloned().collect();
+    let unknown: Vec<String> = typed.ask.iter().filter(|name| !is_known(&tools, name)).cloned().collect();
     check_tool_names(host, remotes, "--ask", &unknown)?;
     let mut known = KnownTools::of_host(config);
     known.extend(tools.iter().map(AsRef::as_ref));
@@ -281,10 +283,16 @@ fn check_rule_names((host, remotes): (&Host, &McpTools), config: &Config, typed:
     Ok(())
 }
 
+/// Returns whether one of the tools has this name or alias.
+fn is_known(tools: &[Arc<Tool>], name: &str) -> bool {
+    let list = BTreeSet::from([name.to_owned()]);
+    tools.iter().any(|tool| is_named(&list, tool.full_name(), tool.alias()))
+}
+
 /// Checks that these tools exist.
 fn check_tool_names(host: &Host, remotes: &McpTools, flag: &str, names: &[String]) -> Result<()> {
-    let is_known = |name: &&String| host.tool(name).is_some() || remotes.find(name).is_some();
-    let Some(name) = names.iter().find(|name| !is_known(name)) else { return Ok(()) };
+    let mut unknown = names.iter().filter(|name| host.tool(name).is_none() && remotes.find(name).is_none());
+    let Some(name) = unknown.next() else { return Ok(()) };
     let mut tools: Vec<String> = host.tools().iter().map(|tool| tool.full_name().to_owned()).collect();
     tools.extend(remotes.tools().iter().map(|tool| tool.full_name().to_owned()));
     let there =

@@ -279,8 +279,8 @@ fn parse_checkpoints(text: &str) -> Result<Checkpoints, String> {
     let mut kept = Checkpoints::default();
     let Some(path) = text.strip_prefix('@') else {
         let is_file = std::path::Path::new(text).is_file();
-        let tip = || if is_file { format!("; to read the file, write `@{text}`") } else { String::new() };
-        kept.add(text).map_err(|error| format!("{error}{}", tip()))?;
+        let tip = if is_file { format!("; to read the file, write `@{text}`") } else { String::new() };
+        kept.add(text).map_err(|error| format!("{error}{tip}"))?;
         return Ok(kept);
     };
     let mut content = Vec::new();
@@ -310,10 +310,10 @@ fn parse_log_id(text: &str) -> Result<LogId, String> {
 }
 
 fn parse_mark(text: &str) -> Result<fumehood::event_log::Mark, String> {
-    let wrong = || "expected ROW:HASH, a number and 64 hexadecimal digits".to_owned();
-    let (seq, digits) = text.trim().split_once(':').ok_or_else(wrong)?;
-    let seq: u64 = seq.parse().map_err(|_| wrong())?;
-    let hash = parse_hex_32(digits).map(fumehood::event_log::Hash).ok_or_else(wrong)?;
+    let expected = "expected ROW:HASH, a number and 64 hexadecimal digits";
+    let (seq, digits) = text.trim().split_once(':').ok_or(expected)?;
+    let seq: u64 = seq.parse().map_err(|_| expected)?;
+    let hash = parse_hex_32(digits).map(fumehood::event_log::Hash).ok_or(expected)?;
     Ok(fumehood::event_log::Mark { seq, hash })
 }
 

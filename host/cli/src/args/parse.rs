@@ -36,8 +36,10 @@ pub(crate) fn command() -> Command {
 }
 
 /// Adds these options, which every command takes, without showing them.
-fn hide(command: Command, globals: &[Arg]) -> Command {
-    let command = globals.iter().fold(command, |command, option| command.arg(option.clone().hide(true)));
+fn hide(mut command: Command, globals: &[Arg]) -> Command {
+    for option in globals {
+        command = command.arg(option.clone().hide(true));
+    }
     let help = match command.get_after_help() {
         Some(help) => format!("{help}\n\n{GLOBAL_OPTIONS}"),
         None => GLOBAL_OPTIONS.to_owned(),
@@ -67,18 +69,22 @@ pub(crate) fn parse(typed: Vec<OsString>) -> Result<Arguments, ExitCode> {
 /// Removes the parser's suggestion unless it is a likely misspelling or completion: `--a` may be an argument of a tool, and
 /// not `--arg`.
 fn without_far_suggestion(mut error: clap::Error) -> clap::Error {
-    let text = |kind: ContextKind| match error.get(kind) {
-        Some(ContextValue::String(text)) => text.as_str(),
-        _ => "",
-    };
-    let typed = text(ContextKind::InvalidArg);
-    let suggested = text(ContextKind::SuggestedArg);
+    let typed = context_text(&error, ContextKind::InvalidArg);
+    let suggested = context_text(&error, ContextKind::SuggestedArg);
     let is_beginning = typed.len() >= MIN_BEGINNING_BYTES && suggested.starts_with(typed);
     let is_misspelt = strsim::damerau_levenshtein(typed, suggested).saturating_mul(4) <= typed.len();
     if LISTEN_OPTIONS.contains(&typed) || !(is_beginning || is_misspelt) {
         error.remove(ContextKind::SuggestedArg);
     }
     error
+}
+
+/// Returns a text of the context of an error; empty if it has none of this kind.
+pub(crate) fn context_text(error: &clap::Error, kind: ContextKind) -> &str {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => text,
+        _ => "",
+    }
 }
 
 /// Removes the rejected value from the error if the option may contain a secret: errors end up in logs.
@@ -123,7 +129,7 @@ fn report(error: &clap::Error, typed: &[OsString]) -> ExitCode {
 
 /// Returns how to write what somebody tried to write, where the parser's own tip leads elsewhere.
 fn hint(error: &clap::Error, typed: &[OsString]) -> Option<String> {
-    let is_typed = |command: &str| typed.iter().skip(1).any(|word| word == command);
+    let is_typed = |word: &str| typed.iter().skip(1).any(|typed| typed == word);
     let is_about_argument = matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::MissingRequiredArgument);
     if is_about_argument && is_typed("mcp") && is_typed("call") && !is_typed("--") {
         return Some("write `--` before the server: `fumehood mcp call TOOL NAME=VALUE -- URL|COMMAND`".to_owned());
@@ -163,13 +169,13 @@ fn message(error: &clap::Error) -> String {
 
 /// Returns the form of failures for a command line that could not be parsed.
 fn form(typed: &[OsString]) -> FailureForm<'static> {
-    let words = || typed.iter().skip(1).map_while(|word| word.to_str().filter(|word| *word != "--"));
-    let command = words().find(|word| Arguments::command().find_subcommand(word).is_some());
+    let words: Vec<&str> = typed.iter().skip(1).map_while(|word| word.to_str().filter(|word| *word != "--")).collect();
+    let command = words.iter().copied().find(|word| Arguments::command().find_subcommand(word).is_some());
     match command {
-        _ if !words().any(|word| word == "--json") => FailureForm::Text,
+        _ if !words.contains(&"--json") => FailureForm::Text,
         Some("serve") => FailureForm::Text,
         Some("call") => FailureForm::Call { tool: "" },
-        Some("mcp") if words().any(|word| word == "call") => FailureForm::Call { tool: "" },
+        Some("mcp") if words.contains(&"call") => FailureForm::Call { tool: "" },
         _ => FailureForm::Json,
     }
 }

@@ -85,8 +85,8 @@ impl RegistryArguments {
     pub(crate) fn apply(&self, mut settings: RegistrySettings, host: Option<&str>) -> RegistrySettings {
         settings.plain_http.extend(self.plain_http.iter().cloned());
         if !self.tls_root.is_empty() {
-            let is_plain = |host: &str| self.plain_http.iter().any(|plain| plain.eq_ignore_ascii_case(host));
-            settings.https.extend(host.filter(|host| !is_plain(host)).map(str::to_owned));
+            let host = host.filter(|host| !self.plain_http.iter().any(|plain| plain.eq_ignore_ascii_case(host)));
+            settings.https.extend(host.map(str::to_owned));
         }
         settings.tls_roots.extend(self.tls_root.iter().cloned());
         settings

@@ -1,6 +1,6 @@
 //! `fumehood approve`: shows what a component or an MCP server is and may do, and approves its tools.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
 use fumehood::approval::{ApprovalNote, ApprovalStatus, Entry, Manifest};
@@ -198,9 +198,8 @@ pub(crate) fn unknown_component(config: &Config, name: &str) -> UsageError {
     if !config.origin.exists() {
         return UsageError(format!("unknown component `{name}`; {} does not exist", config.origin.display()));
     }
-    let known = |names: &mut dyn Iterator<Item = &String>| names.map(String::as_str).collect::<Vec<_>>().join(", ");
-    let components = known(&mut config.tools.keys());
-    let servers = known(&mut config.mcp.servers.keys());
+    let components = config.tools.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let servers = config.mcp.servers.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
     let has = match (components.as_str(), servers.as_str()) {
         ("", "") => "it has none".to_owned(),
         (components, "") => format!("it has: {components}"),
@@ -255,8 +254,8 @@ fn decide_entry(
     if approve.check {
         return Ok(false);
     }
-    let ask = || question::ask(&format!("Start or connect to `{name}` like this, to review its tools?"));
-    if approve.yes || (can_ask(arguments) && ask()?) {
+    let question = format!("Start or connect to `{name}` like this, to review its tools?");
+    if approve.yes || (can_ask(arguments) && question::ask(&question)?) {
         lock.approve_entry(name.clone(), Entry::new(entry.clone()));
         lock.save()?;
         return Ok(true);
@@ -321,13 +320,15 @@ fn report_proposals(arguments: &Arguments, lock: &Lock) {
     ));
 }
 
+/// Returns the time at which a release was signed, parsed and as text.
+fn signed_at(manifest: &Manifest) -> Option<(SystemTime, String)> {
+    let lines = manifest.origin.as_ref()?.provenance.iter();
+    let time = lines.filter_map(|line| line.strip_prefix(SIGNED_AT)).next()?.to_owned();
+    Some((humantime::parse_rfc3339_weak(&time).ok()?, time))
+}
+
 /// Warns of a release that was signed before the one that is approved: a tag such as `latest` may go back.
 fn warn_if_older(lock: &Lock, name: &Namespace, check: &ApprovalCheck) {
-    let signed_at = |manifest: &Manifest| {
-        let lines = manifest.origin.as_ref()?.provenance.iter();
-        let time = lines.filter_map(|line| line.strip_prefix(SIGNED_AT)).next()?.to_owned();
-        Some((humantime::parse_rfc3339_weak(&time).ok()?, time))
-    };
     let approved = lock.get(name).and_then(|approval| signed_at(approval.manifest()));
     if let (Some((before, approved)), Some((now, found))) = (approved, signed_at(check.parts()))
         && now < before

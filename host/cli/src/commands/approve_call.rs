@@ -73,21 +73,21 @@ pub(crate) async fn run(arguments: &Arguments, typed: &ApproveCall) -> Result<Ex
             question::ask(&format!("May {} run?", one_line(&call.deferred.tool)))?
         }
     };
-    store(arguments, typed, (&place, &options), waiting, id, yes).await
+    let log = log_place::open(&place, &options)?;
+    store(arguments, typed, log, waiting, id, yes).await
 }
 
 /// Stores an answer.
 async fn store(
     arguments: &Arguments,
     typed: &ApproveCall,
-    (place, options): (&LogPlace, &Options),
+    log: EventLog,
     waiting: Waiting,
     id: &str,
     yes: bool,
 ) -> Result<Exit> {
     let Waiting { session, restored } = waiting;
     let others = restored.session.waiting_calls().iter().filter(|call| call.id != id && call.answer.is_none()).count();
-    let log = log_place::open(place, options)?;
     let answer = GivenAnswer { yes, reason: typed.reason.clone().unwrap_or_default(), by: typed.by.clone() };
     match answer_saved(&log, restored, id, answer, moment::now()).await {
         Ok(()) => log.close()?,

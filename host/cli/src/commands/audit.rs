@@ -75,7 +75,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
     let mut rows = Vec::new();
     for (name, section) in &config.tools {
         let used = uses.as_ref().map(|uses| uses.get(name).copied().unwrap_or_default());
-        rows.push(row(&config, &lock, &source, client.as_ref(), (name, section), used).await?);
+        rows.push(row(&config, &lock, &source, client.as_ref(), name, section, used).await?);
     }
     for (name, file) in configured::components_in_folders(&config)? {
         let used = uses.as_ref().map(|uses| uses.get(name.as_str()).copied().unwrap_or_default());
@@ -96,7 +96,8 @@ async fn row(
     lock: &Lock,
     source: &RegistrySource,
     client: Option<&RegistryClient>,
-    (name, section): (&str, &ToolSection),
+    name: &str,
+    section: &ToolSection,
     used: Option<Use>,
 ) -> Result<Row> {
     let namespace = Namespace::parse(name)?;

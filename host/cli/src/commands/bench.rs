@@ -34,6 +34,13 @@ struct Round {
     bare: Figures,
 }
 
+/// Sizes of a call over the wire, in bytes.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    request: usize,
+    reply: usize,
+}
+
 /// The figures of a measurement.
 #[derive(Debug, Serialize)]
 struct Figures {
@@ -66,19 +73,20 @@ pub(crate) async fn run(arguments: &Arguments, bench: &Bench) -> Result<Exit> {
             requests.answer().await?;
             Ok(Exit::Ok)
         }
-        Bench::Cell(options) => measure(arguments, (source, &config), options).await,
+        Bench::Cell(options) => measure(arguments, source, &config, options).await,
     }
 }
 
 async fn measure(
     arguments: &Arguments,
-    (source, config): (ConfigSource, &Config),
+    source: ConfigSource,
+    config: &Config,
     options: &BenchCell,
 ) -> Result<Exit> {
     if options.callers.iter().any(|callers| *callers == 0 || *callers > MAX_CALLERS) {
         return Err(UsageError(format!("expected 1 to {MAX_CALLERS} callers")).into());
     }
-    let (host, _components) = worker::load(arguments, (source, config), &[], worker::default_places()).await?;
+    let (host, _components) = worker::load(arguments, source, config, &[], worker::default_places()).await?;
     let tools = cell::join(config, &host, None).await?;
     let text = options.arguments.as_deref().unwrap_or("{}");
     let first = tools.dispatch(Call::new(&options.tool, text)).await;
@@ -87,20 +95,21 @@ async fn measure(
             UsageError(format!("cannot measure calls of `{}`, because they fail: {error}", options.tool)).into()
         );
     }
-    let sizes = (text.len(), serde_json::to_vec(&first)?.len());
+    let sizes = Sizes { request: text.len(), reply: serde_json::to_vec(&first)?.len() };
     let workers = tools.workers();
     let (bare, _answering) = begin_answers(config, workers, sizes).await?;
+    let subject = Subject { tools: &tools, host: &host, bare: &bare, tool: &options.tool, text, sizes };
     let mut rounds = Vec::new();
     for callers in options.callers.iter().copied() {
         let load = Load { callers, time: options.time.unwrap_or(DEFAULT_TIME) };
-        rounds.push(round(load, (&tools, &host), (&options.tool, text), (&bare, sizes)).await);
+        rounds.push(subject.measure(load).await);
     }
     drop(tools);
     host.shutdown(Duration::ZERO).await;
     if let Some(file) = &options.plot {
         plot::write(file, "Calls over a cell and in one process, and plain requests", &panels(&rounds))?;
     }
-    print(arguments, &rounds, (workers, sizes))?;
+    print(arguments, &rounds, workers, sizes)?;
     let (of_cell, of_local) = rounds.iter().fold((0_usize, 0_usize), |(cell, local), round| {
         (cell.saturating_add(round.cell.failed), local.saturating_add(round.local.failed))
     });
@@ -115,27 +124,32 @@ async fn measure(
     Ok(Exit::Ok)
 }
 
-/// Measures the three, one after the other.
-async fn round(
-    load: Load,
-    (tools, host): (&CellTools, &Host),
-    (tool, text): (&str, &str),
-    (bare, (request, reply)): (&BareRequests, (usize, usize)),
-) -> Round {
-    let cell = load.run(async || tools.dispatch(Call::new(tool, text)).await.is_ok()).await;
-    let local = load.run(async || host.call(Call::new(tool, text)).await.is_ok()).await;
-    let bare = load.run(async || bare.request(request, reply).await).await;
-    let [cell, local, bare] = [cell, local, bare].map(|report| Figures::of(&report));
-    Round { callers: load.callers, cell, local, bare }
+/// The three ways of one call.
+struct Subject<'a> {
+    tools: &'a CellTools,
+    host: &'a Host,
+    bare: &'a BareRequests,
+    tool: &'a str,
+    /// The arguments, as JSON.
+    text: &'a str,
+    sizes: Sizes,
+}
+
+impl Subject<'_> {
+    /// Measures the three, one after the other.
+    async fn measure(&self, load: Load) -> Round {
+        let Self { tools, host, bare, tool, text, sizes: Sizes { request, reply } } = *self;
+        let cell = load.run(async || tools.dispatch(Call::new(tool, text)).await.is_ok()).await;
+        let local = load.run(async || host.call(Call::new(tool, text)).await.is_ok()).await;
+        let bare = load.run(async || bare.request(request, reply).await).await;
+        let [cell, local, bare] = [cell, local, bare].map(|report| Figures::of(&report));
+        Round { callers: load.callers, cell, local, bare }
+    }
 }
 
 /// Starts as many processes that answer bare requests as there are workers, and waits until they do. They end with the last
 /// value that is returned.
-async fn begin_answers(
-    config: &Config,
-    count: usize,
-    (request, reply): (usize, usize),
-) -> Result<(BareRequests, Vec<Child>)> {
+async fn begin_answers(config: &Config, count: usize, sizes: Sizes) -> Result<(BareRequests, Vec<Child>)> {
     let name = format!("b{:016x}", std::process::id());
     let program = std::env::current_exe().context("cannot find the path of this program")?;
     let mut children = Vec::new();
@@ -150,7 +164,7 @@ async fn begin_answers(
     // Until all of them answer, so that the first round has as many as the last.
     let mut answered = 0;
     while answered < count.saturating_mul(50) {
-        if bare.request(request, reply).await {
+        if bare.request(sizes.request, sizes.reply).await {
             answered += 1;
         } else if tokio::time::Instant::now() > until {
             return Err(anyhow::anyhow!(
@@ -163,7 +177,8 @@ async fn begin_answers(
     Ok((bare, children))
 }
 
-fn print(arguments: &Arguments, rounds: &[Round], (workers, (request, reply)): (usize, (usize, usize))) -> Result<()> {
+fn print(arguments: &Arguments, rounds: &[Round], workers: usize, sizes: Sizes) -> Result<()> {
+    let Sizes { request, reply } = sizes;
     if arguments.json {
         return render::json(&serde_json::json!({
             "workers": workers, "request_bytes": request, "reply_bytes": reply, "rounds": rounds,
@@ -215,30 +230,21 @@ fn micros(value: u128) -> f64 {
 }
 
 fn panels(rounds: &[Round]) -> Vec<Panel> {
-    let panel = |title: &str, axis: &str, value: &dyn Fn(&Figures) -> f64| Panel {
-        title: title.to_owned(),
-        axis: axis.to_owned(),
-        digits: 0,
-        bars: rounds
-            .iter()
-            .flat_map(|round| {
-                let bar = |name: &str, figures: &Figures, is_good| Bar {
-                    name: format!("{name}, {} callers", round.callers),
-                    value: value(figures),
-                    is_good,
-                };
-                // The colours only tell calls from bare requests.
-                [
-                    bar("cell", &round.cell, true),
-                    bar("one process", &round.local, true),
-                    bar("bare NATS", &round.bare, false),
-                ]
-            })
-            .collect(),
-    };
     vec![
-        panel("Throughput", "calls per second", &|it| it.calls_per_second),
-        panel("Latency, p50", "microseconds", &|it| micros(it.p50_us)),
-        panel("Latency, p99", "microseconds", &|it| micros(it.p99_us)),
+        panel(rounds, "Throughput", "calls per second", |it| it.calls_per_second),
+        panel(rounds, "Latency, p50", "microseconds", |it| micros(it.p50_us)),
+        panel(rounds, "Latency, p99", "microseconds", |it| micros(it.p99_us)),
     ]
+}
+
+/// Creates the panel of one figure, with three bars for each round.
+fn panel(rounds: &[Round], title: &str, axis: &str, figure: fn(&Figures) -> f64) -> Panel {
+    let mut bars = Vec::new();
+    for Round { callers, cell, local, bare } in rounds {
+        // The colours only tell calls from bare requests.
+        for (name, figures, is_good) in [("cell", cell, true), ("one process", local, true), ("bare NATS", bare, false)] {
+            bars.push(Bar { name: format!("{name}, {callers} callers"), value: figure(figures), is_good });
+        }
+    }
+    Panel { title: title.to_owned(), axis: axis.to_owned(), digits: 0, bars }
 }

@@ -136,8 +136,11 @@ fn path(keys: &[&str]) -> Vec<String> {
     keys.iter().map(|key| (*key).to_owned()).collect()
 }
 
+fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 fn contents(config: &Config) -> String {
-    let count = |number: usize, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
     [
         count(config.tools.len(), "component", "components"),
         count(config.mcp.servers.len(), "MCP server", "MCP servers"),

@@ -66,8 +66,8 @@ fn print_public(arguments: &Arguments, export: &args::ExportKey) -> Result<Exit>
 fn list(arguments: &Arguments) -> Result<Exit> {
     let keys = KeyFiles::list()?;
     if arguments.json {
-        let read = |files: &KeyFiles| files.stored_public_key().ok().flatten();
-        render::json(&keys.iter().map(|files| to_json(files, read(files).as_ref())).collect::<Vec<_>>())?;
+        let rows = keys.iter().map(|files| to_json(files, files.stored_public_key().ok().flatten().as_ref()));
+        render::json(&rows.collect::<Vec<_>>())?;
         return Ok(Exit::Ok);
     }
     if keys.is_empty() {

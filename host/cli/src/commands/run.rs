@@ -34,14 +34,17 @@ pub(crate) async fn run(arguments: &Arguments, run: &Run) -> Result<Exit> {
     session.conclude(task).await
 }
 
+fn task_error(reason: &str) -> UsageError {
+    UsageError(format!("the task on standard input {reason}"))
+}
+
 /// Reads the task from standard input.
 fn read_task() -> Result<String> {
-    let wrong = |what: &str| UsageError(format!("the task on standard input {what}"));
     let mut bytes = Vec::new();
     let read = std::io::stdin().lock().take(MAX_TASK_BYTES + 1).read_to_end(&mut bytes);
-    read.map_err(|error| wrong(&format!("cannot be read: {error}")))?;
+    read.map_err(|error| task_error(&format!("cannot be read: {error}")))?;
     if bytes.len() as u64 > MAX_TASK_BYTES {
-        return Err(wrong("is larger than 1 MiB; shorten it").into());
+        return Err(task_error("is larger than 1 MiB; shorten it").into());
     }
-    Ok(String::from_utf8(bytes).map_err(|_| wrong("is not UTF-8 text"))?)
+    Ok(String::from_utf8(bytes).map_err(|_| task_error("is not UTF-8 text"))?)
 }

@@ -117,12 +117,15 @@ fn prune(arguments: &Arguments, store: &Store, lock: &Lock, dry_run: bool) -> Re
 fn named_digests(lock: &Lock) -> BTreeSet<Digest> {
     let entry = |name| lock.get(name).or_else(|| lock.proposal(name));
     let origins = lock.names().into_iter().filter_map(|name| entry(name)?.manifest().origin.as_ref());
-    let digest = |reference: Reference| match reference {
+    origins.filter_map(|origin| pinned_digest(&origin.reference.parse().ok()?)).collect()
+}
+
+fn pinned_digest(reference: &Reference) -> Option<Digest> {
+    match reference {
         Reference::Oci(oci) => oci.digest().copied(),
-        Reference::Url(url) => Some(*UrlReference::digest(&url)),
+        Reference::Url(url) => Some(*UrlReference::digest(url)),
         _ => None,
-    };
-    origins.filter_map(|origin| digest(origin.reference.parse().ok()?)).collect()
+    }
 }
 
 /// Returns a reference without its digest, which has a column of its own.

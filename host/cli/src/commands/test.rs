@@ -49,12 +49,10 @@ async fn run_cases(
     component: &Path,
 ) -> Result<Exit> {
     let files = CaseFile::read_all(&project.cases())?;
-    let is_chosen =
-        |case: &Case| test.names.is_empty() || test.names.iter().any(|part| case.name.contains(part.as_str()));
     let chosen: Vec<(&CaseFile, &Case)> = files
         .iter()
         .flat_map(|file| file.cases.iter().map(move |case| (file, case)))
-        .filter(|(_, case)| is_chosen(case))
+        .filter(|(_, case)| test.names.is_empty() || test.names.iter().any(|part| case.name.contains(part.as_str())))
         .collect();
     if chosen.is_empty() {
         let place = project.cases();
@@ -140,12 +138,11 @@ async fn record(
     })?;
     let name = test.name.clone().unwrap_or_else(|| format!("{tool} {typed}"));
     let into = test.into.clone().unwrap_or_else(|| project.cases().join(format!("{tool}.toml")));
-    let quoted = |text: &str| toml::Value::from(text).to_string();
     let text = format!(
         "[[case]]\nname = {}\ntool = {}\narguments = {}\n",
-        quoted(&name),
-        quoted(tool),
-        quoted(&typed.to_string())
+        toml::Value::from(name.as_str()),
+        toml::Value::from(tool),
+        toml::Value::from(typed.to_string())
     );
     let file = CaseFile::parse(&into, &text)?;
     let case = file.cases.first().context("the recorded case is missing")?;

@@ -57,7 +57,7 @@ async fn serve(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> 
     let queue = cell::queue_options(&config)?;
     let for_jobs = if queue.is_some() { places } else { 0 };
     let concurrency = places.saturating_add(for_jobs);
-    let (host, components) = load(arguments, (source, &config), &worker.components, concurrency).await?;
+    let (host, components) = load(arguments, source, &config, &worker.components, concurrency).await?;
     let count = host.tools().iter().filter(|tool| tool.is_approved()).count();
     if count == 0 && arrived.is_none() {
         let message =
@@ -132,7 +132,8 @@ async fn drain(arguments: &Arguments, worker: &str, time: Duration) -> Result<Ex
 /// Loads these components, without powers, and those of the configuration with theirs.
 pub(crate) async fn load(
     arguments: &Arguments,
-    (source, config): (ConfigSource, &Config),
+    source: ConfigSource,
+    config: &Config,
     components: &[PathBuf],
     places: u32,
 ) -> Result<(Host, ServedComponents)> {
@@ -147,7 +148,7 @@ pub(crate) async fn load(
     let host = builder.concurrency(concurrency).limits(limits).memory_ceiling(max_memory).build()?;
     let mut typed = Vec::new();
     for component in components {
-        typed.push(typed_component(config, component, limits, (&Grant::default(), false)).await?);
+        typed.push(typed_component(config, component, limits, &Grant::default(), false).await?);
     }
     let request = ServeRequest {
         source: source.without_asking(),

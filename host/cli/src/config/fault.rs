@@ -8,6 +8,11 @@ use super::position::Position;
 /// A path of keys, and the fault there.
 pub(crate) type KeyFault = (Vec<String>, String);
 
+/// Creates a fault at `keys` of the section at `section`.
+pub(super) fn key_fault(section: &[&str], keys: &[&str], message: String) -> KeyFault {
+    (section.iter().chain(keys).map(|key| (*key).to_owned()).collect(), message)
+}
+
 /// A fault with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {

@@ -53,25 +53,20 @@ pub(super) fn check(config: &Config) -> Vec<KeyFault> {
 
 fn check_texts(faults: &mut FileFaults<'_>) {
     let config = faults.config;
-    let mut text = |keys: &[&str], source: Option<&TextSource>| {
-        if let Some(TextSource::InFile(file)) = source {
-            faults.check_file(keys, "the text", &config.path(&file.file));
-        }
-    };
-    text(&["agent", "system"], config.agent.system.as_ref());
+    faults.check_text(&["agent", "system"], config.agent.system.as_ref());
     for (name, skill) in &config.skills {
-        text(&["skills", name, "instructions"], skill.instructions.as_ref());
+        faults.check_text(&["skills", name, "instructions"], skill.instructions.as_ref());
         let program = skill.implemented_by.as_ref().and_then(|by| by.program.as_ref());
-        text(&["skills", name, "implemented_by", "program"], program);
+        faults.check_text(&["skills", name, "implemented_by", "program"], program);
     }
     for (name, knowledge) in &config.knowledge {
-        text(&["knowledge", name, "text"], Some(&knowledge.text));
+        faults.check_text(&["knowledge", name, "text"], Some(&knowledge.text));
     }
     for (name, prompt) in &config.prompts {
-        text(&["prompts", name, "text"], Some(&prompt.text));
+        faults.check_text(&["prompts", name, "text"], Some(&prompt.text));
     }
     let judge = config.guardrails.judge.as_ref();
-    text(&["guardrails", "judge", "policy"], judge.map(|judge| &judge.policy));
+    faults.check_text(&["guardrails", "judge", "policy"], judge.map(|judge| &judge.policy));
     for (name, skill) in &config.skills {
         if let Some(file) = &skill.output_schema {
             faults.check_file(&["skills", name, "output_schema"], "the schema", &config.path(file));
@@ -88,19 +83,12 @@ fn check_registry(faults: &mut FileFaults<'_>) {
     for (index, file) in registry.tls_roots.iter().enumerate() {
         faults.check_file(&["registry", "tls_roots", &index.to_string()], "the certificates", &config.path(file));
     }
-    let mut check_keys = |path: &[&str], keys: &[TextSource]| {
-        for (index, key) in keys.iter().enumerate() {
-            if let TextSource::InFile(file) = key {
-                faults.check_file(&[path, &[&index.to_string()]].concat(), "the key", &config.path(&file.file));
-            }
-        }
-    };
-    check_keys(&["registry", "trusted_keys"], &registry.trusted_keys);
+    faults.check_keys(&["registry", "trusted_keys"], &registry.trusted_keys);
     for (pattern, keys) in &registry.trusted {
-        check_keys(&["registry", "trusted", pattern], keys);
+        faults.check_keys(&["registry", "trusted", pattern], keys);
     }
     for (name, index) in &registry.indexes {
-        check_keys(&["registry", "indexes", name, "keys"], &index.keys);
+        faults.check_keys(&["registry", "indexes", name, "keys"], &index.keys);
     }
 }
 
@@ -136,6 +124,20 @@ impl FileFaults<'_> {
     fn check_file(&mut self, keys: &[&str], what: &str, file: &Path) {
         if let Err(message) = open(what, file) {
             self.add(keys, message);
+        }
+    }
+
+    fn check_text(&mut self, keys: &[&str], source: Option<&TextSource>) {
+        if let Some(TextSource::InFile(file)) = source {
+            self.check_file(keys, "the text", &self.config.path(&file.file));
+        }
+    }
+
+    fn check_keys(&mut self, path: &[&str], keys: &[TextSource]) {
+        for (index, key) in keys.iter().enumerate() {
+            if let TextSource::InFile(file) = key {
+                self.check_file(&[path, &[&index.to_string()]].concat(), "the key", &self.config.path(&file.file));
+            }
         }
     }
 

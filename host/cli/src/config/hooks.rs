@@ -7,7 +7,7 @@ use fumehood::hooks::{Redaction, ToolPatternError, ToolPatterns};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::fault::KeyFault;
+use super::fault::{KeyFault, key_fault};
 use super::file::Config;
 
 /// The default replacement for matches of a pattern.
@@ -115,7 +115,7 @@ pub(crate) fn tools_of(tools: Option<&[String]>) -> Result<ToolPatterns, ToolPat
 /// Adds everything that is wrong with the hooks.
 pub(super) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
     let hooks = &config.hooks;
-    let mut add = |key: &str, message: String| faults.push((vec!["hooks".to_owned(), key.to_owned()], message));
+    let mut add = |key: &str, message: String| faults.push(key_fault(&["hooks"], &[key], message));
     for (index, hook) in hooks.component.iter().enumerate() {
         let name = &hook.name;
         if !config.tools.contains_key(name) {

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::amount::{Bytes, Time};
-use super::fault::KeyFault;
+use super::fault::{KeyFault, key_fault};
 use super::file::Config;
 
 /// Jobs: calls that continue after their client has left. MCP clients use tasks, HTTP clients `Prefer: respond-async`.
@@ -35,7 +35,7 @@ pub(crate) struct JobsSection {
 
 /// Adds the faults of the section.
 pub(super) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
-    let mut add = |key: &str, message: String| faults.push((vec!["jobs".to_owned(), key.to_owned()], message));
+    let mut add = |key: &str, message: String| faults.push(key_fault(&["jobs"], &[key], message));
     if let Err(error) = ToolPatterns::new(&config.jobs.tools) {
         add("tools", error.to_string());
     }

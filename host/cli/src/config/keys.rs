@@ -108,8 +108,7 @@ impl<'s> Walk<'s> {
     }
 
     fn missing(&mut self, choices: &[&'s Value], table: &DeTable<'_>, at: usize, path: &str) {
-        let lacks = |choice: &&&Value| required(choice).any(|key| !table.contains_key(key));
-        if choices.iter().any(|choice| !lacks(&choice)) {
+        if choices.iter().any(|choice| required(choice).all(|key| table.contains_key(key))) {
             return;
         }
         if let [choice] = choices {

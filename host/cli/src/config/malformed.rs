@@ -184,12 +184,12 @@ fn powers_that_cannot_be_granted_come_with_a_fix() {
 
 #[test]
 fn rejects_secrets_that_make_no_sense() {
-    let secret = |more: &str| {
+    fn secret(more: &str) -> String {
         format!(
             "http = [\"https://api.example.com/**\"]\nsecrets = [{{ name = \"t\", from = {{ env = \"T\" }}, \
              for = \"https://api.example.com/**\", {more} }}]"
         )
-    };
+    }
     check(&secret("header = \"Host\""), &["a secret cannot be sent in the header `host`"]);
     check(&secret("header = \"X-Key\", query = \"key\""), &["needs one of: header"]);
     check(&secret("value = \"{secret}\""), &["needs one of: header"]);
@@ -203,14 +203,13 @@ fn rejects_secrets_that_make_no_sense() {
 
 #[test]
 fn rejects_two_policies_for_one_tool() {
-    let rejection_of = |text: &str| rejection(text);
-    let twice = rejection_of("[tools.a]\ncomponent = \"a\"\n[tools.a]\ncomponent = \"b\"\n");
+    let twice = rejection("[tools.a]\ncomponent = \"a\"\n[tools.a]\ncomponent = \"b\"\n");
     assert!(twice.contains("fumehood.toml:3:8: this is not TOML: duplicate key"), "{twice}");
-    let folded = rejection_of("[tools.a-b]\ncomponent = \"a\"\n[tools.a_b]\ncomponent = \"b\"\n");
+    let folded = rejection("[tools.a-b]\ncomponent = \"a\"\n[tools.a_b]\ncomponent = \"b\"\n");
     assert!(folded.contains("fumehood.toml:3:1: `a-b` and `a_b` conflict"), "{folded}");
-    let server = rejection_of("[tools.a-b]\ncomponent = \"a\"\n[mcp.servers.a_b]\ncommand = [\"x\"]\n");
+    let server = rejection("[tools.a-b]\ncomponent = \"a\"\n[mcp.servers.a_b]\ncommand = [\"x\"]\n");
     assert!(server.contains("fumehood.toml:3:1: `a-b` is in [tools]"), "{server}");
-    let same = rejection_of("[tools.a]\ncomponent = \"a\"\n[mcp.servers.a]\ncommand = [\"x\"]\n");
+    let same = rejection("[tools.a]\ncomponent = \"a\"\n[mcp.servers.a]\ncommand = [\"x\"]\n");
     assert!(same.contains("`a` is in [tools] and in [mcp.servers]; rename one of them"), "{same}");
 }
 

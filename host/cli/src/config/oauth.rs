@@ -4,7 +4,7 @@ use fumehood::oauth::{ResourceServer, ResourceServerError, ResourceServerOptions
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::fault::KeyFault;
+use super::fault::{KeyFault, key_fault};
 use super::file::Config;
 
 /// The authorization server whose access tokens (OAuth 2.1) are accepted, in addition to the tokens of [tenants].
@@ -55,9 +55,7 @@ impl OAuthSection {
 
 /// Adds the faults of the section, with those that involve tenants.
 pub(super) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
-    let mut add = |path: &[&str], message: String| {
-        faults.push((path.iter().map(|step| (*step).to_owned()).collect(), message));
-    };
+    let mut add = |path: &[&str], message: String| faults.push(key_fault(&[], path, message));
     let Some(oauth) = &config.serve.oauth else {
         for (name, tenant) in config.tenants.iter().filter(|(_, tenant)| !tenant.claims.is_empty()) {
             let first = tenant.claims.first().map(String::as_str).unwrap_or_default();

@@ -36,12 +36,12 @@ pub(crate) fn read(file: &Path, text: &str) -> Result<Config, Faults> {
 
 /// Adds positions to faults of a text that was parsed.
 pub(crate) fn locate(file: &Path, text: &str, broken: Vec<KeyFault>) -> Faults {
-    let place = |path: &[String]| {
+    let mut faults = Vec::new();
+    for (path, message) in broken {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
-        place_of(text, &path).unwrap_or(Position { line: 1, column: 1 })
-    };
-    let mut faults: Vec<Fault> =
-        broken.into_iter().map(|(path, message)| Fault { at: place(&path), message }).collect();
+        let at = place_of(text, &path).unwrap_or(Position { line: 1, column: 1 });
+        faults.push(Fault { at, message });
+    }
     faults.sort_by_key(|fault| fault.at);
     Faults { file: file.to_owned(), faults }
 }

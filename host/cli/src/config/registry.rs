@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::amount::{Bytes, Time};
-use super::fault::KeyFault;
+use super::fault::{KeyFault, key_fault};
 use super::file::Config;
 use super::tool::{ApprovalRule, ToolSection};
 
@@ -129,10 +129,7 @@ pub(super) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
         check_place(faults, name, tool);
     }
     let registry = &config.registry;
-    let mut add = |keys: &[&str], message: String| {
-        let path = ["registry"].iter().chain(keys).map(|key| (*key).to_owned()).collect();
-        faults.push((path, message));
-    };
+    let mut add = |keys: &[&str], message: String| faults.push(key_fault(&["registry"], keys, message));
     for (index, pattern) in registry.allow.iter().flatten().enumerate() {
         if let Err(error) = pattern.parse::<Pattern>() {
             add(&["allow", &index.to_string()], error.to_string());
@@ -173,10 +170,7 @@ pub(super) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
 }
 
 fn check_place(faults: &mut Vec<KeyFault>, name: &str, tool: &ToolSection) {
-    let mut add = |keys: &[&str], message: String| {
-        let path = ["tools", name].iter().chain(keys).map(|key| (*key).to_owned()).collect();
-        faults.push((path, message));
-    };
+    let mut add = |keys: &[&str], message: String| faults.push(key_fault(&["tools", name], keys, message));
     match tool.place() {
         Err(message) if tool.reference.is_some() && tool.component.is_none() => add(&["reference"], message),
         Err(message) => add(&[], format!("[tools.{name}]: {message}")),

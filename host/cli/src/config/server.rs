@@ -4,7 +4,7 @@ use fumehood::mcp::{Headers, check_address};
 use fumehood::permission::Environment;
 use fumehood::{Grant, Namespace};
 
-use super::fault::KeyFault;
+use super::fault::{KeyFault, key_fault};
 use super::file::Config;
 use super::mcp::McpServerSection;
 use super::tool::fold_name;
@@ -12,11 +12,8 @@ use super::tool::fold_name;
 /// Adds the faults of all servers.
 pub(crate) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
     for (name, server) in &config.mcp.servers {
-        let mut add = |keys: &[&str], message: String| {
-            let mut path = vec!["mcp".to_owned(), "servers".to_owned(), name.clone()];
-            path.extend(keys.iter().map(|key| (*key).to_owned()));
-            faults.push((path, message));
-        };
+        let section = ["mcp", "servers", name];
+        let mut add = |keys: &[&str], message: String| faults.push(key_fault(&section, keys, message));
         if let Err(error) = Namespace::parse(name) {
             add(&[], format!("[mcp.servers.{name}]: {error}"));
         }

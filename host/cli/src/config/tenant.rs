@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::amount::{Bytes, Count};
-use super::fault::KeyFault;
+use super::fault::{KeyFault, key_fault};
 use super::file::Config;
 use super::hooks::tools_of;
 
@@ -103,10 +103,7 @@ pub(crate) fn is_name(text: &str) -> bool {
 /// Adds the faults of all tenants.
 pub(super) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
     for (name, section) in &config.tenants {
-        let mut add = |keys: &[&str], message: String| {
-            let path = ["tenants", name].into_iter().chain(keys.iter().copied());
-            faults.push((path.map(str::to_owned).collect(), message));
-        };
+        let mut add = |keys: &[&str], message: String| faults.push(key_fault(&["tenants", name], keys, message));
         for (keys, text) in [(&[] as &[&str], name.as_str()), (&["actor"], section.actor(name))] {
             if !is_name(text) && (keys.is_empty() || text != name) {
                 let what = keys.first().unwrap_or(&"name");

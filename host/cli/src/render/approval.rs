@@ -179,16 +179,18 @@ fn print_change(quotation: &mut Quotation, change: &Change, max_rows: usize) -> 
 /// Returns the lines of both sides of a change. Without `--full`, a schema is described, unless its description is the same
 /// on both sides.
 fn sides_of_change(change: &Change, full: bool) -> (Vec<String>, Vec<String>) {
-    let sides = |to_lines: fn(&Untrusted<String>) -> Vec<String>| {
-        let side = |text: &Option<Untrusted<String>>| text.as_ref().map(to_lines).unwrap_or_default();
-        (side(&change.old), side(&change.new))
-    };
     if change.what == GRANT {
-        return sides(|text| to_lines(text).iter().map(|line| format_grant(line)).collect());
+        return sides(change, |text| to_lines(text).iter().map(|line| format_grant(line)).collect());
     }
-    let described = sides(describe_schema_text);
+    let described = sides(change, describe_schema_text);
     let is_schema = change.what.starts_with("input schema of ") || change.what.starts_with("output schema of ");
-    if is_schema && !full && described.0 != described.1 { described } else { sides(to_lines) }
+    if is_schema && !full && described.0 != described.1 { described } else { sides(change, to_lines) }
+}
+
+fn sides(change: &Change, to_lines: fn(&Untrusted<String>) -> Vec<String>) -> (Vec<String>, Vec<String>) {
+    let old = change.old.as_ref().map(to_lines).unwrap_or_default();
+    let new = change.new.as_ref().map(to_lines).unwrap_or_default();
+    (old, new)
 }
 
 fn describe_schema_text(text: &Untrusted<String>) -> Vec<String> {
@@ -212,12 +214,11 @@ fn diff_lines<'a>(old: &'a [String], new: &'a [String], context: usize) -> Vec<(
     let middle = |lines: &'a [String]| lines.iter().take(lines.len() - same_tail).skip(same_head);
     let before = old.iter().take(same_head).skip(same_head.saturating_sub(context));
     let after = old.iter().skip(old.len() - same_tail).take(context);
-    let signed = |sign: char| move |text: &'a String| (sign, text.as_str());
     before
-        .map(signed(' '))
-        .chain(middle(old).map(signed('-')))
-        .chain(middle(new).map(signed('+')))
-        .chain(after.map(signed(' ')))
+        .map(|line| (' ', line.as_str()))
+        .chain(middle(old).map(|line| ('-', line.as_str())))
+        .chain(middle(new).map(|line| ('+', line.as_str())))
+        .chain(after.map(|line| (' ', line.as_str())))
         .collect()
 }
 
@@ -227,16 +228,14 @@ mod tests {
 
     #[test]
     fn shows_changes_with_a_few_lines_of_context() {
-        let check = |old: &[&str], new: &[&str], expected: &str| {
-            let lines = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
-            let old = lines(old);
-            let new = lines(new);
+        fn check(old: &[&str], new: &[&str], expected: &str) {
+            let [old, new] = [old, new].map(|lines| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>());
             let shown = diff_lines(&old, &new, CONTEXT_LINES)
                 .iter()
                 .map(|(sign, text)| format!("{sign}{text}"))
                 .collect::<Vec<_>>();
             assert_eq!(shown.join(","), expected);
-        };
+        }
         check(&["a"], &["b"], "-a,+b");
         check(&[], &["b"], "+b");
         check(&["1", "2", "3", "x", "4", "5", "6"], &["1", "2", "3", "y", "z", "4", "5", "6"], " 2, 3,-x,+y,+z, 4, 5");

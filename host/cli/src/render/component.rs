@@ -107,9 +107,12 @@ fn read_annotations(annotations: &BTreeMap<String, bool>) -> Annotations {
     }
 }
 
+fn describe(value: Option<bool>, yes: &str, no: &str) -> Option<String> {
+    value.map(|is| if is { yes } else { no }.to_owned())
+}
+
 /// Describes annotations with their consequences, one line for each; a single line if the tool has none.
 pub(super) fn describe_annotations(annotations: &Annotations) -> Vec<String> {
-    let describe = |value: Option<bool>, yes: &str, no: &str| value.map(|is| if is { yes } else { no }.to_owned());
     let lines: Vec<String> = [
         describe(
             annotations.read_only,

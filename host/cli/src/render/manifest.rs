@@ -132,17 +132,18 @@ fn describe_contract(version: &str) -> String {
 fn print_tool(quotation: &mut Quotation, tool: &ToolManifest) -> Result<()> {
     line("")?;
     quotation.write_labelled("  tool       ", &tool.name)?;
-    let mut text = |what: &str, text: Option<&Untrusted<String>>| match text {
-        Some(text) => {
+    let texts = [
+        ("is the export", tool.export.as_ref()),
+        ("title", tool.title.as_ref()),
+        ("description", Some(&tool.description)),
+        ("icons and metadata", tool.mcp_members.as_ref()),
+    ];
+    for (what, text) in texts {
+        if let Some(text) = text {
             line(&format!("    {what}"))?;
-            quotation.write_block(6, &text.to_sanitized())
+            quotation.write_block(6, &text.to_sanitized())?;
         }
-        None => Ok(()),
-    };
-    text("is the export", tool.export.as_ref())?;
-    text("title", tool.title.as_ref())?;
-    text("description", Some(&tool.description))?;
-    text("icons and metadata", tool.mcp_members.as_ref())?;
+    }
     line("    declares")?;
     for promise in describe_pinned_annotations(&tool.annotations) {
         write_host_text(6, &promise)?;

@@ -92,12 +92,11 @@ pub(crate) fn result_text(result: &Value) -> String {
 /// Describes a request to a model: its model, messages, size and tools.
 pub(crate) fn describe_request(body: &Value) -> String {
     let number = |field: &str| body.get(field).and_then(Value::as_u64);
-    let counted = |field: &str, one: &str| {
-        number(field).map(|count| format!("{count} {one}{}", if count == 1 { "" } else { "s" }))
-    };
+    let messages = number("messages").map(|count| format!("{count} message{}", if count == 1 { "" } else { "s" }));
+    let tools = number("tools").map(|count| format!("{count} tool{}", if count == 1 { "" } else { "s" }));
     let model = body.get("model").and_then(Value::as_str).map(str::to_owned);
     let size = number("prompt_bytes").map(fumehood::limits::display_bytes);
-    let parts = [model, counted("messages", "message"), size, counted("tools", "tool")];
+    let parts = [model, messages, size, tools];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 

@@ -84,19 +84,22 @@ enum SecretKind {
 }
 
 fn secrets(config: &Config, server: &Namespace, section: &McpServerSection) -> Result<Vec<ServerSecret>> {
-    let variables = section.secret_env.iter().map(|(name, source)| (SecretKind::Variable, name.as_str(), source));
-    let headers = section.secret_headers.iter().map(|(name, source)| (SecretKind::Header, name.as_str(), source));
-    let bearer = section.bearer.iter().map(|source| (SecretKind::Bearer, "bearer", source));
-    let read = |(kind, name, source): (SecretKind, &str, &ValueSource)| {
-        let key = match kind {
-            SecretKind::Variable => format!("`secret_env` {name}"),
-            SecretKind::Header => format!("`secret_headers` {name}"),
-            SecretKind::Bearer => "`bearer`".to_owned(),
-        };
-        let value = read_secret(config, source, &format!("[mcp.servers.{server}] {key}"))?;
-        Ok(ServerSecret { kind, name: name.to_owned(), value })
-    };
-    variables.chain(headers).chain(bearer).map(read).collect()
+    let mut secrets = Vec::new();
+    for (name, source) in &section.secret_env {
+        let place = format!("[mcp.servers.{server}] `secret_env` {name}");
+        let value = read_secret(config, source, &place)?;
+        secrets.push(ServerSecret { kind: SecretKind::Variable, name: name.clone(), value });
+    }
+    for (name, source) in &section.secret_headers {
+        let place = format!("[mcp.servers.{server}] `secret_headers` {name}");
+        let value = read_secret(config, source, &place)?;
+        secrets.push(ServerSecret { kind: SecretKind::Header, name: name.clone(), value });
+    }
+    if let Some(source) = &section.bearer {
+        let value = read_secret(config, source, &format!("[mcp.servers.{server}] `bearer`"))?;
+        secrets.push(ServerSecret { kind: SecretKind::Bearer, name: "bearer".to_owned(), value });
+    }
+    Ok(secrets)
 }
 
 fn secrets_of_kind(secrets: &[ServerSecret], kind: SecretKind) -> impl Iterator<Item = &ServerSecret> {

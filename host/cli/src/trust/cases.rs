@@ -176,9 +176,10 @@ fn is_below(path: &Path, project: &Path) -> bool {
 fn has_version_control(folder: &Path, project: &Path) -> bool {
     let (Some(folder), Ok(project)) = (real_path(folder), project.canonicalize()) else { return true };
     let below = folder.strip_prefix(&project).unwrap_or(Path::new(""));
-    let is_named = |name: &std::ffi::OsStr| VERSION_CONTROL.iter().any(|known| name.eq_ignore_ascii_case(known));
-    below.components().any(|part| matches!(part, Component::Normal(name) if is_named(name)))
-        || VERSION_CONTROL.iter().any(|name| folder.join(name).symlink_metadata().is_ok())
+    below.components().any(|part| match part {
+        Component::Normal(name) => VERSION_CONTROL.iter().any(|known| name.eq_ignore_ascii_case(known)),
+        _ => false,
+    }) || VERSION_CONTROL.iter().any(|name| folder.join(name).symlink_metadata().is_ok())
 }
 
 /// Returns a path without links; of one that does not exist, the part that does. `None` if that is not known.

@@ -254,22 +254,25 @@ fn approval_effects(config: &Config) -> impl Iterator<Item = String> {
     config.approval.keys.iter().map(line)
 }
 
-/// Returns the settings of registries that decide what is trusted, and who is asked.
-fn registry_effects(registry: &RegistrySection) -> Vec<String> {
-    let key = |key: &TextSource| match key {
+fn describe_key(key: &TextSource) -> String {
+    match key {
         TextSource::Here(text) => quote(text),
         TextSource::InFile(file) => format!("in the file {}", quote(&file.file.to_string_lossy())),
-    };
+    }
+}
+
+/// Returns the settings of registries that decide what is trusted, and who is asked.
+fn registry_effects(registry: &RegistrySection) -> Vec<String> {
     let mut lines = Vec::new();
     match registry.signatures {
         SignatureRule::Required => {}
         SignatureRule::Warn => lines.push("unsigned components of registries, with a warning".to_owned()),
         SignatureRule::Off => lines.push("components of registries, without checking signatures".to_owned()),
     }
-    lines.extend(registry.trusted_keys.iter().map(|it| format!("components that are signed with the key {}", key(it))));
+    lines.extend(registry.trusted_keys.iter().map(|it| format!("components that are signed with the key {}", describe_key(it))));
     for (names, keys) in &registry.trusted {
         lines.extend(
-            keys.iter().map(|it| format!("components {} that are signed with the key {}", quote(names), key(it))),
+            keys.iter().map(|it| format!("components {} that are signed with the key {}", quote(names), describe_key(it))),
         );
     }
     for (registry, mirrors) in &registry.mirrors {

@@ -77,7 +77,7 @@ impl Invocation<'_> {
         let request = self.request(&format!("{name}{SEPARATOR}{tool}"), typed_arguments.into_json(definition));
         let request = request.limits(limits);
         let request = if let Some(state) = state { request.state(state) } else { request };
-        let mut result = call_and_watch(&host, request, (hooks, recording.map(Recording::calls))).await;
+        let mut result = call_and_watch(&host, request, hooks, recording.map(Recording::calls)).await;
         if let Err(error) = &mut result.outcome {
             translate_for_cli(error, &format!("{name}{SEPARATOR}"), is_typed);
         }
@@ -89,8 +89,10 @@ impl Invocation<'_> {
     }
 
     /// Builds a host for a component with these limits, and for hooks, which are returned and not loaded yet.
-    async fn build_host(&self, builder: HostBuilder, limits: Limits) -> Result<(Host, Vec<ConfiguredComponent>)> {
-        let builder = self.recording.iter().fold(builder, |builder, recording| recording.protect(builder));
+    async fn build_host(&self, mut builder: HostBuilder, limits: Limits) -> Result<(Host, Vec<ConfiguredComponent>)> {
+        if let Some(recording) = self.recording {
+            builder = recording.protect(builder);
+        }
         let hook_components = hooks::components(self.config).await?;
         let hook_memory = hook_components.iter().map(|hook| hook.limits.memory).max().unwrap_or_default();
         let host = builder.limits(limits).memory_ceiling(limits.memory.max(hook_memory)).build()?;
@@ -139,9 +141,8 @@ fn translate_for_cli(error: &mut CallError, prefix: &str, is_typed: bool) {
 /// Splits the full name of a configured tool, such as `notes__read`, where no file has that name.
 fn split_full_name(call: &args::Call) -> Cow<'_, args::Call> {
     let names = call.component.to_str().filter(|_| !call.component.is_file()).and_then(QualifiedName::split);
-    let is_tool =
-        |(component, tool): &(&str, &str)| Namespace::parse(component).is_ok() && ToolName::parse(tool).is_ok();
-    let Some((component, tool)) = names.filter(is_tool) else { return Cow::Borrowed(call) };
+    let names = names.filter(|(component, tool)| Namespace::parse(component).is_ok() && ToolName::parse(tool).is_ok());
+    let Some((component, tool)) = names else { return Cow::Borrowed(call) };
     let arguments = call.tool.iter().chain(&call.arguments).cloned().collect();
     Cow::Owned(args::Call { component: component.into(), tool: Some(tool.to_owned()), arguments, ..call.clone() })
 }
@@ -266,7 +267,7 @@ fn missing_tool(target: &str, tools: &[&str], inspect: &str) -> UsageError {
 }
 
 /// Calls a tool, and prints log lines and progress as they arrive. Ctrl-C stops the tool.
-async fn call_and_watch(host: &Host, request: Call, (hooks, log): (CallHooks, Option<&CallLog>)) -> CallResult {
+async fn call_and_watch(host: &Host, request: Call, hooks: CallHooks, log: Option<&CallLog>) -> CallResult {
     let mut events = host.subscribe();
     let interrupted = CancellationToken::new();
     let request = request.cancelled_by(interrupted.clone());

@@ -108,16 +108,17 @@ fn endless_component() -> Result<Vec<u8>> {
     parse_wat(name, text)
 }
 
+fn rows_of<'a>(section: Section, results: &'a [(&Step, CallResult)]) -> Vec<Row<'a>> {
+    let rows = results.iter().filter(|(step, _)| step.section == section);
+    rows.map(|(step, result)| Row::from_call(step.what, result, step.expected.is_met_by(result))).collect()
+}
+
 /// Returns all rows under their headings.
 fn rows<'a>(
     results: &'a [(&Step, CallResult)],
     blocked: &'a [Attempt],
     session: &'a SessionReport,
 ) -> Vec<(String, Vec<Row<'a>>)> {
-    let rows_of = |section: Section| {
-        let rows = results.iter().filter(|(step, _)| step.section == section);
-        rows.map(|(step, result)| Row::from_call(step.what, result, step.expected.is_met_by(result))).collect()
-    };
     let attempts = blocked.iter().map(|it| Row::from_call(it.what, &it.result, it.is_blocked)).collect();
     let mut turns: Vec<Row<'_>> =
         session.calls.iter().map(|(what, result, as_expected)| Row::from_call(what, result, *as_expected)).collect();
@@ -130,8 +131,8 @@ fn rows<'a>(
         Row::from_text("change the 16 to 17 in a copy", session.finding.is_some(), found),
     ];
     vec![
-        ("Useful tools".to_owned(), rows_of(Section::Useful)),
-        ("Hostile tools".to_owned(), rows_of(Section::Hostile)),
+        ("Useful tools".to_owned(), rows_of(Section::Useful, results)),
+        ("Hostile tools".to_owned(), rows_of(Section::Hostile, results)),
         ("Attempts beyond the grants".to_owned(), attempts),
         ("A scripted model: (3 + 5) * 2".to_owned(), turns),
         ("The event log".to_owned(), log),
@@ -191,7 +192,6 @@ fn row_cells(row: &Row<'_>) -> Vec<Cell> {
     };
     let metadata = &result.metadata;
     let ran = !metadata.deadline.is_zero();
-    let figure = |known: bool, text: String| Cell::new(if known { text } else { "–".to_owned() });
     vec![
         Cell::new(row.what),
         table::verdict(&describe_outcome(result), row.as_expected),
@@ -200,6 +200,10 @@ fn row_cells(row: &Row<'_>) -> Vec<Cell> {
         figure(metadata.fuel_used > 0, fumehood::limits::display_count(metadata.fuel_used)),
         figure(metadata.peak_memory > 0, display_bytes(metadata.peak_memory as u64)),
     ]
+}
+
+fn figure(is_known: bool, text: String) -> Cell {
+    Cell::new(if is_known { text } else { "–".to_owned() })
 }
 
 /// Returns the answer, or the kind of error and, on a wide screen, its first line.

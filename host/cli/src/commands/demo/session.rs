@@ -159,7 +159,6 @@ async fn converse(host: &Host, log: Arc<dyn Recorder>) -> Result<Outcome> {
 /// Changes the answer in a copy of the log, as any process with write access could, and returns the finding of its
 /// verification.
 fn tamper_with_copy(log: &Path, copy: &Path) -> Result<Option<String>> {
-    let key = |path: &Path| path.with_extension("db.key");
     let mut bytes = std::fs::read(log)?;
     let places = find_all(&bytes, ANSWER.as_bytes());
     for place in places {
@@ -168,7 +167,7 @@ fn tamper_with_copy(log: &Path, copy: &Path) -> Result<Option<String>> {
         }
     }
     std::fs::write(copy, bytes)?;
-    std::fs::copy(key(log), key(copy))?;
+    std::fs::copy(log.with_extension("db.key"), copy.with_extension("db.key"))?;
     let report = Reader::open(copy, &Options::default())?.verify(None)?;
     Ok(report.finding.map(|finding| finding.to_string()))
 }

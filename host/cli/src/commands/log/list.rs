@@ -126,8 +126,10 @@ pub(super) fn query_calls(reader: &Reader, filter: &Filter, limit: usize) -> Res
     }
     // A call that was stopped in the middle has two ends: its own, and one that the session recorded for it.
     rows.dedup_by(|next, row| {
-        let key = |row: &CallRow| (row.session.clone(), row.model_call.clone(), row.status.clone());
-        next.model_call.is_some() && key(next) == key(row)
+        next.model_call.is_some()
+            && next.model_call == row.model_call
+            && next.session == row.session
+            && next.status == row.status
     });
     for row in query_newest(reader, filter, RecordKind::ToolStarted, limit)? {
         if !has_end(reader, &row)? {

@@ -51,7 +51,7 @@ pub(crate) async fn run(arguments: &Arguments, log: &Log) -> Result<Exit> {
         // Answered before the log was opened, since nothing is there before the first import.
         #[cfg(feature = "postgres")]
         Some(LogAction::Import(import)) => copy::import(&place, import, arguments.json),
-        Some(LogAction::Verify(verify)) => verify::run(&reader, verify, (&place, key), &config, arguments.json),
+        Some(LogAction::Verify(verify)) => verify::run(&reader, verify, &place, key, &config, arguments.json),
         Some(LogAction::Head) => print_head(&reader, arguments.json),
     }
 }

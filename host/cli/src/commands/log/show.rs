@@ -104,10 +104,7 @@ fn print_history(reader: &Reader, history: &CallHistory) -> Result<()> {
 fn print_facts(history: &CallHistory) -> Result<()> {
     let records = || history.call.iter().map(|row| &row.record);
     let from = |get: fn(&Record) -> Option<&str>| records().find_map(get).map(str::to_owned);
-    let body = |kind: RecordKind, field: &str| {
-        let record = records().rev().find(|record| record.kind == kind)?;
-        record.body.get(field).filter(|value| !value.is_null())
-    };
+    let body = |kind: RecordKind, field: &str| last_value(history, kind, field);
     let ended = records().rev().find(|it| matches!(it.kind, RecordKind::ToolFinished | RecordKind::ToolRejected));
     let arguments = body(RecordKind::ToolStarted, "arguments").or_else(|| body(RecordKind::ToolRejected, "arguments"));
     let result = body(RecordKind::ToolResult, "result").map(render::record::result_text);
@@ -144,6 +141,12 @@ fn print_facts(history: &CallHistory) -> Result<()> {
         line(&format!("  {name:<widest$}  {}", one_line(value)))?;
     }
     Ok(())
+}
+
+/// Returns a value of the last record of this kind; `None` for `null`.
+fn last_value<'a>(history: &'a CallHistory, kind: RecordKind, field: &str) -> Option<&'a Value> {
+    let record = history.call.iter().rev().map(|row| &row.record).find(|record| record.kind == kind)?;
+    record.body.get(field).filter(|value| !value.is_null())
 }
 
 fn describe_usage(ended: Option<&Record>) -> Option<String> {

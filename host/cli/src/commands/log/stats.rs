@@ -56,12 +56,14 @@ fn by_tool(rows: &[CallRow]) -> Vec<ToolStats> {
         *stats.outcomes.entry(row.status.clone()).or_default() += 1;
         durations.extend(row.duration_ms);
     }
-    let finish = |(tool, (stats, mut durations)): (&str, (ToolStats, Vec<f64>))| {
-        durations.sort_by(f64::total_cmp);
-        let [p50_ms, p99_ms, max_ms] = [50, 99, 100].map(|percent| percentile(&durations, percent));
-        ToolStats { tool: tool.to_owned(), p50_ms, p99_ms, max_ms, ..stats }
-    };
-    let mut tools: Vec<ToolStats> = tools.into_iter().map(finish).collect();
+    let mut tools: Vec<ToolStats> = tools
+        .into_iter()
+        .map(|(tool, (stats, mut durations))| {
+            durations.sort_by(f64::total_cmp);
+            let [p50_ms, p99_ms, max_ms] = [50, 99, 100].map(|percent| percentile(&durations, percent));
+            ToolStats { tool: tool.to_owned(), p50_ms, p99_ms, max_ms, ..stats }
+        })
+        .collect();
     tools.sort_by_key(|stats| std::cmp::Reverse(stats.calls));
     tools
 }
@@ -81,17 +83,20 @@ fn print(tools: &[ToolStats]) -> Result<()> {
     for stats in tools {
         let outcomes: Vec<String> =
             stats.outcomes.iter().map(|(outcome, count)| format!("{} {count}", one_line(outcome))).collect();
-        let time = |time: Option<f64>| Cell::new(time.map_or_else(|| "–".to_owned(), |time| format!("{time:.1} ms")));
         table.add_row(vec![
             Cell::new(one_line(&stats.tool)),
             Cell::new(stats.calls),
             Cell::new(outcomes.join(", ")),
-            time(stats.p50_ms),
-            time(stats.p99_ms),
-            time(stats.max_ms),
+            time_cell(stats.p50_ms),
+            time_cell(stats.p99_ms),
+            time_cell(stats.max_ms),
         ]);
     }
     table::print(table, 2, &[5, 3])
+}
+
+fn time_cell(millis: Option<f64>) -> Cell {
+    Cell::new(millis.map_or_else(|| "–".to_owned(), |millis| format!("{millis:.1} ms")))
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a plot needs no more than 52 bits")]
@@ -100,14 +105,7 @@ fn panels(tools: &[ToolStats]) -> Vec<Panel> {
     for (outcome, count) in tools.iter().flat_map(|stats| &stats.outcomes) {
         *outcomes.entry(outcome).or_default() += count;
     }
-    let bar = |name: &str, value: f64, is_good: bool| Bar { name: one_line(name), value, is_good };
     let shown = || tools.iter().take(MAX_PLOTTED_TOOLS);
-    let panel = |title: &str, axis: &str, digits: usize, bars: Vec<Bar>| Panel {
-        title: title.to_owned(),
-        axis: axis.to_owned(),
-        digits,
-        bars,
-    };
     let counts = outcomes.iter().map(|(outcome, count)| bar(outcome, *count as f64, *outcome == "ok")).collect();
     let calls = shown().map(|stats| bar(&stats.tool, stats.calls as f64, true)).collect();
     let p50 = shown().filter_map(|stats| Some(bar(&stats.tool, stats.p50_ms?, true))).collect();
@@ -118,6 +116,14 @@ fn panels(tools: &[ToolStats]) -> Vec<Panel> {
         panel("Duration, median", "milliseconds", 2, p50),
         panel("Duration, 99th percentile", "milliseconds", 2, p99),
     ]
+}
+
+fn panel(title: &str, axis: &str, digits: usize, bars: Vec<Bar>) -> Panel {
+    Panel { title: title.to_owned(), axis: axis.to_owned(), digits, bars }
+}
+
+fn bar(name: &str, value: f64, is_good: bool) -> Bar {
+    Bar { name: one_line(name), value, is_good }
 }
 
 #[cfg(test)]

@@ -32,7 +32,8 @@ struct Verification<'a> {
 pub(super) fn run(
     reader: &Reader,
     verify: &Verify,
-    (place, key): (&LogPlace, Option<&Path>),
+    place: &LogPlace,
+    key: Option<&Path>,
     config: &Config,
     json: bool,
 ) -> Result<Exit> {

@@ -32,16 +32,16 @@ pub(super) fn dry_run(arguments: &Arguments, reference: &OciReference, prepared:
     let statement = publication.statement();
     let statement: Option<Value> = statement.map(|statement| serde_json::from_slice(&statement)).transpose()?;
     if arguments.json {
-        let part = |(name, bytes, media_type): &(&str, Option<&bytes::Bytes>, &str)| {
+        let parts = parts.iter().filter_map(|(name, bytes, media_type)| {
             let bytes = (*bytes)?;
             let digest = Digest::of(bytes).to_string();
             Some(json!({ "part": name, "digest": digest, "bytes": bytes.len(), "mediaType": media_type }))
-        };
+        });
         return render::json(&json!({
             "reference": reference.to_string(),
             "file": prepared.file.display().to_string(),
             "dry_run": true,
-            "parts": parts.iter().filter_map(part).collect::<Vec<_>>(),
+            "parts": parts.collect::<Vec<_>>(),
             "annotations": artifact.annotations(),
             "manifest": manifest,
             "config": config,
@@ -89,7 +89,6 @@ pub(super) fn published(arguments: &Arguments, prepared: &Prepared, published: &
         _ => format!("fumehood add {}", published.reference),
     };
     if arguments.json {
-        let digest = |digest: &Option<Digest>| digest.map(|digest| digest.to_string());
         return render::json(&json!({
             "reference": published.reference.to_string(),
             "file": prepared.file.display().to_string(),
@@ -99,10 +98,10 @@ pub(super) fn published(arguments: &Arguments, prepared: &Prepared, published: &
             "bytes": size,
             "annotations": prepared.publication.artifact().annotations(),
             "signer": prepared.signer.as_ref().map(signer_json),
-            "signature": digest(&published.signature),
+            "signature": published.signature.map(|digest| digest.to_string()),
             "was_signed": published.was_signed,
-            "inventory": digest(&published.sbom),
-            "replaced": digest(&published.replaced),
+            "inventory": published.sbom.map(|digest| digest.to_string()),
+            "replaced": published.replaced.map(|digest| digest.to_string()),
             "mcp": mcp_json(prepared),
             "next": next,
         }));

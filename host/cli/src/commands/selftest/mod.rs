@@ -113,10 +113,10 @@ async fn run_mode(arguments: &Arguments, mode: Mode) -> Result<ModeReport> {
     let cases = run_cases(&host, &env).await?;
     let attacked = neighbour.stop().await?;
     let answers = neighbour::call_alone(&host, 1).await.wrong == 0;
-    let ended = measure_shutdown(host).await;
+    let shutdown = measure_shutdown(host).await;
     drop(env);
-    let left = count_leftovers(before).await;
-    let summary = summarize(&cases, &alone, &attacked, (ended, answers), left);
+    let aftermath = Aftermath { answers, shutdown, left: count_leftovers(before).await };
+    let summary = summarize(&cases, &alone, &attacked, &aftermath);
     let jail_lacks = jail.map_or("", JailReport::missing);
     Ok(ModeReport { isolation: mode.as_str(), jail_lacks, cases, summary })
 }
@@ -177,52 +177,77 @@ async fn baseline_usage(arguments: &Arguments) -> Result<ResourceUsage> {
     Ok(ResourceUsage::now())
 }
 
-/// Waits for leftovers to be released, and returns the remaining numbers of descriptors and threads.
-async fn count_leftovers(before: ResourceUsage) -> (usize, usize) {
+/// The state after the attacks.
+struct Aftermath {
+    /// True if the harmless tool still answered correctly.
+    answers: bool,
+    /// Duration of the shutdown.
+    shutdown: Duration,
+    left: Leftovers,
+}
+
+/// Numbers of descriptors and threads that the host left behind.
+#[derive(PartialEq, Eq)]
+struct Leftovers {
+    descriptors: usize,
+    threads: usize,
+}
+
+impl Leftovers {
+    const NONE: Self = Self { descriptors: 0, threads: 0 };
+
+    fn since(before: &ResourceUsage) -> Self {
+        let now = ResourceUsage::now();
+        Self {
+            descriptors: now.descriptors.saturating_sub(before.descriptors),
+            threads: now.threads.saturating_sub(before.threads),
+        }
+    }
+}
+
+/// Waits for leftovers to be released, and returns those that remain.
+async fn count_leftovers(before: ResourceUsage) -> Leftovers {
     let deadline = Instant::now() + MAX_RELEASE_TIME;
     loop {
-        let now = ResourceUsage::now();
-        let left = (now.descriptors.saturating_sub(before.descriptors), now.threads.saturating_sub(before.threads));
-        if left == (0, 0) || Instant::now() > deadline {
+        let left = Leftovers::since(&before);
+        if left == Leftovers::NONE || Instant::now() > deadline {
             return left;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-fn summarize(
-    cases: &[Finding],
-    alone: &CallStats,
-    attacked: &CallStats,
-    (ended, answers): (Duration, bool),
-    (descriptors_left, threads_left): (usize, usize),
-) -> Summary {
-    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+fn summarize(cases: &[Finding], alone: &CallStats, attacked: &CallStats, aftermath: &Aftermath) -> Summary {
+    let Aftermath { answers, shutdown, left } = aftermath;
     let overshoots: Vec<Duration> = cases.iter().flat_map(|finding| finding.overshoots.iter().copied()).collect();
     let complaints = [
         (attacked.wrong + alone.wrong > 0, "the harmless tool returned a wrong result"),
         (attacked.durations.is_empty(), "the harmless tool was never called"),
         (!answers, "the host did not answer afterwards"),
-        (ended > MAX_SHUTDOWN_TIME, "the host did not end in time"),
-        (descriptors_left > MAX_LEFTOVERS, "files or sockets were left open"),
-        (threads_left > MAX_LEFTOVERS, "threads were left running"),
+        (*shutdown > MAX_SHUTDOWN_TIME, "the host did not end in time"),
+        (left.descriptors > MAX_LEFTOVERS, "files or sockets were left open"),
+        (left.threads > MAX_LEFTOVERS, "threads were left running"),
     ];
     Summary {
         contained: cases.iter().filter(|finding| finding.contained).count(),
         cases: cases.len(),
         attempts: cases.iter().map(|finding| finding.attempts).sum(),
-        overshoot_p99_ms: ms(p99(&overshoots)),
-        overshoot_max_ms: ms(overshoots.iter().max().copied().unwrap_or_default()),
+        overshoot_p99_ms: to_millis(p99(&overshoots)),
+        overshoot_max_ms: to_millis(overshoots.iter().max().copied().unwrap_or_default()),
         growth_max: cases.iter().map(|finding| finding.growth).max().unwrap_or_default(),
         honest_calls: attacked.durations.len(),
         honest_wrong: attacked.wrong + alone.wrong,
-        honest_p99_ms: ms(attacked.p99()),
-        honest_alone_p99_ms: ms(alone.p99()),
-        ended_in_ms: ms(ended),
-        descriptors_left,
-        threads_left,
+        honest_p99_ms: to_millis(attacked.p99()),
+        honest_alone_p99_ms: to_millis(alone.p99()),
+        ended_in_ms: to_millis(*shutdown),
+        descriptors_left: left.descriptors,
+        threads_left: left.threads,
         wrong: complaints.into_iter().filter(|(is, _)| *is).map(|(_, what)| what.to_owned()).collect(),
     }
+}
+
+fn to_millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }
 
 fn print_report(report: &ModeReport) -> Result<()> {
@@ -258,9 +283,12 @@ fn print_report(report: &ModeReport) -> Result<()> {
     Ok(())
 }
 
+fn display_amount(bytes: u64) -> String {
+    if bytes == 0 { "–".to_owned() } else { display_bytes(bytes) }
+}
+
 fn cells(finding: &Finding) -> Vec<Cell> {
     let late = finding.overshoots.iter().max().map_or_else(|| "–".to_owned(), |time| render::format_duration(*time));
-    let bytes = |bytes: u64| if bytes == 0 { "–".to_owned() } else { display_bytes(bytes) };
     let left = match (finding.descriptors, finding.threads) {
         (0, 0) => "–".to_owned(),
         (descriptors, threads) => format!("{descriptors} files, {threads} threads"),
@@ -272,8 +300,8 @@ fn cells(finding: &Finding) -> Vec<Cell> {
         table::verdict(if finding.contained { "contained" } else { "NOT contained" }, finding.contained),
         Cell::new(&finding.ended),
         Cell::new(late),
-        Cell::new(bytes(finding.peak_memory as u64)),
-        Cell::new(bytes(finding.growth)),
+        Cell::new(display_amount(finding.peak_memory as u64)),
+        Cell::new(display_amount(finding.growth)),
         Cell::new(left),
     ]
 }

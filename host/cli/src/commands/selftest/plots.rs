@@ -11,19 +11,7 @@ pub(super) fn panels(modes: &[ModeReport]) -> Vec<Panel> {
 #[allow(clippy::cast_precision_loss, reason = "a plot needs no more than 52 bits")]
 fn panels_of(mode: &ModeReport) -> Vec<Panel> {
     let it = &mode.summary;
-    let name = mode.isolation;
-    let panel = |what: &str, axis: &str, digits: usize, bars: Vec<Bar>| Panel {
-        title: format!("{what} ({name})"),
-        axis: axis.to_owned(),
-        digits,
-        bars,
-    };
-    let bar = |name: &str, value: f64, is_good: bool| Bar { name: name.to_owned(), value, is_good };
-    let late = |finding: &Finding| {
-        let longest = finding.overshoots.iter().max()?;
-        let name = format!("{} {}", finding.row, finding.what);
-        Some(Bar { name, value: longest.as_secs_f64() * 1e3, is_good: finding.contained })
-    };
+    let title = |what: &str| format!("{what} ({})", mode.isolation);
     let escaped = it.cases.saturating_sub(it.contained);
     let outcomes = vec![bar("contained", it.contained as f64, true), bar("not contained", escaped as f64, false)];
     let honest = vec![
@@ -31,13 +19,28 @@ fn panels_of(mode: &ModeReport) -> Vec<Panel> {
         bar("during the attacks, p99", it.honest_p99_ms, it.honest_wrong == 0),
     ];
     vec![
-        panel("Outcomes", "cases", 0, outcomes),
+        panel(title("Outcomes"), "cases", 0, outcomes),
         panel(
-            "Time after the deadline, longest per case",
+            title("Time after the deadline, longest per case"),
             "milliseconds",
             1,
-            mode.cases.iter().filter_map(late).collect(),
+            mode.cases.iter().filter_map(overshoot_bar).collect(),
         ),
-        panel("A call of a harmless tool", "milliseconds", 2, honest),
+        panel(title("A call of a harmless tool"), "milliseconds", 2, honest),
     ]
+}
+
+fn panel(title: String, axis: &str, digits: usize, bars: Vec<Bar>) -> Panel {
+    Panel { title, axis: axis.to_owned(), digits, bars }
+}
+
+fn bar(name: &str, value: f64, is_good: bool) -> Bar {
+    Bar { name: name.to_owned(), value, is_good }
+}
+
+/// Creates the bar of a case that has attempts with a deadline.
+fn overshoot_bar(finding: &Finding) -> Option<Bar> {
+    let longest = finding.overshoots.iter().max()?;
+    let name = format!("{} {}", finding.row, finding.what);
+    Some(bar(&name, longest.as_secs_f64() * 1e3, finding.contained))
 }

@@ -58,9 +58,8 @@ pub(super) const ALL: &[RejectedComponent] = &[
         module(&format!("(func (param i32) (local {}) {loops})", "i64 ".repeat(1_900)))
     }),
     rejected(51, "take long to compile: types of types", "type size", || {
-        let first = "(type $t0 (tuple string string))".to_owned();
-        let types = (1..100).fold(first, |text, at| format!("{text}(type $t{at} (tuple $t{0} $t{0}))", at - 1));
-        parse(&format!("(component {types})"))
+        let types: String = (1..100).map(|at| format!("(type $t{at} (tuple $t{0} $t{0}))", at - 1)).collect();
+        parse(&format!("(component (type $t0 (tuple string string)){types})"))
     }),
     rejected(52, "be text", "WebAssembly text", || Ok(Load::bytes("refused", *b"(component)"))),
     rejected(52, "be a core module", "core WebAssembly module", || {

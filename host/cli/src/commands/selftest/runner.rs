@@ -140,7 +140,10 @@ impl Baseline {
 }
 
 /// The result of an attempt, and the time until its caller had it.
-type Attempt = (CallResult, Duration);
+struct Attempt {
+    result: CallResult,
+    took: Duration,
+}
 
 /// Runs the attempts of a case.
 ///
@@ -152,11 +155,11 @@ pub(super) async fn run_case(host: &Arc<Host>, env: &HostileEnv, case: &Case) ->
     let wrong = attempts.iter().find_map(|attempt| find_violation(case, attempt));
     let wrong = wrong.or_else(|| env.find_escape().map(str::to_owned));
     let ended =
-        wrong.map_or_else(|| attempts.first().map(|(result, _)| describe_outcome(result)).ok_or_else(String::new), Err);
+        wrong.map_or_else(|| attempts.first().map(|attempt| describe_outcome(&attempt.result)).ok_or_else(String::new), Err);
     let mut finding = before.to_finding(case.row, case.what, attempts.len(), ended);
-    finding.peak_memory = attempts.iter().map(|(result, _)| result.metadata.peak_memory).max().unwrap_or_default();
+    finding.peak_memory = attempts.iter().map(|attempt| attempt.result.metadata.peak_memory).max().unwrap_or_default();
     if case.expected == Expected::Error(ErrorKind::Deadline) {
-        finding.overshoots = attempts.iter().map(|(_, took)| took.saturating_sub(SHORT_DEADLINE)).collect();
+        finding.overshoots = attempts.iter().map(|attempt| attempt.took.saturating_sub(SHORT_DEADLINE)).collect();
     }
     Ok(finding)
 }
@@ -173,7 +176,7 @@ async fn run_attempts(host: &Arc<Host>, env: &HostileEnv, case: &Case) -> Result
         running.spawn(async move {
             let started = Instant::now();
             let result = run_attempt(&host, call, deadline).await;
-            (result, started.elapsed())
+            Attempt { result, took: started.elapsed() }
         });
         if !case.at_once {
             attempts.push(running.join_next().await.ok_or_else(|| anyhow!("an attempt returned no result"))??);
@@ -211,7 +214,8 @@ pub(super) async fn load_interpreter(host: &Arc<Host>) {
 }
 
 /// Describes how the outcome of an attempt violates the expectation; `None` if it does not.
-fn find_violation(case: &Case, (result, took): &Attempt) -> Option<String> {
+fn find_violation(case: &Case, attempt: &Attempt) -> Option<String> {
+    let Attempt { result, took } = attempt;
     if HostileEnv::has_leak(result) {
         return Some("it returned a secret".to_owned());
     }

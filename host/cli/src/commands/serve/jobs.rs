@@ -32,13 +32,12 @@ impl ServedJobs {
         if config.jobs.off {
             return None;
         }
-        let in_memory = || Self { store: Arc::new(MemoryJobs::default()), files: Vec::new() };
         if recording.is_none() {
-            return Some(in_memory());
+            return Some(Self::in_memory());
         }
         let Some(path) = user_folders::jobs_of(config) else {
             render::warning("jobs end with the server, because there is no home folder to save them in");
-            return Some(in_memory());
+            return Some(Self::in_memory());
         };
         match JobFile::open(&path) {
             Ok(file) => {
@@ -48,14 +47,21 @@ impl ServedJobs {
             Err(error) => {
                 let error = anyhow::Error::new(error);
                 render::warning(&format!("{error:#}; jobs end with the server"));
-                Some(in_memory())
+                Some(Self::in_memory())
             }
         }
     }
 
+    fn in_memory() -> Self {
+        Self { store: Arc::new(MemoryJobs::default()), files: Vec::new() }
+    }
+
     /// Keeps the files from every tool.
-    pub(super) fn protect(&self, builder: HostBuilder) -> HostBuilder {
-        self.files.iter().cloned().fold(builder, HostBuilder::own_folder)
+    pub(super) fn protect(&self, mut builder: HostBuilder) -> HostBuilder {
+        for file in &self.files {
+            builder = builder.own_folder(file);
+        }
+        builder
     }
 
     /// Returns the jobs: those of the cell, if there is one that keeps jobs.

@@ -1,5 +1,7 @@
 //! The knowledge and prompts of a configuration, as resources and prompts for MCP clients.
 
+use std::fmt::Display;
+
 use anyhow::Result;
 use fumehood::ToolName;
 use fumehood::mcp::{Entry, Library, Parameter, Prompt, Source};
@@ -20,12 +22,12 @@ const DEFAULT_MIME_TYPE: &str = "text/plain";
 pub(crate) fn library_from_config(config: &Config) -> Result<Library> {
     let mut library = Library::default();
     for (name, section) in &config.knowledge {
-        let wrong = |error: &dyn std::fmt::Display| UsageError(format!("[knowledge.{name}]: {error}"));
+        let wrong = |error: &dyn Display| UsageError(format!("[knowledge.{name}]: {error}"));
         ToolName::for_component(name).map_err(|error| wrong(&error))?;
         library.add_entry(knowledge_entry(config, name, section)).map_err(|error| wrong(&error))?;
     }
     for (name, section) in &config.prompts {
-        let wrong = |error: &dyn std::fmt::Display| UsageError(format!("[prompts.{name}]: {error}"));
+        let wrong = |error: &dyn Display| UsageError(format!("[prompts.{name}]: {error}"));
         ToolName::for_component(name).map_err(|error| wrong(&error))?;
         library.add_prompt(prompt_entry(config, name, section)).map_err(|error| wrong(&error))?;
     }
@@ -48,17 +50,17 @@ fn resource_uri(name: &str, section: &KnowledgeSection) -> String {
 }
 
 fn prompt_entry(config: &Config, name: &str, section: &PromptSection) -> Prompt {
-    let parameter = |(name, it): (&String, &crate::config::skill::PromptArgument)| Parameter {
+    let parameters = section.arguments.iter().map(|(name, argument)| Parameter {
         name: name.clone(),
-        description: it.description.clone(),
-        required: it.required,
-    };
+        description: argument.description.clone(),
+        required: argument.required,
+    });
     let entries = section.knowledge.iter();
     Prompt {
         name: name.to_owned(),
         title: section.title.clone(),
         description: section.description.clone(),
-        parameters: section.arguments.iter().map(parameter).collect(),
+        parameters: parameters.collect(),
         entries: entries.filter_map(|name| Some(resource_uri(name, config.knowledge.get(name)?))).collect(),
         text: text_source(config, &section.text),
     }

@@ -6,10 +6,10 @@ use anyhow::Result;
 use fumehood::hooks::CallHooks;
 use fumehood::http_api::SessionAgents;
 use fumehood::listener::{TenantTools, UsageLedger};
-use fumehood::{FlowProvider, Host, McpTools, ToolProvider};
+use fumehood::{FlowProvider, Host, ToolProvider};
 
 use super::code_mode::CodeLayer;
-use super::served_tools::ServedTools;
+use super::served_tools::{ServedTools, Sources};
 use super::sessions::ServedSessions;
 use super::settings;
 use crate::agent::settings as agent_settings;
@@ -17,14 +17,6 @@ use crate::args::ServeOptions;
 use crate::config::Config;
 use crate::recording::Recording;
 use crate::{flows, hooks};
-
-/// The sources of tools.
-pub(super) struct Sources<'a> {
-    pub(super) host: &'a Host,
-    /// The tools of the host, with their calls at workers.
-    pub(super) cell: Option<Arc<dyn ToolProvider>>,
-    pub(super) remotes: Option<Arc<McpTools>>,
-}
 
 /// The tools that are offered to clients, which share the places.
 pub(super) struct Offered {
@@ -49,7 +41,7 @@ impl Offered {
     ) -> (Arc<dyn SessionAgents>, TenantTools) {
         let tools = self.for_agents.clone();
         let log = recording.map(Recording::event_log);
-        (sessions.agents((host, self.hooks.clone()), tools.clone(), log), tools)
+        (sessions.agents(host, self.hooks.clone(), tools.clone(), log), tools)
     }
 }
 
@@ -57,18 +49,20 @@ impl Offered {
 pub(super) fn offer(
     serve: &ServeOptions,
     config: &Config,
-    Sources { host, cell, remotes }: Sources<'_>,
-    (recording, usage): (Option<&Recording>, UsageLedger),
+    sources: Sources<'_>,
+    recording: Option<&Recording>,
+    usage: UsageLedger,
 ) -> Result<Offered> {
     let log = recording.map(|recording| recording.calls().clone());
+    let host = sources.host;
     let hooks = hooks::from_config(config, host)?;
     let only = config.serve.tools.as_deref();
-    let all = ServedTools::new((host, cell.clone()), remotes.clone(), None, (CallHooks::default(), None)).tools();
+    let all = ServedTools::new(sources.clone(), None, &CallHooks::default(), None).tools();
     for name in only.unwrap_or_default() {
-        flows::is_loaded(config, &all, name, ("`tools` of [serve]", "is not served"))?;
+        flows::is_loaded(config, &all, name, "`tools` of [serve]", "is not served")?;
     }
-    let plain = ServedTools::new((host, cell.clone()), remotes.clone(), only, (CallHooks::default(), None));
-    let offered = ServedTools::new((host, cell), remotes, only, (hooks.clone(), log.clone()));
+    let plain = ServedTools::new(sources.clone(), only, &CallHooks::default(), None);
+    let offered = ServedTools::new(sources, only, &hooks, log.as_ref());
     let tools: Arc<dyn ToolProvider> = match flows::policy(config, &offered.tools())? {
         Some(policy) => Arc::new(FlowProvider::new(Arc::new(offered), policy).recorded(log.clone())),
         None => Arc::new(offered),
@@ -85,8 +79,8 @@ pub(super) fn offer(
         Some(code) => {
             let all = code.in_front_of(tools)?.tools();
             // It was set up once already, so that it can be again.
-            let layer = move |tools| code.in_front_of(Arc::clone(&tools)).unwrap_or(tools);
-            (all, behind_code.clone().layer(layer))
+            let shared = behind_code.clone().layer(move |tools| code.in_front_of(Arc::clone(&tools)).unwrap_or(tools));
+            (all, shared)
         }
         None => (tools.tools(), behind_code.clone()),
     };

@@ -137,9 +137,8 @@ impl ServedComponents {
     /// Returns the folders in which a change could affect the served components.
     pub(crate) fn folders(&self) -> BTreeSet<PathBuf> {
         let files = self.wanted.iter().map(|component| component.file.as_path()).chain([self.config.origin.as_path()]);
-        let real = |file: &Path| file.canonicalize().ok().and_then(|file| file.parent().map(Path::to_owned));
         let wit = self.config.tools.values().filter_map(|tool| tool.wit.as_deref()).map(|wit| self.config.path(wit));
-        let beside = files.flat_map(|file| [Some(parent_folder(file)), real(file)]).flatten();
+        let beside = files.flat_map(|file| [Some(parent_folder(file)), real_folder(file)]).flatten();
         let described = wit.map(|wit| if wit.is_dir() { wit } else { parent_folder(&wit) });
         beside.chain(described).chain(self.config.tools_in.iter().map(|folder| self.config.path(folder))).collect()
     }
@@ -332,7 +331,6 @@ fn changes_for_next_start(before: &Config, after: &Config) -> Vec<&'static str> 
         cell,
         mcp,
     } = before;
-    let at_start = |telemetry: &TelemetrySection| TelemetrySection { content: false, ..telemetry.clone() };
     let settings = [
         ("[serve]", *serve != after.serve),
         ("[jobs]", *jobs != after.jobs),
@@ -353,11 +351,21 @@ fn changes_for_next_start(before: &Config, after: &Config) -> Vec<&'static str> 
         ("[storage]", *storage != after.storage),
         #[cfg(feature = "cell")]
         ("[cell]", *cell != after.cell),
-        ("[telemetry]", at_start(telemetry) != at_start(&after.telemetry)),
+        ("[telemetry]", without_content(telemetry) != without_content(&after.telemetry)),
         ("`key_value_store`", *key_value_store != after.key_value_store),
         ("`http_in_flight`", *http_in_flight != after.http_in_flight),
     ];
     settings.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
+}
+
+/// Returns the settings that are read at the start only: `content` is updated when the configuration changes.
+fn without_content(telemetry: &TelemetrySection) -> TelemetrySection {
+    TelemetrySection { content: false, ..telemetry.clone() }
+}
+
+/// Returns the folder of the file behind links.
+fn real_folder(file: &Path) -> Option<PathBuf> {
+    file.canonicalize().ok()?.parent().map(Path::to_owned)
 }
 
 fn parent_folder(file: &Path) -> PathBuf {

@@ -10,6 +10,15 @@ use fumehood::{
     Stop, Tool, ToolProvider, ValidatedCall,
 };
 
+/// The sources of tools.
+#[derive(Clone)]
+pub(crate) struct Sources<'a> {
+    pub(crate) host: &'a Host,
+    /// The tools of the host, with their calls at workers.
+    pub(crate) cell: Option<Arc<dyn ToolProvider>>,
+    pub(crate) remotes: Option<Arc<McpTools>>,
+}
+
 /// The tools of a host and of MCP servers, filtered by their full names.
 pub(crate) struct ServedTools {
     components: Arc<dyn ToolProvider>,
@@ -23,25 +32,22 @@ impl ServedTools {
     /// Creates a provider whose calls run in `host`, or in `cell` if there is one, pass the hooks, and are recorded in
     /// `log`, if there is one.
     pub(crate) fn new(
-        (host, cell): (&Host, Option<Arc<dyn ToolProvider>>),
-        servers: Option<Arc<McpTools>>,
+        Sources { host, cell, remotes }: Sources<'_>,
         only: Option<&[String]>,
-        (hooks, log): (CallHooks, Option<CallLog>),
+        hooks: &CallHooks,
+        log: Option<&CallLog>,
     ) -> Self {
-        let hooked = |tools: Arc<dyn ToolProvider>| -> Arc<dyn ToolProvider> {
-            Arc::new(HookedTools::new(tools, hooks.clone()).log(log.clone()))
-        };
-        let components: Arc<dyn ToolProvider> = match (&log, cell) {
+        let components: Arc<dyn ToolProvider> = match (log, cell) {
             (None, Some(cell)) if hooks.is_empty() => cell,
-            (_, Some(cell)) => hooked(cell),
-            _ if !hooks.is_empty() => hooked(Arc::new(host.clone())),
+            (_, Some(cell)) => with_hooks(cell, hooks, log),
+            _ if !hooks.is_empty() => with_hooks(Arc::new(host.clone()), hooks, log),
             (Some(log), None) => Arc::new(RecordedHost::new(host.clone(), log.clone())),
             (None, None) => Arc::new(host.clone()),
         };
-        let servers = servers.map(|servers| -> Arc<dyn ToolProvider> {
-            match &log {
+        let servers = remotes.map(|servers| -> Arc<dyn ToolProvider> {
+            match log {
                 None if hooks.is_empty() => servers,
-                _ => hooked(servers),
+                _ => with_hooks(servers, hooks, log),
             }
         });
         Self { components, servers, only: only.map(|names| names.iter().cloned().collect()) }
@@ -58,6 +64,11 @@ impl ServedTools {
             _ => &self.components,
         }
     }
+}
+
+/// Puts the hooks, which also record calls, in front of the tools.
+fn with_hooks(tools: Arc<dyn ToolProvider>, hooks: &CallHooks, log: Option<&CallLog>) -> Arc<dyn ToolProvider> {
+    Arc::new(HookedTools::new(tools, hooks.clone()).log(log.cloned()))
 }
 
 impl ToolProvider for ServedTools {

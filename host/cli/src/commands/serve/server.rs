@@ -12,12 +12,13 @@ use fumehood::listener::{
 };
 use fumehood::mcp::{LogLevel, McpService, Server, ServerOptions};
 use fumehood::telemetry::{Metrics, MetricsService};
-use fumehood::{CancellationToken, Grant, Host, HostBuilder, Limits, McpTools};
+use fumehood::{CancellationToken, Grant, Host, Limits, McpTools};
 use tokio::task::JoinHandle;
 
 use super::jobs::{self, ServedJobs};
-use super::offered_tools::{Sources, offer};
+use super::offered_tools::offer;
 use super::served_components::{ServeRequest, ServedComponents};
+use super::served_tools::Sources;
 use super::sessions::ServedSessions;
 use super::tenants::SavedUsage;
 use super::watch::Triggers;
@@ -142,8 +143,8 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     let sessions = if faces.has_api() { ServedSessions::read(&config)? } else { None };
     let recording = Recording::begin(&serve.recording, &config, faces.entry_point(), serve.actor.as_deref()).await?;
     let served_jobs = ServedJobs::open(&config, recording.as_ref());
-    let own = (recording.as_ref(), served_jobs.as_ref());
-    let (host, components) = load_components(arguments, (serve, configured), (source, &config), own).await?;
+    let own = OwnFiles { recording: recording.as_ref(), jobs: served_jobs.as_ref() };
+    let (host, components) = load_components(arguments, serve, source, &config, configured, own).await?;
     let remotes = connect_servers(serve, &config, &options.log_level).await?;
     let usage = open_usage(serve, &config, tenants.as_ref()).await?;
     let (cell, queued) = cell::join(arguments, serve, &config, &host, recording.as_ref())
@@ -154,7 +155,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     let libraries = remotes.as_ref().map(|remotes| remotes.libraries()).unwrap_or_default();
     let options = ServerOptions { jobs: jobs.clone(), servers: libraries.into(), ..options };
     let sources = Sources { host: &host, cell, remotes: remotes.clone() };
-    let offered = offer(serve, &config, sources, (recording.as_ref(), usage.ledger()))?;
+    let offered = offer(serve, &config, sources, recording.as_ref(), usage.ledger())?;
     let sessions = sessions.map(|sessions| offered.agents(sessions, &host, recording.as_ref()));
     let running = offered.tools.running().clone();
     if let Some(metrics) = &metrics {
@@ -162,8 +163,14 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
         running.subscribe(Arc::clone(metrics) as Arc<dyn CallSink>);
     }
     if let Some(dashboard) = &dashboard {
-        let served = (offered.behind_code.clone(), tenants.clone());
-        dashboard::open(dashboard, served, (serve, &config), ((&host, remotes.as_ref()), recording.as_ref()))?;
+        let shown = dashboard::Sources {
+            tools: offered.behind_code.clone(),
+            tenants: tenants.clone(),
+            host: &host,
+            servers: remotes.as_ref(),
+            recording: recording.as_ref(),
+        };
+        dashboard::open(dashboard, shown, serve, &config)?;
     }
     let mut signals = signals::listen_for_stop()?;
     let watching = CancellationToken::new();
@@ -174,13 +181,14 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
             let listener = &listening.listener;
             let (mut services, urls) = services(
                 &faces,
-                (offered.tools, options),
+                offered.tools,
+                options,
                 settings::api_options(serve, recording.as_ref(), jobs.clone(), sessions),
                 listener,
             )?;
             if let Some(metrics) = metrics.filter(|_| !config.telemetry.no_metrics) {
                 // Before the API, whose paths include that of the running calls.
-                services.insert(0, metrics_service(serve, &config, (metrics, running), listener));
+                services.insert(0, metrics_service(serve, &config, metrics, running, listener));
             }
             render::note(&format!("serving {} at {urls}", tool_count(offered.count)));
             listening.serve(services, signals.received()).await
@@ -253,7 +261,8 @@ impl Open {
 /// Creates the services of a listener, and the URLs that they have there.
 fn services(
     faces: &Faces<'_>,
-    (tools, options): (TenantTools, ServerOptions),
+    tools: TenantTools,
+    options: ServerOptions,
     api: ApiOptions,
     listener: &Listener,
 ) -> Result<(Vec<Arc<dyn HttpService>>, String)> {
@@ -276,7 +285,8 @@ fn services(
 fn metrics_service(
     serve: &ServeOptions,
     config: &Config,
-    (metrics, running): (Arc<Metrics>, RunningCalls),
+    metrics: Arc<Metrics>,
+    running: RunningCalls,
     listener: &Listener,
 ) -> Arc<dyn HttpService> {
     let actor = serve.actor.as_deref().map(Arc::from);
@@ -329,13 +339,22 @@ async fn configured_components(serve: &ServeOptions, config: &Config) -> Result<
     Ok(configured)
 }
 
+/// The parts of a server whose files no tool may reach.
+#[derive(Clone, Copy)]
+struct OwnFiles<'a> {
+    recording: Option<&'a Recording>,
+    jobs: Option<&'a ServedJobs>,
+}
+
 /// Creates a host and loads all components: those of the command line with the powers of the options, those of the
 /// configuration with their powers there, as far as they are approved.
 async fn load_components(
     arguments: &Arguments,
-    (serve, configured): (&ServeOptions, Vec<ConfiguredComponent>),
-    (source, config): (ConfigSource, &Config),
-    (recording, jobs): (Option<&Recording>, Option<&ServedJobs>),
+    serve: &ServeOptions,
+    source: ConfigSource,
+    config: &Config,
+    configured: Vec<ConfiguredComponent>,
+    own: OwnFiles<'_>,
 ) -> Result<(Host, ServedComponents)> {
     let typed_files = configured::without_configured(config, &serve.components)?;
     let defaults = config.limits.over(Limits::default());
@@ -350,11 +369,16 @@ async fn load_components(
     let builder = host::with_components(builder, &typed_files);
     let builder = host::with_typed_secrets(builder, &serve.powers);
     let builder = host::with_typed_store(builder, config, &serve.powers, &typed_files)?;
-    let builder = host::with_secret_file(builder, serve.http.token_file.as_deref());
-    let builder = recording.into_iter().fold(builder, |builder, recording| recording.protect(builder));
-    let builder = jobs.into_iter().fold(builder, |builder, jobs| jobs.protect(builder));
-    let notes = config.agent.memory.as_ref().map(|file| config.path(file));
-    let builder = notes.into_iter().fold(builder, HostBuilder::own_folder);
+    let mut builder = host::with_secret_file(builder, serve.http.token_file.as_deref());
+    if let Some(recording) = own.recording {
+        builder = recording.protect(builder);
+    }
+    if let Some(jobs) = own.jobs {
+        builder = jobs.protect(builder);
+    }
+    if let Some(notes) = &config.agent.memory {
+        builder = builder.own_folder(config.path(notes));
+    }
     let concurrency = settings::concurrency(serve, config);
     let queue_length = settings::queue_length(serve, config);
     let host =
@@ -362,7 +386,7 @@ async fn load_components(
     let mut typed = Vec::new();
     let grant = serve.powers.grant_for(&typed_files, "on the command line")?;
     for component in &typed_files {
-        typed.push(typed_component(config, component, limits, (&grant, serve.powers.strict_imports)).await?);
+        typed.push(typed_component(config, component, limits, &grant, serve.powers.strict_imports).await?);
     }
     let request = ServeRequest {
         source: source.without_asking(),
@@ -370,7 +394,7 @@ async fn load_components(
         typed,
         configured,
         allow_slow_compile: serve.allow_slow_compile,
-        persist: recording.map(|recording| recording.persist().clone()).unwrap_or_default(),
+        persist: own.recording.map(|recording| recording.persist().clone()).unwrap_or_default(),
     };
     let components = ServedComponents::load(host.clone(), request).await?;
     Ok((host, components))
@@ -381,7 +405,8 @@ pub(crate) async fn typed_component(
     config: &Config,
     typed: &Path,
     limits: Limits,
-    (grant, is_strict): (&Grant, bool),
+    grant: &Grant,
+    is_strict: bool,
 ) -> Result<ConfiguredComponent> {
     let typed = host::typed_component(config, typed, false).await?;
     let name = typed.load.name()?;

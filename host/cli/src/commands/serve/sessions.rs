@@ -55,7 +55,8 @@ impl ServedSessions {
     /// agents do that.
     pub(crate) fn agents(
         self,
-        (host, hooks): (&Host, CallHooks),
+        host: &Host,
+        hooks: CallHooks,
         tools: TenantTools,
         log: Option<&Arc<EventLog>>,
     ) -> Arc<dyn SessionAgents> {
@@ -96,8 +97,8 @@ impl AgentSource {
             None => Arc::new(NullRecorder),
         };
         let served = AgentTools::Served { tools, all: self.tools.all().tools() };
-        let more = (self.hooks.clone(), self.parts.notes.clone());
-        let mut builder = setup.builder(&self.host, served, recorder, more)?;
+        let notes = self.parts.notes.clone();
+        let mut builder = setup.builder(&self.host, served, recorder, self.hooks.clone(), notes)?;
         if let Some(log) = &self.log {
             builder = agent_setup::set_saving(builder.saved_settings(settings.to_text()?), log, saved, config);
         }

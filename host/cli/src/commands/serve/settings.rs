@@ -40,8 +40,11 @@ pub(crate) fn queue_length(typed: &ServeOptions, config: &Config) -> u32 {
 
 /// Returns the number of places for running calls, and the maximum number of calls that wait for one.
 pub(crate) fn places(typed: &ServeOptions, config: &Config) -> (usize, usize) {
-    let size = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-    (size(concurrency(typed, config)), size(queue_length(typed, config)))
+    (to_usize(concurrency(typed, config)), to_usize(queue_length(typed, config)))
+}
+
+fn to_usize(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 /// Returns the time that running calls may take to end after a shutdown; zero by default.
@@ -99,14 +102,13 @@ pub(crate) fn listener_options(
     drain: Duration,
 ) -> Result<(HttpOptions, Option<Token>)> {
     let (access, new_token) = tenants::access(typed, config)?;
-    let both = |typed: &[String], configured: &[String]| typed.iter().chain(configured).cloned().collect();
     let default = HttpOptions::new(address, access);
     let verifier = config.serve.oauth.as_ref().map(|oauth| ResourceServer::new(oauth.options()));
     let verifier = verifier.transpose().context("[serve.oauth]")?;
     let options = HttpOptions {
         verifier: verifier.map(|server| Arc::new(server) as Arc<dyn TokenVerifier>),
-        hosts: both(&typed.http.allow_host, &config.serve.allowed_hosts),
-        origins: both(&typed.http.allow_origin, &config.serve.allowed_origins),
+        hosts: [typed.http.allow_host.as_slice(), &config.serve.allowed_hosts].concat(),
+        origins: [typed.http.allow_origin.as_slice(), &config.serve.allowed_origins].concat(),
         body_bytes: config.serve.body_limit.map_or(default.body_bytes, |bytes| bytes.0),
         drain,
         ..default

@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::folder_events::FolderEvents;
 use super::served_components::ServedComponents;
 use crate::service_manager::{self, ServiceState};
+use crate::signals::Hangup;
 use crate::{render, signals};
 
 /// Time without events after which changes count as complete: programs write in several steps.
@@ -39,7 +40,7 @@ pub(crate) struct Triggers {
 /// # Errors
 /// If the runtime, the thread or the signal handler cannot be created.
 pub(crate) fn start(
-    mut components: ServedComponents,
+    components: ServedComponents,
     triggers: Triggers,
     stop: CancellationToken,
 ) -> Result<Option<JoinHandle<()>>> {
@@ -47,53 +48,56 @@ pub(crate) fn start(
         return Ok(None);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot watch files")?;
-    let mut hangup = if triggers.hangup {
+    let hangup = if triggers.hangup {
         // From here on the signal does not end the process.
         let _entered = runtime.enter();
         Some(signals::listen_for_hangup().context("cannot handle SIGHUP")?)
     } else {
         None
     };
-    let watch = move || {
-        runtime.block_on(stop.run_until_cancelled(async {
-            let mut watcher = triggers.files.then(FolderWatcher::new);
-            loop {
-                if let Some(watcher) = &mut watcher {
-                    watcher.watch_folders(components.folders());
-                    components.refresh().await;
-                }
-                let changed = async {
-                    match &mut watcher {
-                        Some(watcher) => watcher.wait_for_change().await,
-                        None => std::future::pending().await,
-                    }
-                };
-                let hung_up = async {
-                    match &mut hangup {
-                        Some(hangup) => hangup.received().await,
-                        None => std::future::pending().await,
-                    }
-                };
-                let arrived = async {
-                    match &triggers.arrived {
-                        Some(arrived) => arrived.notified().await,
-                        None => std::future::pending().await,
-                    }
-                };
-                tokio::select! {
-                    () = changed => {}
-                    () = arrived => components.reload_all().await,
-                    () = hung_up => {
-                        service_manager::notify(ServiceState::Reloading);
-                        components.reload_all().await;
-                        service_manager::notify(ServiceState::Ready);
-                    }
-                }
+    let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(move || {
+        runtime.block_on(stop.run_until_cancelled(refresh_components(components, triggers, hangup)));
+    });
+    Ok(Some(thread.context("cannot watch files")?))
+}
+
+/// Refreshes the components at these causes, for ever.
+async fn refresh_components(mut components: ServedComponents, triggers: Triggers, mut hangup: Option<Hangup>) {
+    let mut watcher = triggers.files.then(FolderWatcher::new);
+    loop {
+        if let Some(watcher) = &mut watcher {
+            // Before the components are read, so that a change in between is noticed.
+            watcher.watch_folders(components.folders());
+            components.refresh().await;
+        }
+        let changed = async {
+            match &mut watcher {
+                Some(watcher) => watcher.wait_for_change().await,
+                None => std::future::pending().await,
             }
-        }));
-    };
-    let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(watch).context("cannot watch files")?;
-    Ok(Some(thread))
+        };
+        let hung_up = async {
+            match &mut hangup {
+                Some(hangup) => hangup.received().await,
+                None => std::future::pending().await,
+            }
+        };
+        let arrived = async {
+            match &triggers.arrived {
+                Some(arrived) => arrived.notified().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = changed => {}
+            () = arrived => components.reload_all().await,
+            () = hung_up => {
+                service_manager::notify(ServiceState::Reloading);
+                components.reload_all().await;
+                service_manager::notify(ServiceState::Ready);
+            }
+        }
+    }
 }
 
 /// A watcher for changes in folders.

@@ -42,7 +42,7 @@ pub(crate) async fn run(arguments: &Arguments, top: &Top) -> Result<Exit> {
     }
     // It restores the terminal when this program panics, too.
     let mut terminal = ratatui::try_init().context("cannot control the terminal")?;
-    let watched = watch(&mut terminal, &client, (first, top)).await;
+    let watched = watch(&mut terminal, &client, first, top).await;
     ratatui::restore();
     watched.map(|()| Exit::Ok)
 }
@@ -57,7 +57,7 @@ fn token(file: Option<&Path>) -> Result<Option<String>> {
 }
 
 /// Shows the calls until a key ends it.
-async fn watch(terminal: &mut DefaultTerminal, client: &LiveClient, (first, top): (LiveSnapshot, &Top)) -> Result<()> {
+async fn watch(terminal: &mut DefaultTerminal, client: &LiveClient, first: LiveSnapshot, top: &Top) -> Result<()> {
     let mut screen = Screen::new(&top.url, first);
     let mut keys = read_keys();
     let mut ticks = tokio::time::interval(top.interval.max(MIN_INTERVAL));

@@ -166,10 +166,13 @@ fn short_id(id: &str, snapshot: &LiveSnapshot) -> String {
     PrintableLine::from(abbreviate(id, snapshot.calls.iter().map(|call| call.id.as_str()))).into()
 }
 
+fn seconds(millis: u64) -> String {
+    format!("{}.{} s", millis / 1_000, millis % 1_000 / 100)
+}
+
 /// Returns the cells of a call. Its names are those of a server, so they are made printable.
 fn cells(call: &LiveCall, snapshot: &LiveSnapshot) -> [String; 9] {
     let unknown = || "–".to_owned();
-    let seconds = |millis: u64| format!("{}.{} s", millis / 1_000, millis % 1_000 / 100);
     let (phase, time) = match (call.phase, call.deadline_ms) {
         (CallPhase::Waiting, _) => ("waiting", seconds(call.elapsed_ms)),
         (CallPhase::Running, Some(deadline)) => {
@@ -194,8 +197,11 @@ fn cells(call: &LiveCall, snapshot: &LiveSnapshot) -> [String; 9] {
 fn bar(elapsed: u64, deadline: u64) -> String {
     let whole = u64::from(BAR_CELLS);
     let filled = elapsed.saturating_mul(whole).checked_div(deadline).unwrap_or(whole).min(whole);
-    let cells = |symbol: &str, count: u64| symbol.repeat(usize::try_from(count).unwrap_or_default());
-    cells("█", filled) + &cells("░", whole - filled)
+    repeat("█", filled) + &repeat("░", whole - filled)
+}
+
+fn repeat(symbol: &str, count: u64) -> String {
+    symbol.repeat(usize::try_from(count).unwrap_or_default())
 }
 
 #[cfg(test)]

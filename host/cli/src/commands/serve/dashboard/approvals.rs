@@ -40,7 +40,8 @@ pub(super) struct ServedApprovals {
 
 impl ServedApprovals {
     pub(super) fn new(
-        (host, servers): (Host, Option<Arc<McpTools>>),
+        host: Host,
+        servers: Option<Arc<McpTools>>,
         config: Config,
         is_watched: bool,
         log: Option<Arc<EventLog>>,
@@ -189,8 +190,11 @@ fn component(name: &Namespace, check: &ApprovalCheck, lock: &Lock) -> ComponentA
 }
 
 fn change(change: &Change) -> ApprovalChange {
-    let side = |text: &Option<Untrusted<String>>| text.as_ref().map(pretty_text);
-    ApprovalChange { what: change.what.as_str().into(), old: side(&change.old), new: side(&change.new) }
+    ApprovalChange {
+        what: change.what.as_str().into(),
+        old: change.old.as_ref().map(pretty_text),
+        new: change.new.as_ref().map(pretty_text),
+    }
 }
 
 fn wanted_tool(tool: &ToolManifest) -> WantedTool {

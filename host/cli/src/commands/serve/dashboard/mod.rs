@@ -46,20 +46,29 @@ pub(super) async fn listen(serve: &ServeOptions, config: &Config) -> Result<Opti
     Listening::start(options).await.map(Some)
 }
 
+/// The parts of a server that its dashboard shows.
+pub(super) struct Sources<'a> {
+    pub(super) tools: TenantTools,
+    pub(super) tenants: Option<Tenants>,
+    pub(super) host: &'a Host,
+    pub(super) servers: Option<&'a Arc<McpTools>>,
+    pub(super) recording: Option<&'a Recording>,
+}
+
 /// Opens the dashboard of these tools, and prints where it is.
 ///
 /// # Errors
 /// If the system has no random bytes for its token.
 pub(super) fn open(
     Listening { listener, .. }: &Listening,
-    (served, tenants): (TenantTools, Option<Tenants>),
-    (serve, config): (&ServeOptions, &Config),
-    ((host, servers), recording): ((&Host, Option<&Arc<McpTools>>), Option<&Recording>),
+    Sources { tools, tenants, host, servers, recording }: Sources<'_>,
+    serve: &ServeOptions,
+    config: &Config,
 ) -> Result<()> {
     let token = Token::generate()?;
     let url = format!("http://{}/dashboard/login?token={}", listener.address(), token.reveal());
     let log = recording.map(Recording::event_log);
-    let approvals = ServedApprovals::new((host.clone(), servers.cloned()), config.clone(), serve.watch, log.cloned());
+    let approvals = ServedApprovals::new(host.clone(), servers.cloned(), config.clone(), serve.watch, log.cloned());
     let options = DashboardOptions {
         actor: serve.actor.as_deref().map(Arc::from),
         tenants,
@@ -71,7 +80,7 @@ pub(super) fn open(
         containment_history: state_folder().map(|state| Arc::new(ContainmentReports::new(state.join("selftest"))) as _),
         ..DashboardOptions::new(token)
     };
-    listener.services().open(vec![Arc::new(Dashboard::new(served, options, listener))]);
+    listener.services().open(vec![Arc::new(Dashboard::new(tools, options, listener))]);
     render::note(&format!("the dashboard is at {url}"));
     Ok(())
 }
