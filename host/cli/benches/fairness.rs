@@ -130,6 +130,10 @@ fn scenarios() -> [Scenario; 5] {
     ]
 }
 
+fn tenant(name: &str, token: &str) -> Tenant {
+    Tenant::new(name, &Token::parse(token).unwrap()).actor(name)
+}
+
 async fn start(scenario: &Scenario, folder: &Path) -> SocketAddr {
     let host = Host::builder().concurrency(64).queue(1024).build().unwrap();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/countdown.wasm");
@@ -138,7 +142,6 @@ async fn start(scenario: &Scenario, folder: &Path) -> SocketAddr {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
     host.load(Load::path(path)).await.unwrap();
     let interpreter = Arc::new(host.javascript());
-    let tenant = |name: &str, token: &str| Tenant::new(name, &Token::parse(token).unwrap()).actor(name);
     let requests_per_minute = scenario.rate.and_then(|rate| NonZeroU32::new(rate * 60));
     let limits = TenantLimits { requests_per_minute, ..TenantLimits::default() };
     let access = Access::Tenants(vec![tenant("modest", MODEST), tenant("greedy", GREEDY).limits(limits)]);
@@ -234,7 +237,8 @@ fn measure_beside(
     clients: &Runtime,
     greedy: &Runtime,
     client: &mut Client,
-    (flooded, scenario): (SocketAddr, &Arc<Scenario>),
+    flooded: SocketAddr,
+    scenario: &Arc<Scenario>,
 ) -> (Duration, usize) {
     let stop = Arc::new(AtomicBool::new(false));
     let ran = Arc::new(AtomicUsize::new(0));
@@ -271,20 +275,23 @@ fn run(scenario: Scenario) {
     for _ in 0..ROUNDS {
         let mut client = clients.block_on(Client::connect(address, MODEST, &scenario));
         alone.push(clients.block_on(measure(&mut client)).as_secs_f64() * 1e3);
-        let (beside, _) = measure_beside(&clients, &greedy, &mut client, (other, &scenario));
+        let (beside, _) = measure_beside(&clients, &greedy, &mut client, other, &scenario);
         apart.push(beside.as_secs_f64() * 1e3);
-        let (beside, ran) = measure_beside(&clients, &greedy, &mut client, (address, &scenario));
+        let (beside, ran) = measure_beside(&clients, &greedy, &mut client, address, &scenario);
         together.push(beside.as_secs_f64() * 1e3);
         total += ran;
     }
-    let ratio = |of: &[f64], to: &[f64]| median(of.iter().zip(to).map(|(of, to)| of / to).collect());
-    let to_alone = ratio(&together, &alone);
-    let to_apart = ratio(&together, &apart);
+    let to_alone = median_ratio(&together, &alone);
+    let to_apart = median_ratio(&together, &apart);
     let name = scenario.name;
     let alone = median(alone);
     let apart = median(apart);
     let together = median(together);
     println!("| {name} | {alone:.2} ms | {apart:.2} ms | {together:.2} ms | {to_alone:.2} | {to_apart:.2} | {total} |");
+}
+
+fn median_ratio(of: &[f64], to: &[f64]) -> f64 {
+    median(of.iter().zip(to).map(|(of, to)| of / to).collect())
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

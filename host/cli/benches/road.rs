@@ -73,16 +73,17 @@ fn row(what: &str, times: Vec<Duration>) {
     println!("{what:<72} {:>8.1} ms", median_ms(times));
 }
 
+fn time_spent(registry: &DockerRegistry) -> Duration {
+    // The last line of the log follows the answer.
+    std::thread::sleep(Duration::from_millis(20));
+    registry.time_spent().expect("a log")
+}
+
 /// Publishes and adds a component of 470 KB, each as a process of its own.
 fn publish_and_add(folder: &Path) {
     std::fs::create_dir_all(folder.join("registry")).expect("a folder");
     let started = DockerRegistry::start(&folder.join("registry"), Settings::default()).expect("it starts");
     let Some(registry) = started else { return };
-    let time_spent = || {
-        // The last line of the log follows the answer.
-        std::thread::sleep(Duration::from_millis(20));
-        registry.time_spent().expect("a log")
-    };
     let cache = folder.join("cache");
     let author = Home::new(folder.join("author"), &cache);
     author.run(&["key", "new"]);
@@ -93,13 +94,13 @@ fn publish_and_add(folder: &Path) {
     for turn in 0..TURNS {
         let reference = format!("oci://{}/acme/tool-{turn}:1.0.0", registry.host());
         let (signed, _) = author.run(&["publish", &reference, component, "--sign", "default", "--dry-run"]);
-        let before = time_spent();
+        let before = time_spent(&registry);
         let (published, _) = author.run(&["publish", &reference, component, "--sign", "default"]);
-        let between = time_spent();
+        let between = time_spent(&registry);
         let operator = Home::new(folder.join(format!("operator-{turn}")), &cache);
         std::fs::write(operator.folder.join("acme.pem"), &key).expect("a file");
         let (added, _) = operator.run(&["add", &reference, "--key", "acme.pem", "--yes"]);
-        let own = [between - before, time_spent() - between];
+        let own = [between - before, time_spent(&registry) - between];
         // What `add` does with the bytes besides getting them: a file is loaded, shown and approved in the same way.
         let files = Home::new(folder.join(format!("files-{turn}")), &cache);
         let (from_file, _) = files.run(&["add", component, "--yes"]);

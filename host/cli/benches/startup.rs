@@ -32,21 +32,22 @@ fn percentile(times: &mut [Duration], share: f64) -> f64 {
     times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3
 }
 
+fn time_start(cache: &std::path::Path, program: &str, arguments: &[&str]) -> Duration {
+    let started = Instant::now();
+    let mut command = Command::new(program);
+    command.args(arguments).env("FUMEHOOD_CACHE_DIR", cache).stdout(Stdio::null()).stderr(Stdio::null());
+    command.env("XDG_STATE_HOME", cache.with_file_name("state")).env_remove("FUMEHOOD_LOG");
+    assert!(command.status().expect("it starts").success());
+    started.elapsed()
+}
+
 fn starts(cache: &std::path::Path) {
-    let start = |program: &str, arguments: &[&str]| {
-        let started = Instant::now();
-        let mut command = Command::new(program);
-        command.args(arguments).env("FUMEHOOD_CACHE_DIR", cache).stdout(Stdio::null()).stderr(Stdio::null());
-        command.env("XDG_STATE_HOME", cache.with_file_name("state")).env_remove("FUMEHOOD_LOG");
-        assert!(command.status().expect("it starts").success());
-        started.elapsed()
-    };
     let call = ["call", calculator(), "add", r#"{"a": 3, "b": 5}"#];
-    start(env!("CARGO_BIN_EXE_fumehood"), &call);
-    let mut warm: Vec<_> = (0..STARTS).map(|_| start(env!("CARGO_BIN_EXE_fumehood"), &call)).collect();
+    time_start(cache, env!("CARGO_BIN_EXE_fumehood"), &call);
+    let mut warm: Vec<_> = (0..STARTS).map(|_| time_start(cache, env!("CARGO_BIN_EXE_fumehood"), &call)).collect();
     let mut unrecorded: Vec<_> =
-        (0..STARTS).map(|_| start(env!("CARGO_BIN_EXE_fumehood"), &[&call[..], &["--no-log"]].concat())).collect();
-    let mut floor: Vec<_> = (0..STARTS).map(|_| start("/bin/true", &[])).collect();
+        (0..STARTS).map(|_| time_start(cache, env!("CARGO_BIN_EXE_fumehood"), &[&call[..], &["--no-log"]].concat())).collect();
+    let mut floor: Vec<_> = (0..STARTS).map(|_| time_start(cache, "/bin/true", &[])).collect();
     let p50 = percentile(&mut warm, 0.5);
     let p99 = percentile(&mut warm, 0.99);
     let nothing = percentile(&mut floor, 0.5);

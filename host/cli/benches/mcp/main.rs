@@ -109,20 +109,21 @@ impl Bench {
         command
     }
 
+    fn median_start(&self, command: &dyn Fn() -> Command) -> f64 {
+        let mut times: Vec<Duration> = (0..STARTS)
+            .map(|_| {
+                let began = Instant::now();
+                Wire::start(&mut command()).timed("echo__echo", &self.arguments);
+                began.elapsed()
+            })
+            .collect();
+        percentile(&mut times, 0.5)
+    }
+
     fn start(&self) {
-        let started = |command: &dyn Fn() -> Command| {
-            let mut times: Vec<Duration> = (0..STARTS)
-                .map(|_| {
-                    let began = Instant::now();
-                    Wire::start(&mut command()).timed("echo__echo", &self.arguments);
-                    began.elapsed()
-                })
-                .collect();
-            percentile(&mut times, 0.5)
-        };
-        started(&|| self.fumehood(&["echo.wasm"]));
-        let ours = started(&|| self.fumehood(&["echo.wasm"]));
-        let floor = started(&|| self.null());
+        self.median_start(&|| self.fumehood(&["echo.wasm"]));
+        let ours = self.median_start(&|| self.fumehood(&["echo.wasm"]));
+        let floor = self.median_start(&|| self.null());
         println!("start to first answer, warm cache: p50 {:.1} ms (null server {:.1} ms)", ours / 1e3, floor / 1e3);
     }
 

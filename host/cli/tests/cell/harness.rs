@@ -145,11 +145,12 @@ impl Cell {
         self.nats = None;
     }
 
+    fn nodes_of(keys: &BTreeMap<String, String>, letter: char) -> String {
+        let of_role = keys.iter().filter(|(name, _)| name.starts_with(letter));
+        of_role.map(|(name, key)| format!("{name} = \"{key}\"\n")).collect::<String>()
+    }
+
     fn write_config(&self, name: &str, places: u32, more: &str) -> PathBuf {
-        let nodes = |letter: char| {
-            let of_role = self.keys.iter().filter(|(name, _)| name.starts_with(letter));
-            of_role.map(|(name, key)| format!("{name} = \"{key}\"\n")).collect::<String>()
-        };
         let approval = self.approval;
         let log = if name.starts_with('g') { self.log.sections() } else { String::new() };
         let text = format!(
@@ -161,8 +162,8 @@ impl Cell {
              [tools.files]\ncomponent = \"files.wasm\"\napproval = \"{approval}\"\nwrite = [\"./trace:/trace\"]\n{log}{}",
             self.proxies.get(name).map_or(self.port, |proxy| proxy.port),
             self.keys_of_all,
-            nodes('w'),
-            nodes('g'),
+            nodes_of(&self.keys, 'w'),
+            nodes_of(&self.keys, 'g'),
             self.deadline,
             self.sections,
         );

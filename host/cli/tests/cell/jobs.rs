@@ -253,14 +253,14 @@ fn start_without_rules(queue: &str) -> Option<Cell> {
 }
 
 /// Calls a tool over HTTP with these preferences.
-fn prefer(address: &str, (tool, arguments): (&str, &Value), preferences: &str) -> Answer {
+fn prefer(address: &str, tool: &str, arguments: &Value, preferences: &str) -> Answer {
     let headers = format!("Prefer: {preferences}\r\n");
     client::ask(address, &format!("POST /v1/tools/{tool}/calls"), &headers, &arguments.to_string())
 }
 
 /// Begins a job over HTTP, and returns its path.
 fn begin_over_http(address: &str, tool: &str, arguments: &Value) -> String {
-    let answer = prefer(address, (tool, arguments), "respond-async");
+    let answer = prefer(address, tool, arguments, "respond-async");
     assert_eq!((answer.status, &answer.body["status"]), (202, &json!("working")), "{answer:?}");
     format!("/v1/jobs/{}", answer.body["id"].as_str().unwrap())
 }
@@ -333,15 +333,15 @@ fn a_client_over_http_waits_for_what_the_queue_says() {
     cell.sections = "[jobs]\ntools = [\"*\"]\n".to_owned();
     let gateway = cell.gateway("");
     let arguments = json!({"a": 3, "b": 5});
-    let add = ("calculator__add", &arguments);
-    let waiting = prefer(&gateway, add, "respond-async, wait=1");
+    let add = "calculator__add";
+    let waiting = prefer(&gateway, add, &arguments, "respond-async, wait=1");
     assert_eq!((waiting.status, waiting.retry_after), (202, true), "{waiting:?}");
-    let refused = prefer(&gateway, add, "respond-async, wait=20");
+    let refused = prefer(&gateway, add, &arguments, "respond-async, wait=20");
     assert_eq!((refused.status, refused.kind(), refused.retry_after), (503, "unavailable", true), "{refused:?}");
     assert!(refused.detail().contains("did not run") && refused.took < Duration::from_secs(2), "{refused:?}");
     cell.worker("w1", 2);
     let path = format!("/v1/jobs/{}", waiting.body["id"].as_str().unwrap());
     assert_eq!(end_over_http(&gateway, &path)["result"]["value"], json!({"result": 8}));
-    let quick = prefer(&gateway, add, "respond-async, wait=20");
+    let quick = prefer(&gateway, add, &arguments, "respond-async, wait=20");
     assert_eq!((quick.status, &quick.body["value"]), (200, &json!({"result": 8})), "{quick:?}");
 }

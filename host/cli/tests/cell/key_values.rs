@@ -27,22 +27,25 @@ fn read(gateway: &str, title: &str) -> Answer {
     call(gateway, "notes__read", &json!({ "title": title }).to_string())
 }
 
+fn server_options(cell: &Cell, name: &str) -> ServerOptions {
+    ServerOptions {
+    nats: cell.url(),
+    prefix: "suite".to_owned(),
+    name: name.to_owned(),
+    password: None,
+    tls_roots: None,
+    tls_identity: None,
+}
+}
+
 #[test]
 fn store_in_jetstream_passes_the_suite() {
     let Some(cell) = Cell::start_with_jetstream() else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let runtime = runtime.handle();
-    let server = |name: &str| ServerOptions {
-        nats: cell.url(),
-        prefix: "suite".to_owned(),
-        name: name.to_owned(),
-        password: None,
-        tls_roots: None,
-        tls_identity: None,
-    };
     let open = || {
         let _entered = runtime.enter();
-        Ok(Arc::new(NatsStore::new(server("node"))) as _)
+        Ok(Arc::new(NatsStore::new(server_options(&cell, "node"))) as _)
     };
     check_store(&open).unwrap();
 }

@@ -247,17 +247,18 @@ fn units_hand_over_the_secrets_that_the_documentation_names() {
     }
 }
 
+fn binaries_of(text: &str) -> BTreeSet<String> {
+    let path = |rest: &str| rest.chars().take_while(|c| c.is_ascii_alphanumeric() || "/-".contains(*c)).collect();
+    text.split("BINARY=").skip(1).map(path).collect()
+}
+
 #[test]
 fn programs_of_the_image_are_in_the_build_context() {
     let ignored = read(".dockerignore");
     let excepted: BTreeSet<&str> = ignored.lines().filter_map(|line| line.strip_prefix('!')).collect();
     assert!(ignored.lines().any(|line| line == "*"), "everything else is left out");
     let containerfile = read("release/Containerfile");
-    let named = |text: &str| -> BTreeSet<String> {
-        let path = |rest: &str| rest.chars().take_while(|c| c.is_ascii_alphanumeric() || "/-".contains(*c)).collect();
-        text.split("BINARY=").skip(1).map(path).collect()
-    };
-    assert!(named(&containerfile).iter().map(String::as_str).eq(excepted), "{ignored}");
+    assert!(binaries_of(&containerfile).iter().map(String::as_str).eq(excepted), "{ignored}");
     // The folder that `release/build` builds in.
     assert!(read("release/environment.sh").contains("$PWD/target/release-build}"));
     // Secrets belong to the user of the image, in both recipes.

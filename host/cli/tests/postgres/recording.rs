@@ -151,6 +151,11 @@ fn a_typed_file_stands_above_the_server() {
     assert_eq!(there.as_array().unwrap().len(), 1);
 }
 
+fn call_with_password(one: &Gateway, password: &str) -> super::gateway::Ran {
+    let mut command = one.command(&["call", "calculator__add", r#"{"a":3,"b":5}"#]);
+    super::gateway::Ran::from(command.env("PGPASSWORD", password).output().unwrap())
+}
+
 #[test]
 fn password_comes_from_its_source_and_is_never_shown() {
     let Some((server, url)) = server() else { return };
@@ -163,12 +168,8 @@ fn password_comes_from_its_source_and_is_never_shown() {
     let config = std::fs::read_to_string(one.path("fumehood.toml")).unwrap();
     let config = config.replace("[agent]", "password = { env = \"PGPASSWORD\" }\n[agent]");
     std::fs::write(one.path("fumehood.toml"), config).unwrap();
-    let call = |password: &str| {
-        let mut command = one.command(&["call", "calculator__add", r#"{"a":3,"b":5}"#]);
-        super::gateway::Ran::from(command.env("PGPASSWORD", password).output().unwrap())
-    };
-    assert_eq!(call("correct horse").stdout.trim(), r#"{"result":8}"#);
-    let wrong = call("battery staple");
+    assert_eq!(call_with_password(&one, "correct horse").stdout.trim(), r#"{"result":8}"#);
+    let wrong = call_with_password(&one, "battery staple");
     assert!(
         wrong.stderr.contains("the database server refused the connection: password authentication failed"),
         "{wrong:?}"

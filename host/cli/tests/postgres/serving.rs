@@ -92,6 +92,13 @@ fn another_server_is_named_until_the_next_start() {
     }
 }
 
+fn count_records(server: &Postgres, kind: &str) -> usize {
+    let sql = format!(
+        "SELECT count(DISTINCT call) FROM fumehood.records WHERE kind = '{kind}' AND status IS NOT DISTINCT FROM 'ok'"
+    );
+    server.sql("fumehood", &sql).unwrap().parse().unwrap()
+}
+
 #[test]
 fn acknowledged_calls_are_recorded_once() {
     let Some((mut server, url)) = server() else { return };
@@ -136,17 +143,11 @@ fn acknowledged_calls_are_recorded_once() {
     });
     drop(first);
     // Two started and finished records for each call that was answered, and none twice.
-    let count = |kind: &str| -> usize {
-        let sql = format!(
-            "SELECT count(DISTINCT call) FROM fumehood.records WHERE kind = '{kind}' AND status IS NOT DISTINCT FROM 'ok'"
-        );
-        server.sql("fumehood", &sql).unwrap().parse().unwrap()
-    };
-    let twice = server.sql("fumehood", "SELECT count(*) - count(DISTINCT id) FROM fumehood.records").unwrap();
+    let twice = server.sql("fumehood", "SELECT count_records(&server, *) - count_records(&server, DISTINCT id) FROM fumehood.records").unwrap();
     assert_eq!(twice, "0");
     let ok = answered.get(&200).copied().unwrap_or_default();
-    assert!(ok > 20 && count("tool_finished") >= ok, "{answered:?}, {} finished", count("tool_finished"));
-    println!("{answered:?}: {} finished calls are recorded", count("tool_finished"));
+    assert!(ok > 20 && count_records(&server, "tool_finished") >= ok, "{answered:?}, {} finished", count_records(&server, "tool_finished"));
+    println!("{answered:?}: {} finished calls are recorded", count_records(&server, "tool_finished"));
     let verified = one.succeed(&["log", "verify", "--writer-key", &two.key()]);
     assert_eq!(verified.stdout.matches("in order:").count(), 2, "{verified:?}");
 }

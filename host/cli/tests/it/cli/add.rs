@@ -105,18 +105,19 @@ fn a_key_can_be_trusted_while_adding() {
     assert_eq!(called.code, 3, "{called:?}");
 }
 
+fn assert_add_refused(bench: &Workbench, registry: &Registry, tag: &str, parts: &[&str]) {
+    assert_refused(bench, &["add", &registry.reference(tag), "--yes"], 3, parts);
+    assert!(store_files(bench).is_empty() && !bench.path("fumehood.lock").exists());
+}
+
 #[test]
 fn refuses_what_no_trusted_key_signed() {
     let Some(registry) = Registry::start() else { return };
     let bench = trusting_bench();
-    let refuse = |tag: &str, parts: &[&str]| {
-        assert_refused(&bench, &["add", &registry.reference(tag), "--yes"], 3, parts);
-        assert!(store_files(&bench).is_empty() && !bench.path("fumehood.lock").exists());
-    };
     registry.publish("unsigned", &[Described::new("one")], None);
-    refuse("unsigned", &["acme/greeter is not signed"]);
+    assert_add_refused(&bench, &registry, "unsigned", &["acme/greeter is not signed"]);
     registry.publish("foreign", &[Described::new("two")], Some(&OTHER_KEY));
-    refuse("foreign", &["`--key FILE`", "is signed with a key that is not trusted for it"]);
+    assert_add_refused(&bench, &registry, "foreign", &["`--key FILE`", "is signed with a key that is not trusted for it"]);
     assert_refused(&bench, &["add", &registry.reference("none"), "--yes"], 6, &["does not exist"]);
     assert_refused(&bench, &["--offline", "add", &registry.reference("none"), "--yes"], 6, &["is not in the store"]);
     assert_refused(&bench, &["add", "ghcr.io/acme/greeter:1", "--yes"], 2, &["no such file", "oci://HOST/NAME:TAG"]);
@@ -148,28 +149,39 @@ fn refuses_what_the_policy_forbids() {
     }
 }
 
+fn assert_noticed_at_registry(bench: &Workbench, registry: &Registry, pinned: &str, digest: &fumehood::Digest, parts: &[&str]) {
+    let file = registry.blob(digest);
+    let good = std::fs::read(&file).unwrap();
+    let mut bad = good.clone();
+    let last = bad.len() - 3;
+    bad[last] ^= 1;
+    std::fs::write(&file, bad).unwrap();
+    assert_refused(bench, &["add", pinned, "--yes"], 6, parts);
+    assert_eq!(store_files(bench), [""; 0].map(std::path::PathBuf::from), "no part of it is left");
+    assert!(!bench.path("fumehood.lock").exists());
+    std::fs::write(&file, good).unwrap();
+}
+
 #[test]
 fn refuses_what_was_tampered_with_at_the_registry() {
     let Some(registry) = Registry::start() else { return };
     let first = registry.publish("1.0", &[Described::new("read")], Some(&KEY));
     let bench = trusting_bench();
     let pinned = first.reference.to_string();
-    let tamper = |digest: &fumehood::Digest, parts: &[&str]| {
-        let file = registry.blob(digest);
-        let good = std::fs::read(&file).unwrap();
-        let mut bad = good.clone();
-        let last = bad.len() - 3;
-        bad[last] ^= 1;
-        std::fs::write(&file, bad).unwrap();
-        assert_refused(&bench, &["add", &pinned, "--yes"], 6, parts);
-        assert_eq!(store_files(&bench), [""; 0].map(std::path::PathBuf::from), "no part of it is left");
-        assert!(!bench.path("fumehood.lock").exists());
-        std::fs::write(&file, good).unwrap();
-    };
-    tamper(&first.component, &["sent wrong bytes for the component", "nothing was stored"]);
-    tamper(&first.manifest, &["manifest"]);
-    tamper(&first.signature.unwrap(), &["manifest"]);
+    assert_noticed_at_registry(&bench, &registry, &pinned, &first.component, &["sent wrong bytes for the component", "nothing was stored"]);
+    assert_noticed_at_registry(&bench, &registry, &pinned, &first.manifest, &["manifest"]);
+    assert_noticed_at_registry(&bench, &registry, &pinned, &first.signature.unwrap(), &["manifest"]);
     assert_ok(bench.run(&["add", &pinned, "--yes"]));
+}
+
+fn assert_noticed_here(bench: &Workbench, file: &std::path::Path, code: i32, parts: &[&str]) {
+    let good = std::fs::read(file).unwrap();
+    let mut bad = good.clone();
+    let last = bad.len() - 3;
+    bad[last] ^= 1;
+    std::fs::write(file, bad).unwrap();
+    assert_refused(bench, &["call", "greeter", "read"], code, parts);
+    std::fs::write(file, good).unwrap();
 }
 
 #[test]
@@ -178,25 +190,16 @@ fn refuses_what_was_tampered_with_here() {
     let published = registry.publish("1.0", &[Described::new("read")], Some(&KEY));
     let bench = trusting_bench();
     assert_ok(bench.run(&["add", &registry.reference("1.0"), "--yes"]));
-    let tamper = |file: &std::path::Path, code: i32, parts: &[&str]| {
-        let good = std::fs::read(file).unwrap();
-        let mut bad = good.clone();
-        let last = bad.len() - 3;
-        bad[last] ^= 1;
-        std::fs::write(file, bad).unwrap();
-        assert_refused(&bench, &["call", "greeter", "read"], code, parts);
-        std::fs::write(file, good).unwrap();
-    };
     let blobs = bench.path("state/fumehood/store/blobs");
-    tamper(&blobs.join(published.component.hex()), 6, &["was changed: expected the digest"]);
-    tamper(&blobs.join(published.manifest.hex()), 6, &["was changed: its digest does not match"]);
+    assert_noticed_here(&bench, &blobs.join(published.component.hex()), 6, &["was changed: expected the digest"]);
+    assert_noticed_here(&bench, &blobs.join(published.manifest.hex()), 6, &["was changed: its digest does not match"]);
     let known = [published.component.hex(), published.manifest.hex()];
     for file in std::fs::read_dir(&blobs).unwrap().map(|entry| entry.unwrap().path()) {
         if !known.contains(&file.file_name().unwrap().to_str().unwrap().to_owned()) {
-            tamper(&file, 6, &["was changed"]);
+            assert_noticed_here(&bench, &file, 6, &["was changed"]);
         }
     }
-    tamper(&bench.path("fumehood.lock"), 2, &["the lock"]);
+    assert_noticed_here(&bench, &bench.path("fumehood.lock"), 2, &["the lock"]);
     // Another publisher's key: what is in the store is no longer trusted.
     let toml = std::fs::read_to_string(bench.path("fumehood.toml")).unwrap();
     let other = String::from(OTHER_KEY.public().clone());
@@ -293,6 +296,12 @@ fn adds_a_file_below_the_configuration() {
 }
 
 /// Kills the command at many moments of its run: configuration and lock are the old ones or the new ones.
+fn undo_add(bench: &Workbench, old: &str) {
+    bench.put("fumehood.toml", old);
+    let _ = std::fs::remove_file(bench.path("fumehood.lock"));
+    let _ = std::fs::remove_dir_all(bench.path("state/fumehood/store"));
+}
+
 #[test]
 fn a_killed_add_leaves_nothing_half_written() {
     let Some(registry) = Registry::start() else { return };
@@ -303,21 +312,16 @@ fn a_killed_add_leaves_nothing_half_written() {
     let old = std::fs::read_to_string(&file).unwrap();
     let reference = registry.reference("1.0");
     let new = format!("{old}\n[tools.greeter]\nreference = \"{reference}\"\n");
-    let reset = || {
-        std::fs::write(&file, &old).unwrap();
-        let _ = std::fs::remove_file(&lock);
-        let _ = std::fs::remove_dir_all(bench.path("state/fumehood/store"));
-    };
     let arguments = ["add", &reference, "--yes"];
     assert_ok(bench.run(&arguments));
-    reset();
+    undo_add(&bench, &old);
     let began = Instant::now();
     assert_ok(bench.run(&arguments));
     let whole = began.elapsed();
     let mut completed = 0;
     let mut approved = 0;
     for kill in 0..KILLS {
-        reset();
+        undo_add(&bench, &old);
         let mut running = bench
             .command(&arguments)
             .stdout(std::process::Stdio::null())
@@ -340,7 +344,7 @@ fn a_killed_add_leaves_nothing_half_written() {
         }
     }
     println!("{KILLS} kills within {whole:?}: {approved} after the lock, {completed} after the configuration");
-    reset();
+    undo_add(&bench, &old);
     assert_ok(bench.run(&arguments));
     assert_ok(bench.run(&["call", "greeter", "read"]));
 }

@@ -44,28 +44,39 @@ fn execute(calls: &[(&str, Value)]) -> Value {
     json!({"text": format!("<execute>{}</execute>", json!(calls))})
 }
 
+fn assert_done(more: &[&str], script: &[Value]) {
+    let ran = run(&bench(LIMITED, script), more);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "done\n"), "{more:?}: {ran:?}");
+}
+
+fn done_if(expect: Value) -> Value {
+    json!({"text": "done", "expect": expect})
+}
+
+fn add_two_to(a: i64) -> Value {
+    json!({"calls": [call("add", a, 2)]})
+}
+
+fn decide_to_add(a: i64) -> Value {
+    let decision = json!({"thought": "", "type": "call_tool", "tool": "calculator__add", "args": {"a": a, "b": 2}});
+    json!({"text": decision.to_string()})
+}
+
+fn batch_of_add(a: i64) -> Value {
+    execute(&[("add", json!({"a": a, "b": 2}))])
+}
+
 #[test]
 fn seconds_to_wait_reach_the_model_with_every_driver() {
-    let check = |more: &[&str], script: &[Value]| {
-        let ran = run(&bench(LIMITED, script), more);
-        assert_eq!((ran.code, ran.stdout.as_str()), (0, "done\n"), "{more:?}: {ran:?}");
-    };
-    let done = |expect: Value| json!({"text": "done", "expect": expect});
-    let calls = |a: i64| json!({"calls": [call("add", a, 2)]});
-    check(&[], &[calls(1), calls(2), done(json!(["\nHint: call again later", "\nRetry after: ", " s"]))]);
-    let decision = |a: i64| {
-        let decision = json!({"thought": "", "type": "call_tool", "tool": "calculator__add", "args": {"a": a, "b": 2}});
-        json!({"text": decision.to_string()})
-    };
+    assert_done(&[], &[add_two_to(1), add_two_to(2), done_if(json!(["\nHint: call again later", "\nRetry after: ", " s"]))]);
     let answer = json!({"thought": "", "type": "final_answer", "answer": "done"}).to_string();
     let end = json!({"text": answer, "expect": ["Observation: ERROR - ", "\nRetry after: "]});
-    check(&["--driver", "react"], &[decision(1), decision(2), end]);
-    let batch = |a: i64| execute(&[("add", json!({"a": a, "b": 2}))]);
-    check(&["--driver", "batch"], &[batch(1), batch(2), done(json!("(call again later; retry after "))]);
+    assert_done(&["--driver", "react"], &[decide_to_add(1), decide_to_add(2), end]);
+    assert_done(&["--driver", "batch"], &[batch_of_add(1), batch_of_add(2), done_if(json!("(call again later; retry after "))]);
     let code = "await tools.calculator.add({a: 1, b: 2}); \
                 try { await tools.calculator.add({a: 2, b: 2}); } catch (error) { return error.message; }";
     let program = json!({"calls": [{"name": "run_code", "arguments": {"code": code}}]});
-    check(&["--code"], &[program, done(json!("call again later; retry after "))]);
+    assert_done(&["--code"], &[program, done_if(json!("call again later; retry after "))]);
 }
 
 #[test]
@@ -78,51 +89,53 @@ fn seconds_to_wait_of_a_skill_are_in_its_failure() {
     assert!(ran.code == 1 && ran.stderr.contains("(call again later; retry after "), "{ran:?}");
 }
 
+fn assert_ends(config: &str, more: &[&str], script: &[Value], code: i32, expected: &str) {
+    let ran = run(&bench(config, script), &[&["--tool", "calculator.wasm"], more].concat());
+    assert_eq!(ran.code, code, "{config} {more:?}: {ran:?}");
+    assert!(ran.shown().contains(expected), "{config} {more:?}: {ran:?}");
+}
+
 #[test]
 fn tool_choice_is_set_by_key_and_option() {
-    let check = |config: &str, more: &[&str], script: &[Value], code: i32, expected: &str| {
-        let ran = run(&bench(config, script), &[&["--tool", "calculator.wasm"], more].concat());
-        assert_eq!(ran.code, code, "{config} {more:?}: {ran:?}");
-        assert!(ran.shown().contains(expected), "{config} {more:?}: {ran:?}");
-    };
     let text = |text: &str| json!({ "text": text });
     let add = json!({"calls": [call("add", 3, 5)], "expect": "You must call at least one of the tools."});
     let eight = json!({"text": "It is 8.", "expect": "8"});
-    check("", &["--tool-choice", "required"], &[text("8"), add.clone(), eight.clone()], 0, "It is 8.");
+    assert_ends("", &["--tool-choice", "required"], &[text("8"), add.clone(), eight.clone()], 0, "It is 8.");
     let required = "[agent]\ntool_choice = \"required\"\n";
-    check(required, &[], &[text("8"), add, eight.clone()], 0, "It is 8.");
-    check(required, &["--tool-choice", "auto"], &[text("No need.")], 0, "No need.");
+    assert_ends(required, &[], &[text("8"), add, eight.clone()], 0, "It is 8.");
+    assert_ends(required, &["--tool-choice", "auto"], &[text("No need.")], 0, "No need.");
     let other = json!({"calls": [call("multiply", 3, 5)]});
     let add = json!({"calls": [call("add", 3, 5)], "expect": "You must call the tool `calculator__add`."});
-    check("", &["--tool-choice", "calculator__add"], &[other.clone(), add, eight], 0, "It is 8.");
+    assert_ends("", &["--tool-choice", "calculator__add"], &[other.clone(), add, eight], 0, "It is 8.");
     let words = json!({"text": "In words.", "expect": "Tools are switched off"});
-    check("", &["--tool-choice", "none"], &[other, words], 0, "In words.");
+    assert_ends("", &["--tool-choice", "none"], &[other, words], 0, "In words.");
     let unknown = "`--tool-choice`: unknown tool `calculator__ad`; expected one of: calculator__";
-    check("", &["--tool-choice", "calculator__ad"], &[text("8")], 2, unknown);
+    assert_ends("", &["--tool-choice", "calculator__ad"], &[text("8")], 2, unknown);
     let foreign =
         "works only with the driver `native`, but the driver is `batch`; leave it out, or use `--driver native`";
-    check(required, &["--driver", "batch"], &[text("8")], 2, foreign);
+    assert_ends(required, &["--driver", "batch"], &[text("8")], 2, foreign);
+}
+
+fn assert_retries(driver: &str, config: &str, more: &[&str], bad: &str, good: &str, expected: [bool; 4]) {
+    for (wrong, expected) in expected.into_iter().enumerate() {
+        let mut script = vec![json!({ "text": bad }); wrong];
+        script.push(json!({ "text": good }));
+        let ran = run(&bench(config, &script), &[&["--driver", driver], more].concat());
+        assert_eq!(ran.code, if expected { 0 } else { 8 }, "{driver} {config} {more:?} {wrong}: {ran:?}");
+    }
 }
 
 #[test]
 fn retries_are_set_by_key_and_option() {
-    let check = |driver: &str, config: &str, more: &[&str], bad: &str, good: &str, expected: [bool; 4]| {
-        for (wrong, expected) in expected.into_iter().enumerate() {
-            let mut script = vec![json!({ "text": bad }); wrong];
-            script.push(json!({ "text": good }));
-            let ran = run(&bench(config, &script), &[&["--driver", driver], more].concat());
-            assert_eq!(ran.code, if expected { 0 } else { 8 }, "{driver} {config} {more:?} {wrong}: {ran:?}");
-        }
-    };
     let answer = r#"{"thought": "", "type": "final_answer", "answer": "8"}"#;
     let three = "[agent]\nretries = 3\n";
     for (driver, bad, good, usual) in
         [("native", " ", "8", 1), ("react", "no", answer, 2), ("batch", "<execute>[", "8", 2)]
     {
         let up_to = |retries: usize| std::array::from_fn(|wrong| wrong <= retries);
-        check(driver, "", &[], bad, good, up_to(usual));
-        check(driver, three, &[], bad, good, up_to(3));
-        check(driver, three, &["--retries", "0"], bad, good, up_to(0));
+        assert_retries(driver, "", &[], bad, good, up_to(usual));
+        assert_retries(driver, three, &[], bad, good, up_to(3));
+        assert_retries(driver, three, &["--retries", "0"], bad, good, up_to(0));
     }
 }
 
@@ -139,40 +152,43 @@ fn first_failure_ends_the_run_if_asked_to() {
     }
 }
 
+fn script_with_block(rest: &str) -> [Value; 2] {
+    [
+        json!({"calls": [call("add", 1, 2), call("multiply", 1, 2), {"name": "other__add", "arguments": {"a": 5, "b": 6}}]}),
+        json!({"text": "Told.", "expect": rest}),
+    ]
+}
+
+fn assert_told(config: &str, more: &[&str], rest: &str) {
+    let ran = run(&bench(&format!("{config}{LIMITED}{other}"), &script_with_block(rest)), more);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "Told.\n"), "{config} {more:?}: {ran:?}");
+}
+
 #[test]
 fn first_block_skips_the_rest_if_asked_to() {
-    let script = |rest: &str| {
-        [
-            json!({"calls": [call("add", 1, 2), call("multiply", 1, 2), {"name": "other__add", "arguments": {"a": 5, "b": 6}}]}),
-            json!({"text": "Told.", "expect": rest}),
-        ]
-    };
     let other = "[tools.other]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n";
     let skipped = "the call was not made: the batch had ended before it";
-    let check = |config: &str, more: &[&str], rest: &str| {
-        let ran = run(&bench(&format!("{config}{LIMITED}{other}"), &script(rest)), more);
-        assert_eq!((ran.code, ran.stdout.as_str()), (0, "Told.\n"), "{config} {more:?}: {ran:?}");
-    };
-    check("", &[], "11");
-    check("", &["--stop-on-block"], skipped);
-    check("[agent]\nstop_on_block = true\n", &[], skipped);
+    assert_told("", &[], "11");
+    assert_told("", &["--stop-on-block"], skipped);
+    assert_told("[agent]\nstop_on_block = true\n", &[], skipped);
+}
+
+fn asked_models(decision: &str, config: &str, more: &[&str]) -> Vec<String> {
+    let server = Server::playing(vec![server::words(&[decision]), server::words(&["It is 8."])]);
+    let bench = Workbench::new();
+    bench.put("fumehood.toml", config);
+    let model = ["run", "Go", "--no-log", "--driver", "react", "--model", "compatible:small"];
+    let ran = bench.run(&[&model[..], &["--base-url", &server.url], more].concat());
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is 8.\n"), "{ran:?}");
+    server.asked().iter().map(|body| body["model"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
 }
 
 #[test]
 fn final_answer_can_be_of_another_model() {
     let decision = r#"{"thought": "", "type": "final_answer", "answer": "8"}"#;
-    let ask = |config: &str, more: &[&str]| {
-        let server = Server::playing(vec![server::words(&[decision]), server::words(&["It is 8."])]);
-        let bench = Workbench::new();
-        bench.put("fumehood.toml", config);
-        let model = ["run", "Go", "--no-log", "--driver", "react", "--model", "compatible:small"];
-        let ran = bench.run(&[&model[..], &["--base-url", &server.url], more].concat());
-        assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is 8.\n"), "{ran:?}");
-        server.asked().iter().map(|body| body["model"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
-    };
-    assert_eq!(ask("", &["--final-model", "large"]), ["small", "large"]);
-    assert_eq!(ask("[agent]\nfinal_model = \"huge\"\n", &[]), ["small", "huge"]);
-    assert_eq!(ask("[agent]\nfinal_model = \"huge\"\n", &["--final-model", "large"]), ["small", "large"]);
+    assert_eq!(asked_models(decision, "", &["--final-model", "large"]), ["small", "large"]);
+    assert_eq!(asked_models(decision, "[agent]\nfinal_model = \"huge\"\n", &[]), ["small", "huge"]);
+    assert_eq!(asked_models(decision, "[agent]\nfinal_model = \"huge\"\n", &["--final-model", "large"]), ["small", "large"]);
     let ran = run(&bench("", &[json!({"text": "8"})]), &["--final-model", "large"]);
     assert!(ran.code == 2 && ran.stderr.contains("works only with the driver `react`"), "{ran:?}");
 }
@@ -195,16 +211,17 @@ fn saved_session_goes_on_with_the_settings_of_its_driver() {
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is 8.\n"), "{ran:?}");
 }
 
+fn reply_on_files(text: &str, expect: Value) -> Value {
+    let names = [("\"read\"", "\"files__read\""), ("\"write\"", "\"files__write\""), ("\"content\":", "\"text\":")];
+    let text = names.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
+    json!({"text": text.replace("\"file\": \"", "\"path\": \"/w/"), "expect": expect})
+}
+
 /// Returns the examples of the specification as replies of a script, with the names of the tools for files, and what the
 /// model was told before each.
 fn examples_on_files() -> [Value; 8] {
-    let reply = |text: &str, expect: Value| {
-        let names = [("\"read\"", "\"files__read\""), ("\"write\"", "\"files__write\""), ("\"content\":", "\"text\":")];
-        let text = names.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
-        json!({"text": text.replace("\"file\": \"", "\"path\": \"/w/"), "expect": expect})
-    };
     [
-        reply(
+        reply_on_files(
             r#"<think>reasoning about the problem, what steps to take</think>
 <execute>
 [
@@ -213,7 +230,7 @@ fn examples_on_files() -> [Value; 8] {
 </execute>"#,
             json!([]),
         ),
-        reply(
+        reply_on_files(
             r#"<execute>
 [
 {"name": "read", "args": {"file": "a.txt"}},
@@ -223,7 +240,7 @@ fn examples_on_files() -> [Value; 8] {
 </execute>"#,
             json!(["<results>\n[\n{\"tool\": \"files__read\", \"status\": \"success\"", "old.com"]),
         ),
-        reply(
+        reply_on_files(
             r#"<execute>
 [
 {"name": "write", "args": {"file": "index.html", "content": "<html><body>Hello</body></html>"}}
@@ -231,7 +248,7 @@ fn examples_on_files() -> [Value; 8] {
 </execute>"#,
             json!(["a contents", "\"tool\": \"files__write\", \"status\": \"success\"", "\"status\": \"failure\""]),
         ),
-        reply(
+        reply_on_files(
             r#"<execute>
 [
 {"name": "write", "args": {"file": "w.txt", "content": "Hello </write> world </execute> done"}}
@@ -239,7 +256,7 @@ fn examples_on_files() -> [Value; 8] {
 </execute>"#,
             json!("\"bytes\":31"),
         ),
-        reply(
+        reply_on_files(
             r#"<execute>
 [
 {"name": "write", "args": {"file": "q.txt", "content": "echo \"hello\" && echo 'world'"}}
@@ -247,7 +264,7 @@ fn examples_on_files() -> [Value; 8] {
 </execute>"#,
             json!("\"status\": \"success\""),
         ),
-        reply(
+        reply_on_files(
             r#"<think>API is old.com, need to update to new.com</think>
 <execute>
 [
@@ -260,9 +277,13 @@ fn examples_on_files() -> [Value; 8] {
 this text must not be an answer"#,
             json!("\"status\": \"success\""),
         ),
-        reply(r#"<execute>[{"name": "read", "args": {"file": "config.json"}}]</execute>"#, json!("replaced")),
-        reply("Configuration updated successfully.", json!(["success", "new.com"])),
+        reply_on_files(r#"<execute>[{"name": "read", "args": {"file": "config.json"}}]</execute>"#, json!("replaced")),
+        reply_on_files("Configuration updated successfully.", json!(["success", "new.com"])),
     ]
+}
+
+fn assert_file(bench: &Workbench, file: &str, text: &str) {
+    assert_eq!(std::fs::read_to_string(bench.path("w").join(Path::new(file))).unwrap(), text, "{file}");
 }
 
 #[test]
@@ -277,14 +298,11 @@ fn examples_of_the_specification_run_on_files() {
     bench.put("w/config.json", "{\"api\": \"old.com\"}");
     let ran = run(&bench, &["--driver", "batch"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "Configuration updated successfully.\n"), "{ran:?}");
-    let check = |file: &str, text: &str| {
-        assert_eq!(std::fs::read_to_string(bench.path("w").join(Path::new(file))).unwrap(), text, "{file}");
-    };
-    check("b.txt", "updated");
-    check("index.html", "<html><body>Hello</body></html>");
-    check("w.txt", "Hello </write> world </execute> done");
-    check("q.txt", "echo \"hello\" && echo 'world'");
-    check("config.json", "{\"api\": \"new.com\"}");
+    assert_file(&bench, "b.txt", "updated");
+    assert_file(&bench, "index.html", "<html><body>Hello</body></html>");
+    assert_file(&bench, "w.txt", "Hello </write> world </execute> done");
+    assert_file(&bench, "q.txt", "echo \"hello\" && echo 'world'");
+    assert_file(&bench, "config.json", "{\"api\": \"new.com\"}");
 }
 
 #[test]
@@ -314,29 +332,33 @@ fn faulty_elements_of_a_batch_fail_alone() {
     assert_eq!(finished, ["ok"]);
 }
 
+fn assert_ends_with_budget(config: &str, more: &[&str], script: &[Value], ending: (&str, &str)) {
+    let bench = bench(config, script);
+    let usual = ["run", "Go", "--tool", "calculator.wasm", "--script", "script.jsonl", "--log", "log.db", "--json"];
+    let ran = bench.run(&[&usual, more].concat());
+    let last: Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!((ran.code, &last["ending"]), (4, &json!(ending.0)), "{more:?}: {last} {}", ran.stderr);
+    assert!(last.to_string().contains(ending.1), "{more:?}: {last}");
+    let kept = bench.run(&["log", "--log", "log.db", "--kind", "tool_result", "--json"]).json();
+    assert!(kept[0]["body"]["result"].to_string().contains('3'), "{more:?}: {kept}");
+}
+
+fn paid_add(a: i64) -> Value {
+    json!({"calls": [call("add", a, 2)], "usage": {"input": 50, "output": 50}})
+}
+
 #[test]
 fn budgets_end_a_run_with_their_name_and_keep_what_was_done() {
-    let check = |config: &str, more: &[&str], script: &[Value], ending: (&str, &str)| {
-        let bench = bench(config, script);
-        let usual = ["run", "Go", "--tool", "calculator.wasm", "--script", "script.jsonl", "--log", "log.db", "--json"];
-        let ran = bench.run(&[&usual, more].concat());
-        let last: Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
-        assert_eq!((ran.code, &last["ending"]), (4, &json!(ending.0)), "{more:?}: {last} {}", ran.stderr);
-        assert!(last.to_string().contains(ending.1), "{more:?}: {last}");
-        let kept = bench.run(&["log", "--log", "log.db", "--kind", "tool_result", "--json"]).json();
-        assert!(kept[0]["body"]["result"].to_string().contains('3'), "{more:?}: {kept}");
-    };
-    let add = |a: i64| json!({"calls": [call("add", a, 2)], "usage": {"input": 50, "output": 50}});
-    let script = [add(1), add(2), add(3), json!({"text": "never"})];
-    check("", &["--max-turns", "1"], &script, ("budget_exhausted", "turns"));
-    check("[agent.budget]\ncalls_in_all = 1\n", &[], &script, ("budget_exhausted", "calls_in_all"));
-    check("", &["--tokens-in", "50"], &script, ("budget_exhausted", "tokens_in"));
-    check("", &["--tokens-out", "50"], &script, ("budget_exhausted", "tokens_out"));
-    check("", &["--fuel-in-all", "1"], &script, ("budget_exhausted", "fuel"));
-    let slow = [add(1), json!({"text": "never", "delay_ms": 60_000})];
-    check("", &["--wall", "4s"], &slow, ("budget_exhausted", "wall_time"));
-    let same = vec![add(1); 4];
-    check("", &[], &same, ("loop_detected", "calculator__add"));
+    let script = [paid_add(1), paid_add(2), paid_add(3), json!({"text": "never"})];
+    assert_ends_with_budget("", &["--max-turns", "1"], &script, ("budget_exhausted", "turns"));
+    assert_ends_with_budget("[agent.budget]\ncalls_in_all = 1\n", &[], &script, ("budget_exhausted", "calls_in_all"));
+    assert_ends_with_budget("", &["--tokens-in", "50"], &script, ("budget_exhausted", "tokens_in"));
+    assert_ends_with_budget("", &["--tokens-out", "50"], &script, ("budget_exhausted", "tokens_out"));
+    assert_ends_with_budget("", &["--fuel-in-all", "1"], &script, ("budget_exhausted", "fuel"));
+    let slow = [paid_add(1), json!({"text": "never", "delay_ms": 60_000})];
+    assert_ends_with_budget("", &["--wall", "4s"], &slow, ("budget_exhausted", "wall_time"));
+    let same = vec![paid_add(1); 4];
+    assert_ends_with_budget("", &[], &same, ("loop_detected", "calculator__add"));
 }
 
 #[test]

@@ -117,6 +117,14 @@ fn all_that_is_pinned_is_shown() {
     }
 }
 
+fn describe_nine_tools(bench: &Workbench, line: &str) {
+    let description = (1..=200).map(|number| format!("{line} {number}")).collect::<Vec<_>>().join("\n");
+    let tools: Vec<_> = (1..=9)
+        .map(|number| Described { description: description.clone(), ..Described::new(&format!("tool{number}")) })
+        .collect();
+    bench.answering("notes", &tools, Answer::Nothing);
+}
+
 #[test]
 fn a_summary_comes_first_and_counts_what_it_leaves_out() {
     let bench = Workbench::new();
@@ -128,18 +136,11 @@ fn a_summary_comes_first_and_counts_what_it_leaves_out() {
     assert!(shown.contains("`--full` shows all of them"), "{shown}");
 
     bench.put("fumehood.toml", "[tools.notes]\ncomponent = \"notes.wasm\"\n");
-    let described = |line: &str| {
-        let description = (1..=200).map(|number| format!("{line} {number}")).collect::<Vec<_>>().join("\n");
-        let tools: Vec<_> = (1..=9)
-            .map(|number| Described { description: description.clone(), ..Described::new(&format!("tool{number}")) })
-            .collect();
-        bench.answering("notes", &tools, Answer::Nothing);
-    };
-    described("line");
+    describe_nine_tools(&bench, "line");
     let full = bench.run(&["approve", "--full"]).stdout;
     assert!(full.contains("│ line 200\n") && !full.contains("not shown"), "{full}");
     assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
-    described("other");
+    describe_nine_tools(&bench, "other");
     bench.put("fumehood.toml", "[tools.notes]\ncomponent = \"notes.wasm\"\nscratch = \"1MiB\"\n");
     let shown = bench.run(&["approve"]).stdout;
     assert!(shown.lines().count() <= 40, "{shown}");

@@ -52,43 +52,45 @@ fn new_makes_a_folder_and_overwrites_nothing() {
     assert!(json["files"].as_array().unwrap().contains(&"src/main.rs".into()), "{json}");
 }
 
+fn assert_new_refused(bench: &Workbench, arguments: &[&str], expected: &str) {
+    let ran = bench.run(&[&["new"], arguments].concat());
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.stderr.contains(expected), "{ran:?}");
+}
+
 #[test]
 fn new_rejects_bad_names_and_languages() {
     let bench = Workbench::new();
-    let check = |arguments: &[&str], expected: &str| {
-        let ran = bench.run(&[&["new"], arguments].concat());
-        assert_eq!(ran.code, 2, "{ran:?}");
-        assert!(ran.stderr.contains(expected), "{ran:?}");
-    };
-    check(&["../up"], "invalid project name `../up`");
-    check(&["Tool"], "such as `city-facts`");
-    check(&["a", "--lang", "cobol"], "unknown language `cobol`; expected one of: rust, python, javascript, c");
-    check(&["a", "--lang", "c", "--dialect", "contract"], "its library has no JSON");
-    check(&["a", "--sdk", "/nowhere"], "/nowhere has no guest-sdk/Cargo.toml");
-    check(&["a", "--agent", "--lang", "rust"], "cannot be used with");
+    assert_new_refused(&bench, &["../up"], "invalid project name `../up`");
+    assert_new_refused(&bench, &["Tool"], "such as `city-facts`");
+    assert_new_refused(&bench, &["a", "--lang", "cobol"], "unknown language `cobol`; expected one of: rust, python, javascript, c");
+    assert_new_refused(&bench, &["a", "--lang", "c", "--dialect", "contract"], "its library has no JSON");
+    assert_new_refused(&bench, &["a", "--sdk", "/nowhere"], "/nowhere has no guest-sdk/Cargo.toml");
+    assert_new_refused(&bench, &["a", "--agent", "--lang", "rust"], "cannot be used with");
     let bare = std::fs::read_dir(bench.path(".")).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(bare.into_iter().all(|name| name == "cache" || name == "state"), "nothing is left");
+}
+
+fn assert_toolchain_named(bench: &Workbench, language: &str, expected: &str) {
+    assert_eq!(bench.run(&["new", &format!("in-{language}"), "--lang", language]).code, 0);
+    let mut command = bench.command(&["build", "--project", &format!("in-{language}")]);
+    for tool in TOOLS {
+        command.env_remove(tool);
+    }
+    command.env("PATH", "/nowhere").env("RUSTC", "/nowhere/rustc");
+    let ran = Workbench::run_command(command);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.stderr.contains(expected) && ran.stderr.trim().lines().count() <= 2, "{ran:?}");
+    assert!(!bench.path(&format!("in-{language}/dist")).exists());
 }
 
 #[test]
 fn build_says_in_one_line_how_to_get_a_toolchain() {
     let bench = Workbench::new();
-    let check = |language: &str, expected: &str| {
-        assert_eq!(bench.run(&["new", &format!("in-{language}"), "--lang", language]).code, 0);
-        let mut command = bench.command(&["build", "--project", &format!("in-{language}")]);
-        for tool in TOOLS {
-            command.env_remove(tool);
-        }
-        command.env("PATH", "/nowhere").env("RUSTC", "/nowhere/rustc");
-        let ran = Workbench::run_command(command);
-        assert_eq!(ran.code, 2, "{ran:?}");
-        assert!(ran.stderr.contains(expected) && ran.stderr.trim().lines().count() <= 2, "{ran:?}");
-        assert!(!bench.path(&format!("in-{language}/dist")).exists());
-    };
-    check("rust", "install Rust with rustup");
-    check("python", ".venv/bin/pip install componentize-py==");
-    check("javascript", "install Node 20 or newer");
-    check("c", "pip install ziglang");
+    assert_toolchain_named(&bench, "rust", "install Rust with rustup");
+    assert_toolchain_named(&bench, "python", ".venv/bin/pip install componentize-py==");
+    assert_toolchain_named(&bench, "javascript", "install Node 20 or newer");
+    assert_toolchain_named(&bench, "c", "pip install ziglang");
     let check = bench.run(&["build", "--check", "--project", "in-python"]);
     assert!(check.code == 2 && check.stderr.contains("two builds always differ; leave `--check` out"), "{check:?}");
 }
@@ -297,6 +299,10 @@ fn cases_answer_requests_and_reach_no_server() {
     assert!(ran.stdout.contains("- GET https://api.example.com/: the tool did not send this request"), "{ran:?}");
 }
 
+fn seconds_case(name: &str, now: &str) -> String {
+    format!("[[case]]\nname = \"{name}\"\ntool = \"seconds\"\n{now}\nexpect = {{ json = 1800000000 }}\n")
+}
+
 #[test]
 fn cases_fix_the_clock_and_randomness() {
     const CLOCK: &str = r#"(component
@@ -316,10 +322,7 @@ fn cases_fix_the_clock_and_randomness() {
         (with "clock" (instance (export "now" (func $now))))))
       (func (export "seconds") (result u64) (canon lift (core func $m "seconds"))))"#;
     let bench = Workbench::new();
-    let case = |name: &str, now: &str| {
-        format!("[[case]]\nname = \"{name}\"\ntool = \"seconds\"\n{now}\nexpect = {{ json = 1800000000 }}\n")
-    };
-    let cases = case("fixed", "now = 2027-01-15T08:00:00Z") + &case("of today", "");
+    let cases = seconds_case("fixed", "now = 2027-01-15T08:00:00Z") + &seconds_case("of today", "");
     project(&bench, "clock", wat::parse_str(CLOCK).unwrap(), &cases);
     for isolation in ["in-process", "process"] {
         let ran = bench.run(&["test", "--isolation", isolation]);
@@ -337,19 +340,20 @@ fn cases_fix_the_clock_and_randomness() {
     assert_eq!(bench.run(&["test"]).code, 1, "another seed gives other numbers");
 }
 
+fn assert_case_refused(bench: &Workbench, case: &str, expected: &str) {
+    example(bench, "calculator", &format!("[[case]]\nname = \"a\"\ntool = \"add\"\n{case}\n"));
+    let ran = bench.run(&["test"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.stderr.contains(expected), "{ran:?}");
+}
+
 #[test]
 fn bad_cases_are_named_with_a_remedy() {
     let bench = Workbench::new();
-    let check = |case: &str, expected: &str| {
-        example(&bench, "calculator", &format!("[[case]]\nname = \"a\"\ntool = \"add\"\n{case}\n"));
-        let ran = bench.run(&["test"]);
-        assert_eq!(ran.code, 2, "{ran:?}");
-        assert!(ran.stderr.contains(expected), "{ran:?}");
-    };
-    check("argument = {}", "unknown field `argument`");
-    check("grant = { approval = \"off\" }", "`grant`: unknown field `approval`, expected one of `state`, `read`");
-    check("grant = { http = [\"nonsense\"] }", "`grant`: http");
-    check("grant = { clock = 5 }", "`grant`");
-    check("store = { \"\" = \"x\" }", "`store`");
-    check("http = [{ request = \"GET https://a.example/\", headers = { \"b c\" = \"\" } }]", "is not valid");
+    assert_case_refused(&bench, "argument = {}", "unknown field `argument`");
+    assert_case_refused(&bench, "grant = { approval = \"off\" }", "`grant`: unknown field `approval`, expected one of `state`, `read`");
+    assert_case_refused(&bench, "grant = { http = [\"nonsense\"] }", "`grant`: http");
+    assert_case_refused(&bench, "grant = { clock = 5 }", "`grant`");
+    assert_case_refused(&bench, "store = { \"\" = \"x\" }", "`store`");
+    assert_case_refused(&bench, "http = [{ request = \"GET https://a.example/\", headers = { \"b c\" = \"\" } }]", "is not valid");
 }

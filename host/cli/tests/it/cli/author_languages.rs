@@ -157,28 +157,29 @@ fn c_project_is_built_and_tested() {
     play(&bench, "city-facts", &["build", "--check"], &[]);
 }
 
+fn put_file(folder: &tempfile::TempDir, name: &str, text: &str) {
+    let path = folder.path().join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
 #[test]
 fn modules_of_packages_are_checked_where_they_are() {
     if Command::new("python3").arg("--version").output().is_err() {
         return skipped("Python", "there is no python3");
     }
     let folder = tempfile::tempdir().unwrap();
-    let put = |name: &str, text: &str| {
-        let path = folder.path().join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    };
-    put("pyproject.toml", "[project]\nname = 'a'\n[tool.fumehood]\nmodule = 'app'\n");
-    put("app.py", "from helpers import sums\n");
-    put("helpers/__init__.py", "");
-    put("helpers/sums.py", "from . import parts\n");
-    put("helpers/parts.py", "def add(:\n");
+    put_file(&folder, "pyproject.toml", "[project]\nname = 'a'\n[tool.fumehood]\nmodule = 'app'\n");
+    put_file(&folder, "app.py", "from helpers import sums\n");
+    put_file(&folder, "helpers/__init__.py", "");
+    put_file(&folder, "helpers/sums.py", "from . import parts\n");
+    put_file(&folder, "helpers/parts.py", "def add(:\n");
     // A module of this name that is imported from elsewhere.
-    put("parts.py", "def add(:\n");
+    put_file(&folder, "parts.py", "def add(:\n");
     let project = fumehood_author::Project::open(folder.path()).unwrap();
     // An older Python only warns.
     let said = fumehood_author::build::check_syntax(&project).unwrap_or_else(|error| Some(error.to_string())).unwrap();
     assert!(said.starts_with(&format!("{}/helpers/parts.py:1: ", folder.path().display())), "{said}");
-    put("helpers/parts.py", "");
+    put_file(&folder, "helpers/parts.py", "");
     assert_eq!(fumehood_author::build::check_syntax(&project).unwrap(), None);
 }

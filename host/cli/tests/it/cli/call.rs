@@ -284,64 +284,66 @@ fn output_of_a_guest_is_not_its_result() {
     assert!(ran.stderr.contains("more bytes were dropped"), "{ran:?}");
 }
 
+fn assert_record(bench: &Workbench, arguments: &[&str], code: i32, kind: Option<&str>) {
+    let mut all = vec!["call", "--json"];
+    all.extend(arguments);
+    let ran = bench.run(&all);
+    assert_eq!(ran.code, code, "{ran:?}");
+    assert_eq!(ran.stderr, "", "with --json everything is in the record");
+    assert_eq!(ran.stdout.lines().count(), 1, "one line, for a pipe");
+    let record = ran.json();
+    for field in ["id", "tool", "status", "content", "metadata"] {
+        assert!(record.get(field).is_some(), "{field}: {record}");
+    }
+    for field in ["bytes", "truncated", "duration_ms", "deadline_ms", "fuel_used", "peak_memory"] {
+        assert!(record["metadata"].get(field).is_some(), "{field}: {record}");
+    }
+    assert_eq!(record["status"], if kind.is_some() { "error" } else { "ok" });
+    assert_eq!(record["error"]["kind"].as_str(), kind, "{record}");
+}
+
 #[test]
 fn a_record_in_json_has_the_same_shape_however_the_call_ended() {
     let bench = Workbench::new();
     bench.example("calculator").program("spin").program("traps");
-    let check = |arguments: &[&str], code: i32, kind: Option<&str>| {
-        let mut all = vec!["call", "--json"];
-        all.extend(arguments);
-        let ran = bench.run(&all);
-        assert_eq!(ran.code, code, "{ran:?}");
-        assert_eq!(ran.stderr, "", "with --json everything is in the record");
-        assert_eq!(ran.stdout.lines().count(), 1, "one line, for a pipe");
-        let record = ran.json();
-        for field in ["id", "tool", "status", "content", "metadata"] {
-            assert!(record.get(field).is_some(), "{field}: {record}");
-        }
-        for field in ["bytes", "truncated", "duration_ms", "deadline_ms", "fuel_used", "peak_memory"] {
-            assert!(record["metadata"].get(field).is_some(), "{field}: {record}");
-        }
-        assert_eq!(record["status"], if kind.is_some() { "error" } else { "ok" });
-        assert_eq!(record["error"]["kind"].as_str(), kind, "{record}");
-    };
-    check(&["calculator.wasm", "add", r#"{"a": 3, "b": 5}"#], 0, None);
-    check(&["calculator.wasm", "divide", r#"{"a": 3, "b": 0}"#], 1, Some("tool_failed"));
-    check(&["calculator.wasm", "add"], 3, Some("invalid_arguments"));
-    check(&["calculator.wasm", "launch"], 3, Some("unknown_tool"));
-    check(&["spin.wasm", "run", "--timeout", "50ms"], 4, Some("deadline"));
-    check(&["traps.wasm", "unreachable"], 5, Some("trap"));
+    assert_record(&bench, &["calculator.wasm", "add", r#"{"a": 3, "b": 5}"#], 0, None);
+    assert_record(&bench, &["calculator.wasm", "divide", r#"{"a": 3, "b": 0}"#], 1, Some("tool_failed"));
+    assert_record(&bench, &["calculator.wasm", "add"], 3, Some("invalid_arguments"));
+    assert_record(&bench, &["calculator.wasm", "launch"], 3, Some("unknown_tool"));
+    assert_record(&bench, &["spin.wasm", "run", "--timeout", "50ms"], 4, Some("deadline"));
+    assert_record(&bench, &["traps.wasm", "unreachable"], 5, Some("trap"));
+}
+
+fn assert_error_record(bench: &Workbench, arguments: &[&str], code: i32, kind: &str, words: &str) {
+    let ran = bench.run(&[&["call", "--json"], arguments].concat());
+    assert_eq!((ran.code, ran.stderr.as_str()), (code, ""), "{ran:?}");
+    let record = ran.json();
+    for field in ["id", "tool", "status", "content", "metadata"] {
+        assert!(record.get(field).is_some(), "{field}: {record}");
+    }
+    assert_eq!((&record["id"], &record["status"]), (&"call-1".into(), &"error".into()), "{record}");
+    assert_eq!((&record["error"]["kind"], &record["metadata"]["fuel_used"]), (&kind.into(), &0.into()), "{record}");
+    assert!(record["error"]["message"].as_str().unwrap().contains(words), "{record}");
 }
 
 #[test]
 fn every_outcome_has_one_shape_in_json() {
     let bench = Workbench::new();
     bench.example("calculator").put("notes.txt", "Dear diary");
-    let check = |arguments: &[&str], code: i32, kind: &str, words: &str| {
-        let ran = bench.run(&[&["call", "--json"], arguments].concat());
-        assert_eq!((ran.code, ran.stderr.as_str()), (code, ""), "{ran:?}");
-        let record = ran.json();
-        for field in ["id", "tool", "status", "content", "metadata"] {
-            assert!(record.get(field).is_some(), "{field}: {record}");
-        }
-        assert_eq!((&record["id"], &record["status"]), (&"call-1".into(), &"error".into()), "{record}");
-        assert_eq!((&record["error"]["kind"], &record["metadata"]["fuel_used"]), (&kind.into(), &0.into()), "{record}");
-        assert!(record["error"]["message"].as_str().unwrap().contains(words), "{record}");
-    };
-    check(&["notes.txt", "run"], 6, "not_loaded", "cannot load notes.txt");
-    check(&["absent.wasm", "run"], 6, "not_loaded", "absent.wasm");
-    check(&["calculator.wasm"], 2, "usage", "missing TOOL");
-    check(&["calculator.wasm", "add", "--timeout", "0s"], 2, "usage", "the deadline limit is zero");
-    check(&["calculator.wasm", "add", "--timeout", "5"], 2, "usage", "invalid time `5`");
-    check(
+    assert_error_record(&bench, &["notes.txt", "run"], 6, "not_loaded", "cannot load notes.txt");
+    assert_error_record(&bench, &["absent.wasm", "run"], 6, "not_loaded", "absent.wasm");
+    assert_error_record(&bench, &["calculator.wasm"], 2, "usage", "missing TOOL");
+    assert_error_record(&bench, &["calculator.wasm", "add", "--timeout", "0s"], 2, "usage", "the deadline limit is zero");
+    assert_error_record(&bench, &["calculator.wasm", "add", "--timeout", "5"], 2, "usage", "invalid time `5`");
+    assert_error_record(&bench, 
         &["calculator.wasm", "add", "--memory", "64"],
         2,
         "usage",
         "`64` has no unit; expected, for example, `64MiB`, or `64B`",
     );
-    check(&["calculator.wasm", "add", "--frobnicate"], 2, "usage", "unexpected argument '--frobnicate'");
-    check(&["nothing", "run"], 2, "usage", "unknown component `nothing`");
-    check(&["calculator.wasm", "add", "a=1", "{}"], 2, "usage", "invalid argument `{}`");
+    assert_error_record(&bench, &["calculator.wasm", "add", "--frobnicate"], 2, "usage", "unexpected argument '--frobnicate'");
+    assert_error_record(&bench, &["nothing", "run"], 2, "usage", "unknown component `nothing`");
+    assert_error_record(&bench, &["calculator.wasm", "add", "a=1", "{}"], 2, "usage", "invalid argument `{}`");
 }
 
 #[test]

@@ -84,18 +84,19 @@ fn only_so_much_of_a_result_is_shown() {
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "Cut.\n"), "{ran:?}");
 }
 
+fn play_as(bench: &Workbench, actor: &str, script: &str) {
+    bench.put("script.jsonl", script);
+    let ran = bench.run(&["run", "Go", "--script", "script.jsonl", "--no-log", "--actor", actor]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "Done.\n"), "{ran:?}");
+}
+
 #[test]
 fn notes_outlive_the_session_and_belong_to_one_actor() {
     let bench = Workbench::new();
     bench.put("fumehood.toml", "[agent]\nmemory = \"notes.db\"\n");
-    let say = |actor: &str, script: &str| {
-        bench.put("script.jsonl", script);
-        let ran = bench.run(&["run", "Go", "--script", "script.jsonl", "--no-log", "--actor", actor]);
-        assert_eq!((ran.code, ran.stdout.as_str()), (0, "Done.\n"), "{ran:?}");
-    };
     let write = r#"{"calls": [{"name": "memory_write", "arguments": {"key": "milk", "text": "Buy milk."}}]}"#;
     let read = r#"{"calls": [{"name": "memory_read", "arguments": {"key": "milk"}}]}"#;
-    say("ann", &format!("{write}\n{}", r#"{"text": "Done."}"#));
-    say("ann", &format!("{read}\n{}", r#"{"text": "Done.", "expect": "Buy milk."}"#));
-    say("bob", &format!("{read}\n{}", r#"{"text": "Done.", "expect": "unknown note"}"#));
+    play_as(&bench, "ann", &format!("{write}\n{}", r#"{"text": "Done."}"#));
+    play_as(&bench, "ann", &format!("{read}\n{}", r#"{"text": "Done.", "expect": "Buy milk."}"#));
+    play_as(&bench, "bob", &format!("{read}\n{}", r#"{"text": "Done.", "expect": "unknown note"}"#));
 }

@@ -82,19 +82,20 @@ fn the_channel_of_the_configuration_is_used_where_none_is_typed() {
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "No.\n"), "{ran:?}");
 }
 
+fn assert_channel_refused(config: &str, more: &[&str], words: &[&str]) {
+    let bench = bench(r#"{"text": "never"}"#);
+    bench.put("fumehood.toml", format!("{CONFIG}\n{config}"));
+    let ran = run(&bench, &[&["--no-log"], more].concat());
+    assert!(ran.code != 0 && ran.stdout.is_empty(), "{ran:?}");
+    words.iter().for_each(|words| assert!(ran.stderr.contains(words), "{words}: {ran:?}"));
+}
+
 #[test]
 fn a_channel_that_is_none_or_lacks_the_skill_is_refused() {
-    let check = |config: &str, more: &[&str], words: &[&str]| {
-        let bench = bench(r#"{"text": "never"}"#);
-        bench.put("fumehood.toml", format!("{CONFIG}\n{config}"));
-        let ran = run(&bench, &[&["--no-log"], more].concat());
-        assert!(ran.code != 0 && ran.stdout.is_empty(), "{ran:?}");
-        words.iter().for_each(|words| assert!(ran.stderr.contains(words), "{words}: {ran:?}"));
-    };
-    check("", &["--channel", "phone"], &["unknown channel `phone`", "it has: open, support"]);
+    assert_channel_refused("", &["--channel", "phone"], &["unknown channel `phone`", "it has: open, support"]);
     let words = "the skill `taking` cannot be used in the channel `support`, which has: adding";
-    check("", &["--channel", "support", "--skill", "taking"], &[words]);
-    check("[channels.phone]\nskills = [\"singing\"]\n", &[], &["names the skill `singing`", "it has: adding, taking"]);
-    check("[channels.phone]\ntools = [\"sums__ad\"]\n", &["--channel", "phone"], &["names the tool 'sums__ad'"]);
-    check("[agent]\nchannel = \"phone\"\n", &[], &["the channel `phone` is not in [channels]"]);
+    assert_channel_refused("", &["--channel", "support", "--skill", "taking"], &[words]);
+    assert_channel_refused("[channels.phone]\nskills = [\"singing\"]\n", &[], &["names the skill `singing`", "it has: adding, taking"]);
+    assert_channel_refused("[channels.phone]\ntools = [\"sums__ad\"]\n", &["--channel", "phone"], &["names the tool 'sums__ad'"]);
+    assert_channel_refused("[agent]\nchannel = \"phone\"\n", &[], &["the channel `phone` is not in [channels]"]);
 }

@@ -67,23 +67,24 @@ async fn components_compiled_in_a_process_run_and_are_cached() {
     assert_eq!(component.report().cache, fumehood::CacheReport::Hit);
 }
 
+async fn assert_stopped_by(budget: CompileBudget, bytes: Vec<u8>, expected: CompileLimit) {
+    let started = Instant::now();
+    match refused(&host(compiler(budget)), bytes).await {
+        ComponentError::CompileStopped { limit, .. } => assert_eq!(limit, expected),
+        other => panic!("{expected:?}: {other:?}"),
+    }
+    assert!(started.elapsed() < PATIENCE, "{expected:?}");
+}
+
 #[tokio::test]
 async fn each_limit_stops_the_compiler_and_is_named() {
-    let check = async |budget: CompileBudget, bytes: Vec<u8>, expected: CompileLimit| {
-        let started = Instant::now();
-        match refused(&host(compiler(budget)), bytes).await {
-            ComponentError::CompileStopped { limit, .. } => assert_eq!(limit, expected),
-            other => panic!("{expected:?}: {other:?}"),
-        }
-        assert!(started.elapsed() < PATIENCE, "{expected:?}");
-    };
     let none = Duration::ZERO;
-    check(CompileBudget { memory: 64 * MIB, ..own() }, slow(200_000), CompileLimit::Memory).await;
+    assert_stopped_by(CompileBudget { memory: 64 * MIB, ..own() }, slow(200_000), CompileLimit::Memory).await;
     let cpu = CompileBudget { cpu: Duration::from_secs(1), cpu_per_mib: none, ..own() };
-    check(cpu, functions(250_000, 16), CompileLimit::Cpu).await;
+    assert_stopped_by(cpu, functions(250_000, 16), CompileLimit::Cpu).await;
     let time = CompileBudget { time: Duration::from_millis(100), time_per_mib: none, ..own() };
-    check(time, slow(250_000), CompileLimit::Time).await;
-    check(CompileBudget { output: 1000, ..own() }, slow(100), CompileLimit::Output).await;
+    assert_stopped_by(time, slow(250_000), CompileLimit::Time).await;
+    assert_stopped_by(CompileBudget { output: 1000, ..own() }, slow(100), CompileLimit::Output).await;
 }
 
 #[tokio::test]

@@ -25,6 +25,11 @@ fn started(bench: &Workbench) -> Vec<String> {
     started.map(|record| record["tool"].as_str().unwrap().to_owned()).collect()
 }
 
+fn run_asking(bench: &Workbench, arguments: &[&str], script: &str) -> Ran {
+    let options = ["--tool", "calculator.wasm", "--code", "--ask", "calculator__add", "--script", script];
+    bench.run(&[arguments, &options].concat())
+}
+
 #[test]
 fn program_waits_for_each_of_its_calls() {
     const CODE: &str = "const c = tools.calculator; const random = Math.random(); const now = Date.now();\
@@ -34,11 +39,7 @@ fn program_waits_for_each_of_its_calls() {
     let bench = Workbench::new();
     bench.example("calculator");
     put_program(&bench, CODE);
-    let run = |arguments: &[&str], script: &str| -> Ran {
-        let options = ["--tool", "calculator.wasm", "--code", "--ask", "calculator__add", "--script", script];
-        bench.run(&[arguments, &options].concat())
-    };
-    let ran = run(&["run", "Go", "--session", "s"], "program.jsonl");
+    let ran = run_asking(&bench, &["run", "Go", "--session", "s"], "program.jsonl");
     assert_eq!(ran.code, 11, "{ran:?}");
     assert!(ran.stderr.contains("s:1  calculator__add is waiting for approval"), "{ran:?}");
     assert_eq!(started(&bench), ["run_code", "calculator__multiply"]);
@@ -47,13 +48,13 @@ fn program_waits_for_each_of_its_calls() {
 
     put_answer(&bench, "[12,false,");
     assert_eq!(bench.run(&["approve-call", "s:1", "--yes"]).code, 0);
-    let ran = run(&["run", "--resume", "s"], "answer.jsonl");
+    let ran = run_asking(&bench, &["run", "--resume", "s"], "answer.jsonl");
     assert_eq!(ran.code, 11, "{ran:?}");
     assert!(ran.stderr.contains("s:2"), "{ran:?}");
     let shown = bench.run(&["approve-call", "s:2", "--json"]).json();
     assert_eq!(shown["arguments"], json!({"a": 8, "b": 4}), "the results of the calls before are those of the record");
     assert_eq!(bench.run(&["approve-call", "s:2", "--yes"]).code, 0);
-    let ran = run(&["run", "--resume", "s"], "answer.jsonl");
+    let ran = run_asking(&bench, &["run", "--resume", "s"], "answer.jsonl");
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "Done.\n"), "{ran:?}");
     let calls = ["run_code", "calculator__multiply", "run_code", "calculator__add", "run_code", "calculator__add"];
     assert_eq!(started(&bench), calls);

@@ -110,23 +110,24 @@ fn folders_of_the_project_and_scratch_need_no_trust() {
     assert_eq!(std::fs::read_to_string(checkout.path("data/planted")).unwrap(), "EVIL");
 }
 
+fn put_secret_case(checkout: &Checkout, from: &str) {
+    let grant = "http = [\"GET https://api.example.com/**\"]\n[[case.grant.secrets]]\nname = \"k\"\nfor = \"https://api.example.com/**\"\n\
+         header = \"X-Stolen\"\n";
+    checkout.put_case(
+        "tool = \"get\"\narguments = { url = \"https://api.example.com/\" }",
+        &format!("{grant}from = {from}"),
+    );
+}
+
 #[test]
 fn secrets_of_the_user_are_not_read() {
     let checkout = Checkout::new("fetch");
-    let secret = |from: &str| {
-        let grant = "http = [\"GET https://api.example.com/**\"]\n[[case.grant.secrets]]\nname = \"k\"\nfor = \"https://api.example.com/**\"\n\
-             header = \"X-Stolen\"\n";
-        checkout.put_case(
-            "tool = \"get\"\narguments = { url = \"https://api.example.com/\" }",
-            &format!("{grant}from = {from}"),
-        );
-    };
     for (from, words) in [
         ("{ env = \"A_SECRET\" }", "use the variable"),
         ("{ file = \"../home/.ssh/id\" }", "use the file"),
         ("{ keyring = \"k\" }", "use the keyring entry"),
     ] {
-        secret(from);
+        put_secret_case(&checkout, from);
         checkout.assert_refused(words);
     }
 }

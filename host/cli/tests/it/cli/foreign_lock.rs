@@ -209,14 +209,15 @@ fn a_place_without_state_says_how_to_accept() {
     assert_eq!((accepted.code, accepted.stdout.trim()), (0, "two"), "{accepted:?}");
 }
 
+fn run_signed(bench: &Workbench, arguments: &[&str]) -> Ran {
+    let mut command = bench.command(arguments);
+    command.env("FUMEHOOD_KEY_PASSPHRASE", "correct horse battery");
+    Workbench::run_command(command)
+}
+
 #[test]
 fn signed_approvals_count_for_those_who_trust_the_key() {
     let team = publisher("one");
-    let run_signed = |bench: &Workbench, arguments: &[&str]| {
-        let mut command = bench.command(arguments);
-        command.env("FUMEHOOD_KEY_PASSPHRASE", "correct horse battery");
-        Workbench::run_command(command)
-    };
     assert_eq!(run_signed(&team, &["key", "new", "team"]).code, 0);
     let signed = run_signed(&team, &["approve", "--yes", "--sign", "team"]);
     assert!(signed.code == 0 && signed.stderr.contains("signed your approvals in fumehood.lock"), "{signed:?}");

@@ -74,28 +74,30 @@ fn arguments_of_clients_are_repaired_unless_strict() {
     }
 }
 
+fn input_schema(listed: &Value, name: &str) -> Value {
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    tools.iter().find(|tool| tool["name"] == name).unwrap()["inputSchema"].clone()
+}
+
 #[test]
 fn closed_objects_say_so_and_those_of_servers_are_open() {
     let tools = r#"[{"name":"t","description":"d","inputSchema":{"type":"object","properties":{}}}]"#;
     let bench = bench(ECHO, tools, "");
     let mut session = Session::start(&bench, &["calculator.wasm", "--servers"]);
     let listed = session.request(1, "tools/list", json!({}));
-    let schema = |name: &str| {
-        let tools = listed["result"]["tools"].as_array().unwrap();
-        tools.iter().find(|tool| tool["name"] == name).unwrap()["inputSchema"].clone()
-    };
-    assert_eq!(schema("calculator__add")["additionalProperties"], false);
-    assert_eq!(schema("other__t"), json!({"type": "object", "properties": {}}));
+    assert_eq!(input_schema(&listed, "calculator__add")["additionalProperties"], false);
+    assert_eq!(input_schema(&listed, "other__t"), json!({"type": "object", "properties": {}}));
     let answer = call(&mut session, 2, "other__t", r#"{"free":{"a":1}}"#);
     assert_eq!(answer["result"]["structuredContent"], json!({"free": {"a": 1}}), "{answer}");
 }
 
+fn described_tool(name: &str, bytes: usize) -> String {
+    format!(r#"{{"name":"{name}","description":"{}","inputSchema":{{"type":"object"}}}}"#, "d".repeat(bytes))
+}
+
 #[test]
 fn notices_about_limits_of_a_server_name_the_setting() {
-    let tool = |name: &str, bytes: usize| {
-        format!(r#"{{"name":"{name}","description":"{}","inputSchema":{{"type":"object"}}}}"#, "d".repeat(bytes))
-    };
-    let tools = format!("[{},{},{}]", tool("a", 200), tool("b", 20), tool("c", 20));
+    let tools = format!("[{},{},{}]", described_tool("a", 200), described_tool("b", 20), described_tool("c", 20));
     let bench = bench("text done", &tools, "max_tools = 2\ndescriptions = \"100B\"\n");
     let mut session = Session::start(&bench, &["--servers"]);
     assert_eq!(session.names(), ["other__a", "other__b"]);

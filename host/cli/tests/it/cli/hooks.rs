@@ -105,19 +105,20 @@ fn a_hook_with_powers_keeps_its_count_from_call_to_call() {
     assert!(refused.shown().contains("denied by the hook `rate-limit`: 1 calls in a minute"), "{refused:?}");
 }
 
+fn assert_unapproved(ran: Ran) {
+    let part = "`redact-email` was never approved";
+    assert!(ran.code != 0 && ran.stdout.is_empty() && ran.stderr.contains(part), "{ran:?}");
+}
+
 #[test]
 fn nothing_runs_before_the_hook_is_approved() {
     let config =
         CONFIG.replace("component = \"redact-email.wasm\"\napproval = \"off\"", "component = \"redact-email.wasm\"");
     let bench = bench(&config);
-    let check = |ran: Ran| {
-        let part = "`redact-email` was never approved";
-        assert!(ran.code != 0 && ran.stdout.is_empty() && ran.stderr.contains(part), "{ran:?}");
-    };
-    check(bench.run(&["call", "text__regex_search", SEARCH]));
-    check(bench.run(&["serve", "mcp"]));
+    assert_unapproved(bench.run(&["call", "text__regex_search", SEARCH]));
+    assert_unapproved(bench.run(&["serve", "mcp"]));
     bench.put("script.jsonl", json!({"text": "done"}).to_string());
-    check(bench.run(&["run", "Search.", "--script", "script.jsonl"]));
+    assert_unapproved(bench.run(&["run", "Search.", "--script", "script.jsonl"]));
     let approved = bench.run(&["approve", "redact-email", "--yes"]);
     assert_eq!(approved.code, 0, "{approved:?}");
     assert_eq!(bench.run(&["call", "text__regex_search", SEARCH]).code, 0);
@@ -141,26 +142,27 @@ fn a_hook_that_fails_refuses_the_call_and_names_itself() {
     assert!(itself.code == 2 && itself.stderr.contains("has no tools to call"), "{itself:?}");
 }
 
+fn assert_place_named(hooks: &str, part: &str) {
+    let tool = |name: &str| format!("[tools.{name}]\ncomponent = \"text.wasm\"\napproval = \"off\"\n");
+    let config = format!("{}{}{hooks}\n", tool("text"), tool("other"));
+    let ran = bench(&config).run(&["call", "text__regex_search", SEARCH, "--no-log"]);
+    assert!(
+        ran.code == 2 && ran.stderr.contains(part) && ran.stderr.contains("fumehood.toml:"),
+        "{hooks}: {ran:?}"
+    );
+}
+
 #[test]
 fn wrong_hooks_are_reported_with_their_place() {
-    let check = |hooks: &str, part: &str| {
-        let tool = |name: &str| format!("[tools.{name}]\ncomponent = \"text.wasm\"\napproval = \"off\"\n");
-        let config = format!("{}{}{hooks}\n", tool("text"), tool("other"));
-        let ran = bench(&config).run(&["call", "text__regex_search", SEARCH, "--no-log"]);
-        assert!(
-            ran.code == 2 && ran.stderr.contains(part) && ran.stderr.contains("fumehood.toml:"),
-            "{hooks}: {ran:?}"
-        );
-    };
-    check("[[hooks.redact]]\npattern = '('", "unclosed group");
-    check("[[hooks.redact]]\npattern = 'x*'", "matches the empty text");
-    check("[[hooks.redact]]\npattern = '(?=x)'", "look-around");
-    check("[[hooks.redact]]\npattern = 'x'\ntools = [\"te xt\"]", "invalid pattern");
-    check("[[hooks.rate_limit]]\nper_minute = 0", "nonzero");
-    check("[[hooks.rate_limit]]\nper_minute = 5000000000", "per_minute");
-    check("[[hooks.rate_limit]]\ntools = [\"text__*\"]", "per_minute");
-    check("[[hooks.component]]\nname = \"gone\"", "the hook `gone` is not in [tools]");
-    check("[[hooks.component]]\nname = \"other\"", "is not a hook");
-    check("[[hooks.component]]\nname = \"text\"\non = []", "`on` of the hook");
-    check("[[hooks.component]]\nname = \"text\"\non = [\"during\"]", "during");
+    assert_place_named("[[hooks.redact]]\npattern = '('", "unclosed group");
+    assert_place_named("[[hooks.redact]]\npattern = 'x*'", "matches the empty text");
+    assert_place_named("[[hooks.redact]]\npattern = '(?=x)'", "look-around");
+    assert_place_named("[[hooks.redact]]\npattern = 'x'\ntools = [\"te xt\"]", "invalid pattern");
+    assert_place_named("[[hooks.rate_limit]]\nper_minute = 0", "nonzero");
+    assert_place_named("[[hooks.rate_limit]]\nper_minute = 5000000000", "per_minute");
+    assert_place_named("[[hooks.rate_limit]]\ntools = [\"text__*\"]", "per_minute");
+    assert_place_named("[[hooks.component]]\nname = \"gone\"", "the hook `gone` is not in [tools]");
+    assert_place_named("[[hooks.component]]\nname = \"other\"", "is not a hook");
+    assert_place_named("[[hooks.component]]\nname = \"text\"\non = []", "`on` of the hook");
+    assert_place_named("[[hooks.component]]\nname = \"text\"\non = [\"during\"]", "during");
 }

@@ -134,6 +134,12 @@ fn in_arguments_of_the_command_line() {
     assert_eq!(check(&bench, &["call", "calculator.wasm", "add", "--args-file", EVIL]).code, 2);
 }
 
+fn call_failing_server(bench: &Workbench, variable: &str, more: &[&str]) -> Ran {
+    bench.run(
+        &[&["mcp", "call", "--no-log", "--env", variable], more, &["t", "--", "sh", "server.sh"]].concat(),
+    )
+}
+
 #[test]
 fn in_a_failure_of_a_server() {
     let bench = Workbench::new();
@@ -143,18 +149,13 @@ fn in_a_failure_of_a_server() {
         r#"fail -32000 'a\u200b\nerror: forged \u001b[2J'"#,
     ] {
         let variable = format!("ON_CALL={on_call}");
-        let call = |more: &[&str]| {
-            bench.run(
-                &[&["mcp", "call", "--no-log", "--env", &variable], more, &["t", "--", "sh", "server.sh"]].concat(),
-            )
-        };
-        let ran = call(&[]);
+        let ran = call_failing_server(&bench, &variable, &[]);
         assert_clean(&ran);
         assert_eq!(ran.code, 1, "{ran:?}");
         assert!(ran.stderr.contains("error[tool_failed]: │ "), "{ran:?}");
         assert!(ran.stderr.contains("│ error: forged"), "it stands behind the bar: {ran:?}");
         assert!(ran.stderr.contains("2 invisible or control characters from the tool are shown as escapes"), "{ran:?}");
-        assert_eq!(call(&["--json"]).json()["metadata"]["sanitized"], 2);
+        assert_eq!(call_failing_server(&bench, &variable, &["--json"]).json()["metadata"]["sanitized"], 2);
     }
 }
 

@@ -117,21 +117,22 @@ fn lists_unsigned_components_only_on_request() {
     assert!(catalogue.search(&["divide"], "default").stdout.contains("not signed, says the index `tools`"));
 }
 
+fn assert_search_refused(bench: &Workbench, arguments: &[&str], expected: &str) {
+    let ran = bench.run(&[&["search", "word"], arguments].concat());
+    assert!(ran.code != 0 && ran.stderr.contains(expected), "{ran:?}");
+}
+
 #[test]
 fn search_names_what_is_missing() {
     let bench = Workbench::new();
-    let check = |arguments: &[&str], expected: &str| {
-        let ran = bench.run(&[&["search", "word"], arguments].concat());
-        assert!(ran.code != 0 && ran.stderr.contains(expected), "{ran:?}");
-    };
-    check(&[], "--index");
-    check(&["--index", "none.json", "--index-key", "none.pub"], "no public key none.pub");
+    assert_search_refused(&bench, &[], "--index");
+    assert_search_refused(&bench, &["--index", "none.json", "--index-key", "none.pub"], "no public key none.pub");
     bench.put("bad.pub", "text");
-    check(&["--index", "none.json", "--index-key", "bad.pub"], "invalid public key");
+    assert_search_refused(&bench, &["--index", "none.json", "--index-key", "bad.pub"], "invalid public key");
     let made = run_with_passphrase(&bench, PASSPHRASE, &["key", "new"]);
     assert_eq!(made.code, 0, "{made:?}");
-    check(&["--index", "none.json", "--index-key", "default"], "cannot read the index none.json");
-    check(&["--index", "http://a.example/tools.json", "--index-key", "default"], "it is not encrypted");
-    check(&["--index", "https://", "--index-key", "default"], "has no file name for the index");
-    check(&["--offline", "--index", "https://a.example/tools.json", "--index-key", "default"], "leave `--offline` out");
+    assert_search_refused(&bench, &["--index", "none.json", "--index-key", "default"], "cannot read the index none.json");
+    assert_search_refused(&bench, &["--index", "http://a.example/tools.json", "--index-key", "default"], "it is not encrypted");
+    assert_search_refused(&bench, &["--index", "https://", "--index-key", "default"], "has no file name for the index");
+    assert_search_refused(&bench, &["--offline", "--index", "https://a.example/tools.json", "--index-key", "default"], "leave `--offline` out");
 }

@@ -13,24 +13,28 @@ fn start(bench: &Workbench, arguments: &[&str]) -> Child {
     bench.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
+fn to_text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap()
+}
+
 /// Presses Ctrl-C. Returns the exit code and what was printed after that.
 fn interrupt(child: Child) -> (Option<i32>, String, String) {
     let pressed = Instant::now();
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(pressed.elapsed() < SOON, "{:?}", pressed.elapsed());
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    (output.status.code(), to_text(output.stdout), to_text(output.stderr))
+}
+
+fn is_compiled(bench: &Workbench) -> bool {
+    let entries = std::fs::read_dir(bench.cache()).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| entry.path().extension().is_some_and(|found| found == "cwasm"))
 }
 
 /// Waits until the component has been compiled and the call has had time to begin.
 fn wait_for_the_call(bench: &Workbench) {
-    let is_compiled = || {
-        let entries = std::fs::read_dir(bench.cache()).into_iter().flatten().flatten();
-        entries.into_iter().any(|entry| entry.path().extension().is_some_and(|found| found == "cwasm"))
-    };
     let started = Instant::now();
-    while !is_compiled() {
+    while !is_compiled(bench) {
         assert!(started.elapsed() < Duration::from_secs(60), "it is never compiled");
         std::thread::sleep(Duration::from_millis(20));
     }

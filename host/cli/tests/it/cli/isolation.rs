@@ -221,6 +221,12 @@ fn a_worker_has_no_privileges_environment_or_descriptors() {
     });
 }
 
+fn children_of(of: u32) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{of}/task")).into_iter().flatten().flatten();
+    let of_task = tasks.map(|task| std::fs::read_to_string(task.path().join("children")).unwrap_or_default());
+    of_task.flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect::<Vec<_>>()
+}
+
 #[test]
 fn a_worker_ends_with_its_component_and_with_its_host() {
     let runtime = runtime();
@@ -238,17 +244,12 @@ fn a_worker_ends_with_its_component_and_with_its_host() {
     bench.program("spin");
     let mut command = bench.command(&["call", "spin.wasm", "run", "--timeout", "60s", "--fuel", "1000000G"]);
     let mut called = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let children = |of: u32| {
-        let tasks = std::fs::read_dir(format!("/proc/{of}/task")).into_iter().flatten().flatten();
-        let of_task = tasks.map(|task| std::fs::read_to_string(task.path().join("children")).unwrap_or_default());
-        of_task.flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect::<Vec<_>>()
-    };
     let is_worker = |pid: &String| {
         std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("run-worker"))
     };
     let mut found = None;
     within_patience("it starts a worker", || {
-        found = children(called.id()).into_iter().find(is_worker);
+        found = children_of(called.id()).into_iter().find(is_worker);
         found.is_some()
     });
     let worker = Pid::from_raw(found.unwrap().parse().unwrap());
@@ -276,51 +277,53 @@ fn only_approved_components_run_in_process() {
     });
 }
 
+fn run_with_file_limit(bench: &Workbench, cache: &str) -> Ran {
+    let script = format!(
+        "ulimit -f 8; exec '{}' {cache} call files.wasm list '{{}}' --no-log --isolation process",
+        env!("CARGO_BIN_EXE_fumehood")
+    );
+    let inherited = bench.command(&[]);
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).current_dir(bench.path("")).stdin(Stdio::null());
+    for (name, value) in inherited.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    Workbench::run_command(command)
+}
+
 #[test]
 fn a_file_size_limit_below_the_component_is_explained() {
     let bench = Workbench::new();
     bench.example("files");
     // Puts the code into the cache first, because it is larger than the limit too.
     assert_eq!(bench.run(&["inspect", "files.wasm"]).code, 0);
-    let run = |cache: &str| {
-        let script = format!(
-            "ulimit -f 8; exec '{}' {cache} call files.wasm list '{{}}' --no-log --isolation process",
-            env!("CARGO_BIN_EXE_fumehood")
-        );
-        let inherited = bench.command(&[]);
-        let mut command = Command::new("sh");
-        command.args(["-c", &script]).current_dir(bench.path("")).stdin(Stdio::null());
-        for (name, value) in inherited.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        Workbench::run_command(command)
-    };
     for (cache, what) in [("", "the component"), ("--no-cache", "the compiled code")] {
-        let ran = run(cache);
+        let ran = run_with_file_limit(&bench, cache);
         assert_eq!(ran.code, 6, "{ran:?}");
         assert!(ran.stderr.contains(&format!("{what} does not fit")), "{ran:?}");
         assert!(ran.stderr.contains("4.0 KiB") && ran.stderr.contains("ulimit -f unlimited"), "{ran:?}");
     }
 }
 
+async fn assert_no_worker(script: &str, says: &str) {
+    let workers = Workers::program("/bin/sh", ["-c", script]);
+    let host = Host::builder().workers(workers).build().unwrap();
+    let bytes = fumehood_tests::component("counter").unwrap();
+    let error = host.load(Load::bytes("counter", bytes)).await.err().unwrap();
+    let error = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+    assert!(error.contains(says), "{script}: {error}");
+}
+
 #[test]
 fn a_program_that_is_no_worker_is_refused() {
     runtime().block_on(async {
-        let check = async |script: &str, says: &str| {
-            let workers = Workers::program("/bin/sh", ["-c", script]);
-            let host = Host::builder().workers(workers).build().unwrap();
-            let bytes = fumehood_tests::component("counter").unwrap();
-            let error = host.load(Load::bytes("counter", bytes)).await.err().unwrap();
-            let error = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-            assert!(error.contains(says), "{script}: {error}");
-        };
-        check("exit 3", "ended with exit code 3").await;
-        check("echo no such luck >&2; exit 3", "no such luck").await;
-        check("kill -9 $$", "signal 9").await;
-        check("printf 'hello, I am no worker' >&0; sleep 1000", "process of the component failed").await;
+        assert_no_worker("exit 3", "ended with exit code 3").await;
+        assert_no_worker("echo no such luck >&2; exit 3", "no such luck").await;
+        assert_no_worker("kill -9 $$", "signal 9").await;
+        assert_no_worker("printf 'hello, I am no worker' >&0; sleep 1000", "process of the component failed").await;
         let missing = Host::builder().workers(Workers::program("/no/such/program", ["x"])).build().unwrap();
         let bytes = fumehood_tests::component("counter").unwrap();
         let error = missing.load(Load::bytes("counter", bytes)).await.err().unwrap();

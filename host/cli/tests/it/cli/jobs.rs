@@ -150,6 +150,22 @@ fn jobs_of_a_server_that_is_told_to_end_were_interrupted() {
     assert_eq!((&lost["status"], &lost["error"]["kind"]), (&json!("failed"), &json!("interrupted")), "{lost}");
 }
 
+fn request_of_mcp(server: &Server, method: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "0"},
+        "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+    });
+    let name = params["name"].as_str().or(params["taskId"].as_str()).unwrap().to_owned();
+    let headers = format!("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\nMcp-Name: {name}\r\n");
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+    let (status, _, body) = server.ask_with("POST", "/mcp", &headers, &body);
+    assert_eq!(status, 200, "{body}");
+    let mut lines = body.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
+    let line = lines.find(|line| line.contains("jsonrpc"));
+    parse(line.unwrap_or_else(|| panic!("{body}")))["result"].clone()
+}
+
 #[test]
 fn tasks_of_mcp_are_jobs_of_the_same_client() {
     let bench = bench("tools = [\"*\"]\n");
@@ -157,24 +173,9 @@ fn tasks_of_mcp_are_jobs_of_the_same_client() {
     let server = Server::run(bench.command(&command));
     let path = begin(&server, ADD, ARGUMENTS);
     end_of(&server, &path);
-    let request = |method: &str, mut params: Value| {
-        params["_meta"] = json!({
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "0"},
-            "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
-        });
-        let name = params["name"].as_str().or(params["taskId"].as_str()).unwrap().to_owned();
-        let headers = format!("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\nMcp-Name: {name}\r\n");
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
-        let (status, _, body) = server.ask_with("POST", "/mcp", &headers, &body);
-        assert_eq!(status, 200, "{body}");
-        let mut lines = body.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
-        let line = lines.find(|line| line.contains("jsonrpc"));
-        parse(line.unwrap_or_else(|| panic!("{body}")))["result"].clone()
-    };
-    let task = request("tasks/get", json!({"taskId": path.strip_prefix("/v1/jobs/").unwrap()}));
+    let task = request_of_mcp(&server, "tasks/get", json!({"taskId": path.strip_prefix("/v1/jobs/").unwrap()}));
     assert_eq!(task["result"]["structuredContent"], json!({"result": 8}), "{task}");
-    let task = request("tools/call", json!({"name": ADD, "arguments": {"a": 1, "b": 1}}));
+    let task = request_of_mcp(&server, "tools/call", json!({"name": ADD, "arguments": {"a": 1, "b": 1}}));
     let ended = end_of(&server, &format!("/v1/jobs/{}", task["taskId"].as_str().unwrap()));
     assert_eq!(ended["result"]["value"], json!({"result": 2}), "{ended}");
 }

@@ -69,23 +69,24 @@ fn overwrites_no_key() {
     assert_eq!(run_with_passphrase(&bench, PASSPHRASE, &["key", "new", "--out", "link.pem"]).code, 2);
 }
 
+fn assert_key_refused(bench: &Workbench, passphrase: &str, arguments: &[&str], expected: &str) {
+    let ran = run_with_passphrase(bench, passphrase, &[&["key"], arguments].concat());
+    assert!(ran.code == 2 && ran.stderr.contains(expected), "{ran:?}");
+    assert!(!ran.stderr.contains(PASSPHRASE), "{ran:?}");
+}
+
 #[test]
 fn rejects_bad_names_and_passphrases() {
     let bench = Workbench::new();
-    let check = |passphrase: &str, arguments: &[&str], expected: &str| {
-        let ran = run_with_passphrase(&bench, passphrase, &[&["key"], arguments].concat());
-        assert!(ran.code == 2 && ran.stderr.contains(expected), "{ran:?}");
-        assert!(!ran.stderr.contains(PASSPHRASE), "{ran:?}");
-    };
-    check("", &["new"], "set FUMEHOOD_KEY_PASSPHRASE, or name a file with `--passphrase-file`");
-    check("short", &["new"], "the passphrase has 5 characters; the minimum is 8");
-    check(PASSPHRASE, &["new", "../up"], "invalid key name `../up`");
-    check(PASSPHRASE, &["new", "--out", "a.pub"], "would have the name of its public key");
-    check(PASSPHRASE, &["export", "none"], "no key `none`");
+    assert_key_refused(&bench, "", &["new"], "set FUMEHOOD_KEY_PASSPHRASE, or name a file with `--passphrase-file`");
+    assert_key_refused(&bench, "short", &["new"], "the passphrase has 5 characters; the minimum is 8");
+    assert_key_refused(&bench, PASSPHRASE, &["new", "../up"], "invalid key name `../up`");
+    assert_key_refused(&bench, PASSPHRASE, &["new", "--out", "a.pub"], "would have the name of its public key");
+    assert_key_refused(&bench, PASSPHRASE, &["export", "none"], "no key `none`");
     bench.put("open.txt", PASSPHRASE);
-    check("", &["new", "--passphrase-file", "open.txt"], "other users can read it");
-    check("", &["new", "--passphrase-file", "none.txt"], "cannot read the passphrase in none.txt");
-    check("", &["new", "--passphrase", PASSPHRASE], "unexpected argument");
+    assert_key_refused(&bench, "", &["new", "--passphrase-file", "open.txt"], "other users can read it");
+    assert_key_refused(&bench, "", &["new", "--passphrase-file", "none.txt"], "cannot read the passphrase in none.txt");
+    assert_key_refused(&bench, "", &["new", "--passphrase", PASSPHRASE], "unexpected argument");
     assert!(!bench.path("data").exists());
     put_private(&bench, "secret.txt", &format!("{PASSPHRASE}\n"));
     assert_eq!(bench.run(&["key", "new", "--passphrase-file", "secret.txt"]).code, 0);
@@ -104,6 +105,11 @@ fn lists_keys() {
     assert!(shown.lines().count() == 2 && shown.contains("a  P-256   sha256:"), "{shown}");
 }
 
+fn run_openssl(bench: &Workbench, arguments: &[&str]) -> String {
+    let output = Command::new("openssl").args(arguments).current_dir(bench.path(".")).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
 #[test]
 fn imports_keys_of_openssl() {
     let bench = Workbench::new();
@@ -119,17 +125,13 @@ fn imports_keys_of_openssl() {
     put_private(&bench, "plain.pem", &pem);
     let imported = run_with_passphrase(&bench, PASSPHRASE, &["key", "import", "plain.pem", "theirs"]);
     assert_eq!(imported.code, 0, "{imported:?}");
-    let openssl = |arguments: &[&str]| {
-        let output = Command::new("openssl").args(arguments).current_dir(bench.path(".")).output().unwrap();
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let public = openssl(&["pkey", "-in", "plain.pem", "-pubout"]);
+    let public = run_openssl(&bench, &["pkey", "-in", "plain.pem", "-pubout"]);
     assert_eq!(bench.run(&["key", "export", "theirs"]).stdout, public);
     // What is written is what OpenSSL opens, and what it encrypts is what is read.
     let passphrase = format!("pass:{PASSPHRASE}");
     let ours = "data/fumehood/keys/theirs.pem";
-    assert_eq!(openssl(&["pkey", "-in", ours, "-passin", &passphrase, "-pubout"]), public);
-    let encrypted = openssl(&["pkcs8", "-topk8", "-in", "plain.pem", "-passout", &passphrase]);
+    assert_eq!(run_openssl(&bench, &["pkey", "-in", ours, "-passin", &passphrase, "-pubout"]), public);
+    let encrypted = run_openssl(&bench, &["pkcs8", "-topk8", "-in", "plain.pem", "-passout", &passphrase]);
     put_private(&bench, "encrypted.pem", &encrypted);
     let wrong = run_with_passphrase(&bench, "another passphrase", &["key", "import", "encrypted.pem", "again"]);
     assert!(wrong.code == 3 && wrong.stderr.contains("wrong passphrase"), "{wrong:?}");

@@ -113,24 +113,26 @@ fn limits_that_are_no_amount_are_refused() {
     );
 }
 
+fn call_with_long_text(bench: &Workbench, component: &str, more: &[&str]) -> Ran {
+    bench.run(&[&["call", component, "statistics", "--args-file", "long.json"], more].concat())
+}
+
+fn call_with_limits(bench: &Workbench, limits: &str) -> i32 {
+    let tool = "[tools.words]\ncomponent = \"text.wasm\"\napproval = \"off\"\n";
+    bench.put("fumehood.toml", format!("[limits]\nstring = \"20KiB\"\n{tool}{limits}"));
+    call_with_long_text(bench, "words", &["--trust-config"]).code
+}
+
 #[test]
 fn the_operator_sets_the_limit_on_a_string() {
     let bench = Workbench::new();
     bench.example("text");
     bench.put("long.json", format!(r#"{{"text": "{}"}}"#, "x".repeat(11_000)));
-    let call = |component: &str, more: &[&str]| {
-        bench.run(&[&["call", component, "statistics", "--args-file", "long.json"], more].concat())
-    };
-    let ran = call("text.wasm", &[]);
+    let ran = call_with_long_text(&bench, "text.wasm", &[]);
     assert!(ran.code == 3 && ran.stderr.contains("/text: expected a string of at most 10240 bytes"), "{ran:?}");
-    assert_eq!(call("text.wasm", &["--max-string", "20KiB"]).code, 0);
-    let ran = call("text.wasm", &["--max-string", "0"]);
+    assert_eq!(call_with_long_text(&bench, "text.wasm", &["--max-string", "20KiB"]).code, 0);
+    let ran = call_with_long_text(&bench, "text.wasm", &["--max-string", "0"]);
     assert!(ran.code == 2 && ran.stderr.contains("--max-string: the string limit is zero"), "{ran:?}");
-    let configured = |limits: &str| {
-        let tool = "[tools.words]\ncomponent = \"text.wasm\"\napproval = \"off\"\n";
-        bench.put("fumehood.toml", format!("[limits]\nstring = \"20KiB\"\n{tool}{limits}"));
-        call("words", &["--trust-config"]).code
-    };
-    assert_eq!(configured(""), 0);
-    assert_eq!(configured("limits.string = \"1KiB\"\n"), 3);
+    assert_eq!(call_with_limits(&bench, ""), 0);
+    assert_eq!(call_with_limits(&bench, "limits.string = \"1KiB\"\n"), 3);
 }

@@ -352,35 +352,37 @@ fn instructions_and_log_lines_of_a_server_reach_the_client() {
     assert!(level.contains("\"debug\""), "{level}");
 }
 
+fn tools_with_icon(icon: Option<&str>) -> String {
+    let mut tools = [rich_tool("bad"), rich_tool("good"), rich_tool("refused")];
+    for tool in &mut tools {
+        tool["icons"] = icon.map_or_else(|| json!([]), |icon| json!([{ "src": icon }]));
+        tool.as_object_mut().unwrap().remove("_meta");
+        tool["annotations"].as_object_mut().unwrap().remove("title");
+    }
+    json!(tools).to_string()
+}
+
+fn list_with_icon(bench: &Workbench) -> (usize, Value) {
+    let mut session = Session::start(bench, &["--servers", "--no-log"]);
+    let listed = session.request(1, "tools/list", json!({}));
+    let tools = listed["result"]["tools"].as_array().unwrap().clone();
+    (tools.len(), tools.first().map(|tool| tool["icons"][0]["src"].clone()).unwrap_or_default())
+}
+
 #[test]
 fn an_approval_covers_icons_and_one_from_before_holds_without_them() {
     let bench = rich_bench("");
-    let with_icon = |icon: Option<&str>| {
-        let mut tools = [rich_tool("bad"), rich_tool("good"), rich_tool("refused")];
-        for tool in &mut tools {
-            tool["icons"] = icon.map_or_else(|| json!([]), |icon| json!([{ "src": icon }]));
-            tool.as_object_mut().unwrap().remove("_meta");
-            tool["annotations"].as_object_mut().unwrap().remove("title");
-        }
-        json!(tools).to_string()
-    };
-    let listed = || {
-        let mut session = Session::start(&bench, &["--servers", "--no-log"]);
-        let listed = session.request(1, "tools/list", json!({}));
-        let tools = listed["result"]["tools"].as_array().unwrap().clone();
-        (tools.len(), tools.first().map(|tool| tool["icons"][0]["src"].clone()).unwrap_or_default())
-    };
     // As approvals were before they covered icons.
-    bench.put("tools.json", with_icon(None));
+    bench.put("tools.json", tools_with_icon(None));
     assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
-    bench.put("tools.json", with_icon(Some("https://example.com/1.png")));
-    assert_eq!(listed(), (3, Value::Null));
+    bench.put("tools.json", tools_with_icon(Some("https://example.com/1.png")));
+    assert_eq!(list_with_icon(&bench), (3, Value::Null));
     let shown = bench.run(&["approve", "--check"]);
     assert!(shown.code == 3 && shown.stdout.contains("icons and metadata"), "{shown:?}");
     assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
-    assert_eq!(listed(), (3, json!("https://example.com/1.png")));
-    bench.put("tools.json", with_icon(Some("https://example.com/2.png")));
-    assert_eq!(listed(), (0, Value::Null), "it is not what was approved");
+    assert_eq!(list_with_icon(&bench), (3, json!("https://example.com/1.png")));
+    bench.put("tools.json", tools_with_icon(Some("https://example.com/2.png")));
+    assert_eq!(list_with_icon(&bench), (0, Value::Null), "it is not what was approved");
 }
 
 #[test]

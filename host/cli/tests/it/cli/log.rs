@@ -62,31 +62,37 @@ fn sessions_are_listed_with_their_messages() {
     assert_eq!(rows[0]["message"], "Add 3 and 5");
 }
 
+fn assert_row_count(bench: &Workbench, arguments: &[&str], expected: usize) {
+    let ran = log(bench, &[arguments, &["--json"]].concat());
+    assert_eq!(rows(&ran).len(), expected, "{arguments:?}: {ran:?}");
+}
+
 #[test]
 fn filters_leave_what_fits() {
     let bench = bench();
-    let check = |arguments: &[&str], expected: usize| {
-        let ran = log(&bench, &[arguments, &["--json"]].concat());
-        assert_eq!(rows(&ran).len(), expected, "{arguments:?}: {ran:?}");
-    };
-    check(&["--status", "ok"], 1);
-    check(&["--status", "deadline"], 0);
-    check(&["--tool", "calculator__add"], 2);
-    check(&["--tool", "calculator__divide"], 0);
-    check(&["--actor", "ada"], 2);
-    check(&["--actor", "bob"], 0);
-    check(&["--session", "nowhere"], 0);
-    check(&["--since", "1h"], 2);
-    check(&["--since", "2999-01-01"], 0);
-    check(&["--until", "2000-01-01T00:00:00Z"], 0);
-    check(&["--limit", "1"], 1);
-    check(&["--kind", "tool_rejected"], 1);
-    check(&["--of", "records", "--kind", "model_asked"], 3);
-    check(&["--of", "sessions", "--status", "answered"], 1);
-    check(&["--of", "sessions", "--status", "cancelled"], 0);
+    assert_row_count(&bench, &["--status", "ok"], 1);
+    assert_row_count(&bench, &["--status", "deadline"], 0);
+    assert_row_count(&bench, &["--tool", "calculator__add"], 2);
+    assert_row_count(&bench, &["--tool", "calculator__divide"], 0);
+    assert_row_count(&bench, &["--actor", "ada"], 2);
+    assert_row_count(&bench, &["--actor", "bob"], 0);
+    assert_row_count(&bench, &["--session", "nowhere"], 0);
+    assert_row_count(&bench, &["--since", "1h"], 2);
+    assert_row_count(&bench, &["--since", "2999-01-01"], 0);
+    assert_row_count(&bench, &["--until", "2000-01-01T00:00:00Z"], 0);
+    assert_row_count(&bench, &["--limit", "1"], 1);
+    assert_row_count(&bench, &["--kind", "tool_rejected"], 1);
+    assert_row_count(&bench, &["--of", "records", "--kind", "model_asked"], 3);
+    assert_row_count(&bench, &["--of", "sessions", "--status", "answered"], 1);
+    assert_row_count(&bench, &["--of", "sessions", "--status", "cancelled"], 0);
     let none = log(&bench, &["--actor", "bob"]);
     assert_eq!((none.code, none.stdout.as_str()), (0, ""));
     assert!(none.stderr.contains("no matching records"), "{none:?}");
+}
+
+fn kinds_of(call: &Value, part: &str) -> Vec<String> {
+    let rows = calls[0][part].as_array().unwrap();
+    rows.iter().map(|row| row["kind"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
@@ -114,12 +120,8 @@ fn a_call_is_shown_with_its_causal_chain() {
         assert!(ran.stdout.contains(words), "{words}: {}", ran.stdout);
     }
     let calls = log(&bench, &["show", "second", "--json"]).json();
-    let kinds = |part: &str| -> Vec<String> {
-        let rows = calls[0][part].as_array().unwrap();
-        rows.iter().map(|row| row["kind"].as_str().unwrap().to_owned()).collect()
-    };
-    assert_eq!(kinds("before")[..2], ["session_started", "user_message"]);
-    assert_eq!(kinds("call"), ["verdict", "tool_started", "tool_finished", "tool_result"]);
+    assert_eq!(kinds_of(&calls[0], "before")[..2], ["session_started", "user_message"]);
+    assert_eq!(kinds_of(&calls[0], "call"), ["verdict", "tool_started", "tool_finished", "tool_result"]);
     let ran = log(&bench, &["show", "first"]);
     assert!(ran.stdout.contains("outcome    invalid_arguments"), "{ran:?}");
 }
@@ -251,18 +253,19 @@ fn an_edited_row_is_named_and_the_exit_code_says_so() {
     assert_eq!((&report["status"], &report["finding"]["problem"]), (&"tampered".into(), &"edited".into()));
 }
 
+fn assert_log_refused(bench: &Workbench, arguments: &[&str], code: i32, words: &[&str]) {
+    let ran = bench.run(arguments);
+    assert_eq!((ran.code, ran.stdout.as_str()), (code, ""), "{arguments:?}: {ran:?}");
+    words.iter().for_each(|words| assert!(ran.stderr.contains(words), "{words}: {ran:?}"));
+}
+
 #[test]
 fn a_missing_or_foreign_log_is_an_error_with_a_hint() {
     let bench = Workbench::new();
     bench.put("notes.txt", "these are my notes, not a database. ".repeat(40));
-    let check = |arguments: &[&str], code: i32, words: &[&str]| {
-        let ran = bench.run(arguments);
-        assert_eq!((ran.code, ran.stdout.as_str()), (code, ""), "{arguments:?}: {ran:?}");
-        words.iter().for_each(|words| assert!(ran.stderr.contains(words), "{words}: {ran:?}"));
-    };
-    check(&["log", "--log", "none.db"], 2, &["no event log at none.db", "`--log FILE`"]);
-    check(&["log"], 2, &["state/fumehood/events.db", "`fumehood run` and `fumehood call` create it"]);
-    check(&["log", "verify", "--log", "notes.txt"], 7, &["notes.txt", "is not a database"]);
+    assert_log_refused(&bench, &["log", "--log", "none.db"], 2, &["no event log at none.db", "`--log FILE`"]);
+    assert_log_refused(&bench, &["log"], 2, &["state/fumehood/events.db", "`fumehood run` and `fumehood call` create it"]);
+    assert_log_refused(&bench, &["log", "verify", "--log", "notes.txt"], 7, &["notes.txt", "is not a database"]);
     assert!(!bench.path("none.db").exists() && !bench.path("state").exists(), "nothing is made by looking");
 }
 
@@ -280,22 +283,23 @@ fn a_damaged_log_is_reported() {
     }
 }
 
+fn assert_arguments_refused(bench: &Workbench, arguments: &[&str], words: &str) {
+    let ran = log(bench, arguments);
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{arguments:?}: {ran:?}");
+    assert!(ran.stderr.contains(words), "{words}: {ran:?}");
+}
+
 #[test]
 fn invalid_arguments_are_refused() {
     let bench = bench();
-    let check = |arguments: &[&str], words: &str| {
-        let ran = log(&bench, arguments);
-        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{arguments:?}: {ran:?}");
-        assert!(ran.stderr.contains(words), "{words}: {ran:?}");
-    };
-    check(&["--kind", "tool"], "expected one of session_started");
-    check(&["--since", "yesterday"], "a duration (`2h` for two hours ago)");
-    check(&["--of", "calls", "--kind", "verdict"], "add `--of records`");
-    check(&["--of", "sessions", "--tool", "x"], "sessions cannot be selected by tool");
-    check(&["--tool", "x", "export"], "write filters after the action");
-    check(&["verify", "--mark", "1:2"], "expected ROW:HASH");
-    check(&["verify", "--tool", "x"], "unexpected argument '--tool'");
-    check(&["show"], "<CALL>");
+    assert_arguments_refused(&bench, &["--kind", "tool"], "expected one of session_started");
+    assert_arguments_refused(&bench, &["--since", "yesterday"], "a duration (`2h` for two hours ago)");
+    assert_arguments_refused(&bench, &["--of", "calls", "--kind", "verdict"], "add `--of records`");
+    assert_arguments_refused(&bench, &["--of", "sessions", "--tool", "x"], "sessions cannot be selected by tool");
+    assert_arguments_refused(&bench, &["--tool", "x", "export"], "write filters after the action");
+    assert_arguments_refused(&bench, &["verify", "--mark", "1:2"], "expected ROW:HASH");
+    assert_arguments_refused(&bench, &["verify", "--tool", "x"], "unexpected argument '--tool'");
+    assert_arguments_refused(&bench, &["show"], "<CALL>");
 }
 
 #[cfg(unix)]

@@ -151,6 +151,10 @@ fn knowledge_and_prompts_are_served_as_configured() {
     assert!(ran.code == 2 && ran.stderr.contains("[knowledge.rules]: invalid URI `no address`"), "{ran:?}");
 }
 
+fn call_our_server(bench: &Workbench, cache: &str, server: &[&str], tool: &str, arguments: &str) -> Ran {
+    bench.run(&[&["mcp", "call", "--json", "--env", cache, tool, arguments, "--"], server.as_slice()].concat())
+}
+
 #[test]
 fn people_list_and_call_the_tools_of_a_server() {
     let bench = Workbench::new();
@@ -164,10 +168,7 @@ fn people_list_and_call_the_tools_of_a_server() {
     let ran =
         bench.run(&[&["mcp", "list", "--json", "--env", &cache, "--"], server.as_slice(), &["--short-names"]].concat());
     assert!(ran.code == 0 && ran.json()["tools"][0]["name"] == "add", "{ran:?}");
-    let call = |tool: &str, arguments: &str| {
-        bench.run(&[&["mcp", "call", "--json", "--env", &cache, tool, arguments, "--"], server.as_slice()].concat())
-    };
-    let ran = call("calculator__add", r#"{"a": 3, "b": 5}"#);
+    let ran = call_our_server(&bench, &cache, &server, "calculator__add", r#"{"a": 3, "b": 5}"#);
     let answer = ran.json();
     let text = &answer["content"][0]["text"];
     let value = &answer["content"][1]["value"];
@@ -175,11 +176,11 @@ fn people_list_and_call_the_tools_of_a_server() {
     let pairs = ["mcp", "call", "--env", &cache, "calculator__add", "a=3", "b=5", "--"];
     let ran = bench.run(&[&pairs[..], server.as_slice()].concat());
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "{\"result\":8}\n"), "{ran:?}");
-    let ran = call("calculator__add", "three");
+    let ran = call_our_server(&bench, &cache, &server, "calculator__add", "three");
     assert!(ran.code == 2 && ran.stdout.contains("expected NAME=VALUE pairs, or one JSON object"), "{ran:?}");
-    let ran = call("calculator__add", r#"{"a": "3"}"#);
+    let ran = call_our_server(&bench, &cache, &server, "calculator__add", r#"{"a": "3"}"#);
     assert_eq!((ran.code, &ran.json()["error"]["kind"]), (3, &json!("invalid_arguments")), "{ran:?}");
-    assert_eq!(call("calculator__ad", "{}").code, 3);
+    assert_eq!(call_our_server(&bench, &cache, &server, "calculator__ad", "{}").code, 3);
     let ran = bench.run(&["mcp", "list", "http://127.0.0.1:1/", "--token-file", "token"]);
     assert!(ran.code == 2 && ran.stderr.contains("unexpected argument `--token-file` after a URL"), "{ran:?}");
     let ran = bench.run(&["mcp", "list", "/nowhere/at-all"]);
@@ -277,19 +278,20 @@ fn configured_tools_are_served_as_far_as_they_are_offered() {
     assert_eq!(ran.json()["mcpServers"]["fumehood"]["args"], json!(["serve", "mcp", "--config", path]), "{ran:?}");
 }
 
+fn list_at(bench: &Workbench, url: &str, options: &[&str]) -> String {
+    let mut command = bench.command(&[&["mcp", "list"], options, &[url]].concat());
+    // The token of our own server is for no other one.
+    command.env("FUMEHOOD_MCP_TOKEN", "0123456789abcdef");
+    let ran = Workbench::run_command(command);
+    assert_eq!((ran.code, ran.stdout.as_str()), (7, ""), "{ran:?}");
+    ran.stderr
+}
+
 #[test]
 fn errors_of_urls_say_what_to_do() {
     let bench = Workbench::new();
     let token = bench.put("token", "0123456789abcdef");
     std::fs::set_permissions(token, std::fs::Permissions::from_mode(0o600)).unwrap();
-    let list = |url: &str, options: &[&str]| {
-        let mut command = bench.command(&[&["mcp", "list"], options, &[url]].concat());
-        // The token of our own server is for no other one.
-        command.env("FUMEHOOD_MCP_TOKEN", "0123456789abcdef");
-        let ran = Workbench::run_command(command);
-        assert_eq!((ran.code, ran.stdout.as_str()), (7, ""), "{ran:?}");
-        ran.stderr
-    };
     for (status, kind, body, expected) in [
         ("401 Unauthorized", "text/plain", "", "requires a bearer token; name a file with it by `--token-file FILE`"),
         ("403 Forbidden", "text/plain", "wrong host", "refused the request (HTTP 403 Forbidden: wrong host); check"),
@@ -298,13 +300,13 @@ fn errors_of_urls_say_what_to_do() {
         ("200 OK", "text/html", "<p>hello</p>", "did not answer with MCP, but with text/html; check the path"),
     ] {
         let url = always_answering(status, kind, body);
-        let said = list(&url, &[]);
+        let said = list_at(&bench, &url, &[]);
         assert!(said.starts_with("error: http://127.0.0.1:") && said.contains(expected), "{status}: {said}");
         assert!(!said.contains("Transport"), "{status}: {said}");
     }
-    let said = list(&always_answering("401 Unauthorized", "text/plain", ""), &["--token-file", "token"]);
+    let said = list_at(&bench, &always_answering("401 Unauthorized", "text/plain", ""), &["--token-file", "token"]);
     assert!(said.contains("does not accept the bearer token; check that it is the current one"), "{said}");
-    let said = list("http://127.0.0.1:1/mcp", &[]);
+    let said = list_at(&bench, "http://127.0.0.1:1/mcp", &[]);
     assert!(said.contains("connection refused; check the URL, and that the server runs"), "{said}");
 }
 
@@ -344,15 +346,28 @@ fn a_server_without_tools_and_a_call_without_dashes_are_explained() {
     assert!(ran.code == 2 && ran.stderr.contains("write `--` before the server"), "{ran:?}");
 }
 
+fn figure_of(status: &str, name: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+}
+
 /// Returns the resident KiB, open files and threads of a process.
 fn held(process: u32) -> (u64, usize, usize) {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let figure = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
-    };
     let files = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count();
-    (figure("VmRSS:"), files, usize::try_from(figure("Threads:")).unwrap())
+    (figure_of(&status, "VmRSS:"), files, usize::try_from(figure_of(&status, "Threads:")).unwrap())
+}
+
+fn make_calls(session: &mut Session, from: u64, count: u64) -> (u64, usize, usize) {
+    for id in from..from + count {
+        match id % 10 {
+            0 => session.call(id, "calculator__divide", json!({"a": 1, "b": 0})),
+            1 => session.call(id, "countdown__countdown", json!({"from": 1, "step_ms": 0})),
+            _ => session.call(id, "calculator__add", json!({"a": 3, "b": 5})),
+        }
+        assert_eq!(session.next()["id"], id);
+    }
+    held(session.process())
 }
 
 #[test]
@@ -360,19 +375,8 @@ fn ten_thousand_calls_leave_nothing_behind() {
     let bench = Workbench::new();
     bench.example("calculator").example("countdown");
     let mut session = Session::start(&bench, &["calculator.wasm", "countdown.wasm"]);
-    let mut calls = |from: u64, count: u64| {
-        for id in from..from + count {
-            match id % 10 {
-                0 => session.call(id, "calculator__divide", json!({"a": 1, "b": 0})),
-                1 => session.call(id, "countdown__countdown", json!({"from": 1, "step_ms": 0})),
-                _ => session.call(id, "calculator__add", json!({"a": 3, "b": 5})),
-            }
-            assert_eq!(session.next()["id"], id);
-        }
-        held(session.process())
-    };
-    let (memory, files, threads) = calls(1, 1_000);
-    let (memory_after, files_after, threads_after) = calls(2_000, 10_000);
+    let (memory, files, threads) = make_calls(&mut session, 1, 1_000);
+    let (memory_after, files_after, threads_after) = make_calls(&mut session, 2_000, 10_000);
     assert!(memory_after <= memory + (8 << 10), "{memory} KiB became {memory_after} KiB");
     // The socket of each worker is watched through a second descriptor for as long as a call is waited for.
     assert!(files_after <= files + 2 && threads_after <= threads + 1, "{files_after} files, {threads_after} threads");

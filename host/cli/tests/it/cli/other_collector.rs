@@ -83,7 +83,7 @@ fn a_collector_of_others_takes_spans_and_metrics() {
     let variables =
         [("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint.as_str()), ("OTEL_METRIC_EXPORT_INTERVAL", "100")];
     let server = Server::start_with(&bench, &["calculator.wasm", "--no-auth"], &variables);
-    let (status, answer) = server.ask("POST", "/v1/tools/calculator__add/calls", ("", r#"{"a": 3, "b": 1234567}"#));
+    let (status, answer) = server.ask("POST", "/v1/tools/calculator__add/calls", "", r#"{"a": 3, "b": 1234567}"#);
     assert_eq!(status, 200, "{answer}");
     let span = collector.named("execute_tool calculator__add");
     assert_eq!((span["traceId"].as_str().unwrap().len(), span["kind"].as_i64()), (32, Some(1)), "{span}");

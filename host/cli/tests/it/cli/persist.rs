@@ -95,17 +95,18 @@ fn calls_programs_and_jobs_leave_nothing() {
     assert_eq!(made, 5, "that they were made is recorded: {listed}");
 }
 
+fn call_reply(name: &str, arguments: String) -> String {
+    json!({"calls": [{"name": name, "arguments": serde_json::from_str::<Value>(&arguments).unwrap()}]}).to_string()
+}
+
 #[test]
 fn a_saved_session_leaves_nothing_and_goes_on_while_the_server_runs() {
     let bench = bench("[model]\nname = \"scripted:script.jsonl\"\n[agent]\ncode = true\n");
-    let call = |name: &str, arguments: String| {
-        json!({"calls": [{"name": name, "arguments": serde_json::from_str::<Value>(&arguments).unwrap()}]}).to_string()
-    };
     let script = [
         json!({"text": "First."}).to_string(),
-        call("json__query", query("SESSION-SECRET")),
+        call_reply("json__query", query("SESSION-SECRET")),
         json!({"text": "Second.", "expect": "SESSION-SECRET"}).to_string(),
-        call("run_code", program("PROGRAM-SECRET", false)),
+        call_reply("run_code", program("PROGRAM-SECRET", false)),
         json!({"text": "Third.", "expect": "PROGRAM-SECRET"}).to_string(),
         json!({"text": "Last."}).to_string(),
     ];

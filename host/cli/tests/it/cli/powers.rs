@@ -152,38 +152,40 @@ fn a_configured_component_has_its_powers_from_there_alone() {
     );
 }
 
+fn run_with_policy(bench: &Workbench, lines: &str) -> Ran {
+    bench.put("fumehood.toml", format!("[tools.a]\ncomponent = \"count.wasm\"\napproval = \"off\"\n{lines}\n"));
+    bench.run(&["call", "a", "run", r#"{"to": 3}"#])
+}
+
+fn run_with_secret(bench: &Workbench, from: &str) -> Ran {
+    run_with_policy(bench, &format!(
+        "http = [\"https://a.example/**\"]\nsecrets = [{{ name = \"t\", from = {{ {from} }}, for = \
+         \"https://a.example/**\", header = \"X-Key\" }}]"
+    ))
+}
+
 #[test]
 fn missing_granted_files_are_reported_with_their_place() {
     let bench = Workbench::new();
     bench.program("count");
-    let policy = |lines: &str| {
-        bench.put("fumehood.toml", format!("[tools.a]\ncomponent = \"count.wasm\"\napproval = \"off\"\n{lines}\n"));
-        bench.run(&["call", "a", "run", r#"{"to": 3}"#])
-    };
-    assert_eq!(policy("").code, 0);
-    let secret = |from: &str| {
-        policy(&format!(
-            "http = [\"https://a.example/**\"]\nsecrets = [{{ name = \"t\", from = {{ {from} }}, for = \
-             \"https://a.example/**\", header = \"X-Key\" }}]"
-        ))
-    };
+    assert_eq!(run_with_policy(&bench, "").code, 0);
     for (from, says) in [
         ("env = \"FUMEHOOD_ABSENT\"", "the environment variable `FUMEHOOD_ABSENT` is not set; set it to the secret"),
         ("file = \"absent.key\"", "absent.key"),
         ("keyring = \"fumehood-absent-in-tests\"", "keyring"),
     ] {
-        let refused = secret(from);
+        let refused = run_with_secret(&bench, from);
         assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{refused:?}");
         let begins = "error: fumehood.toml:5:12: [tools.a] the secret `t`: ";
         assert!(refused.stderr.starts_with(begins) && refused.stderr.contains(says), "{refused:?}");
     }
-    let missing = policy("read = [\"./absent:/docs\"]");
+    let missing = run_with_policy(&bench, "read = [\"./absent:/docs\"]");
     assert_eq!((missing.code, missing.stdout.as_str()), (6, ""), "{missing:?}");
     for part in ["count.wasm", "absent` does not exist (at ", "create it, or correct the path"] {
         assert!(missing.stderr.contains(part), "{part}: {missing:?}");
     }
     bench.put("file", "");
-    let no_folder = policy("read = [\"./file:/docs\"]");
+    let no_folder = run_with_policy(&bench, "read = [\"./file:/docs\"]");
     assert!(no_folder.stderr.contains("file` is granted as a folder, but is not a folder"), "{no_folder:?}");
 }
 

@@ -78,36 +78,38 @@ fn the_examples_of_the_page_are_refused_nothing() {
     }
 }
 
+fn assert_accepted(service: Service, model: &str, more: &[&str]) -> Vec<Value> {
+    let (ran, seen) = sum(service, model, more);
+    solves(&ran);
+    assert_eq!((seen.answered.len(), seen.refused.len()), (3, 0), "{model} {more:?}: {:?}", seen.refused);
+    seen.answered
+}
+
 #[test]
 fn models_that_reason_are_refused_nothing_either() {
-    let check = |service: Service, model: &str, more: &[&str]| {
-        let (ran, seen) = sum(service, model, more);
-        solves(&ran);
-        assert_eq!((seen.answered.len(), seen.refused.len()), (3, 0), "{model} {more:?}: {:?}", seen.refused);
-        seen.answered
-    };
-    check(Service::OpenAi, "openai:gpt-5-mini", &[]);
-    check(Service::OpenAi, "openai:o3", &["--reasoning-effort", "low", "--max-tokens", "20000"]);
+    assert_accepted(Service::OpenAi, "openai:gpt-5-mini", &[]);
+    assert_accepted(Service::OpenAi, "openai:o3", &["--reasoning-effort", "low", "--max-tokens", "20000"]);
     // The signed thoughts of the model are sent back to it.
-    let asked = check(Service::Anthropic, "anthropic:claude-sonnet-4-5", &["--reasoning-effort", "low"]);
+    let asked = assert_accepted(Service::Anthropic, "anthropic:claude-sonnet-4-5", &["--reasoning-effort", "low"]);
     assert!(asked[2]["messages"].to_string().contains("sealed"), "{}", asked[2]);
+}
+
+fn assert_left_out(service: Service, model: &str, flag: &str, value: &str, parameter: &str) {
+    let (ran, seen) = sum(service, model, &[flag, value]);
+    solves(&ran);
+    assert_eq!((seen.answered.len(), seen.refused.len()), (3, 1), "{model} {flag}: {:?}", seen.refused);
+    let told = format!("without `{parameter}`");
+    assert_eq!(ran.stderr.matches(&told).count(), 1, "{told}: {ran:?}");
 }
 
 #[test]
 fn a_setting_that_the_model_refuses_is_left_out_with_a_warning() {
-    let check = |service: Service, model: &str, flag: &str, value: &str, parameter: &str| {
-        let (ran, seen) = sum(service, model, &[flag, value]);
-        solves(&ran);
-        assert_eq!((seen.answered.len(), seen.refused.len()), (3, 1), "{model} {flag}: {:?}", seen.refused);
-        let told = format!("without `{parameter}`");
-        assert_eq!(ran.stderr.matches(&told).count(), 1, "{told}: {ran:?}");
-    };
-    check(Service::OpenAi, "openai:gpt-5", "--temperature", "0.7", "temperature");
-    check(Service::OpenAi, "openai:gpt-4o-mini", "--max-tokens", "20000", "max_tokens");
-    check(Service::OpenAi, "openai:gpt-4o-mini", "--reasoning-effort", "high", "reasoning_effort");
-    check(Service::Anthropic, "anthropic:claude-sonnet-4-5", "--max-tokens", "99999", "max_tokens");
-    check(Service::Anthropic, "anthropic:claude-sonnet-4-5", "--temperature", "1.5", "temperature");
-    check(Service::Ollama, "ollama:llama3.2", "--reasoning-effort", "high", "reasoning_effort");
+    assert_left_out(Service::OpenAi, "openai:gpt-5", "--temperature", "0.7", "temperature");
+    assert_left_out(Service::OpenAi, "openai:gpt-4o-mini", "--max-tokens", "20000", "max_tokens");
+    assert_left_out(Service::OpenAi, "openai:gpt-4o-mini", "--reasoning-effort", "high", "reasoning_effort");
+    assert_left_out(Service::Anthropic, "anthropic:claude-sonnet-4-5", "--max-tokens", "99999", "max_tokens");
+    assert_left_out(Service::Anthropic, "anthropic:claude-sonnet-4-5", "--temperature", "1.5", "temperature");
+    assert_left_out(Service::Ollama, "ollama:llama3.2", "--reasoning-effort", "high", "reasoning_effort");
 }
 
 #[test]

@@ -141,24 +141,25 @@ fn project_gives_the_component() {
     assert!(ran.code == 0 && ran.stdout.contains("would publish dist/calculator.wasm as oci://"), "{ran:?}");
 }
 
+fn assert_publish_refused(published: &Published, reference: &str, file: &str, code: i32, expected: &str) {
+    let ran = published.run(&["publish", reference, file]);
+    assert!(ran.code == code && ran.stderr.contains(expected), "{ran:?}");
+}
+
 #[test]
 fn refuses_what_is_no_component_or_has_another_digest() {
     let Some(published) = Published::start(Settings::default()) else { return };
-    let check = |reference: &str, file: &str, code: i32, expected: &str| {
-        let ran = published.run(&["publish", reference, file]);
-        assert!(ran.code == code && ran.stderr.contains(expected), "{ran:?}");
-    };
     let reference = published.reference("acme/calculator:1");
-    check(&reference, "none.wasm", 2, "no such file none.wasm");
+    assert_publish_refused(&published, &reference, "none.wasm", 2, "no such file none.wasm");
     published.bench.put("text.wasm", "hello");
-    check(&reference, "text.wasm", 6, "this is not a WebAssembly component");
+    assert_publish_refused(&published, &reference, "text.wasm", 6, "this is not a WebAssembly component");
     published.bench.put("module.wasm", wat::parse_str("(module)").unwrap());
-    check(&reference, "module.wasm", 6, "this is a core module, not a component");
+    assert_publish_refused(&published, &reference, "module.wasm", 6, "this is a core module, not a component");
     let pinned = published.reference(&format!("acme/calculator:1@sha256:{}", "0".repeat(64)));
-    check(&pinned, "calculator.wasm", 3, "names another component");
-    check("ghcr.io/a/b:1", "calculator.wasm", 2, "expected oci://HOST[:PORT]/NAME:TAG");
-    check(&published.reference("acme/calculator"), "calculator.wasm", 2, "has no version; add a tag");
-    check(&published.reference("Acme/calculator:1"), "calculator.wasm", 2, "invalid name in");
+    assert_publish_refused(&published, &pinned, "calculator.wasm", 3, "names another component");
+    assert_publish_refused(&published, "ghcr.io/a/b:1", "calculator.wasm", 2, "expected oci://HOST[:PORT]/NAME:TAG");
+    assert_publish_refused(&published, &published.reference("acme/calculator"), "calculator.wasm", 2, "has no version; add a tag");
+    assert_publish_refused(&published, &published.reference("Acme/calculator:1"), "calculator.wasm", 2, "invalid name in");
     assert!(published.tags("acme/calculator").is_empty());
 }
 
@@ -194,6 +195,15 @@ fn registry_that_is_not_there_is_named() {
     assert!(message.contains(&format!("127.0.0.1:{port} cannot be reached")), "{message}");
 }
 
+fn publish_with_password(published: &Published, reference: &str, password: &str) -> Ran {
+    let entry = base64::engine::general_purpose::STANDARD.encode(format!("{USER}:{password}"));
+    let host = published.registry.host();
+    published.bench.put("config.json", format!(r#"{{"auths":{{"{host}":{{"auth":"{entry}"}}}}}}"#));
+    let mut command = published.bench.command(&["publish", reference, "calculator.wasm"]);
+    command.env("DOCKER_CONFIG", published.bench.path("."));
+    Workbench::run_command(command)
+}
+
 #[test]
 fn registry_with_passwords_takes_those_of_docker() {
     let settings = Settings { has_password: true, ..Settings::default() };
@@ -201,19 +211,16 @@ fn registry_with_passwords_takes_those_of_docker() {
     let reference = published.reference("acme/calculator:1");
     let ran = published.run(&["publish", &reference, "calculator.wasm"]);
     assert!(ran.code == 3 && ran.stderr.contains("log in with `docker login 127.0.0.1:"), "{ran:?}");
-    let login = |password: &str| {
-        let entry = base64::engine::general_purpose::STANDARD.encode(format!("{USER}:{password}"));
-        let host = published.registry.host();
-        published.bench.put("config.json", format!(r#"{{"auths":{{"{host}":{{"auth":"{entry}"}}}}}}"#));
-        let mut command = published.bench.command(&["publish", &reference, "calculator.wasm"]);
-        command.env("DOCKER_CONFIG", published.bench.path("."));
-        Workbench::run_command(command)
-    };
-    let wrong = login("another");
+    let wrong = publish_with_password(&published, &reference, "another");
     assert!(wrong.code == 3 && !wrong.stderr.contains("another"), "{wrong:?}");
-    let right = login(PASSWORD);
+    let right = publish_with_password(&published, &reference, PASSWORD);
     assert!(right.code == 0 && !right.stderr.contains(PASSWORD), "{right:?}");
     assert_eq!(published.tags("acme/calculator"), ["1"]);
+}
+
+fn assert_option_refused(bench: &Workbench, options: &[&str], expected: &str) {
+    let ran = bench.run(&[&["publish", "oci://127.0.0.1:1/a/b:1", "calculator.wasm"], options].concat());
+    assert!(ran.code != 0 && ran.stderr.contains(expected), "{ran:?}");
 }
 
 #[test]
@@ -221,13 +228,9 @@ fn roots_and_plain_hosts_are_options() {
     let bench = Workbench::new();
     bench.example("calculator");
     bench.put("roots.pem", "no certificate");
-    let check = |options: &[&str], expected: &str| {
-        let ran = bench.run(&[&["publish", "oci://127.0.0.1:1/a/b:1", "calculator.wasm"], options].concat());
-        assert!(ran.code != 0 && ran.stderr.contains(expected), "{ran:?}");
-    };
-    check(&["--tls-root", "none.pem"], "cannot read the root certificates in none.pem");
-    check(&["--tls-root", "roots.pem"], "expected PEM with `BEGIN CERTIFICATE`");
-    check(&["--plain-http", "127.0.0.1:1"], "127.0.0.1:1 cannot be reached");
+    assert_option_refused(&bench, &["--tls-root", "none.pem"], "cannot read the root certificates in none.pem");
+    assert_option_refused(&bench, &["--tls-root", "roots.pem"], "expected PEM with `BEGIN CERTIFICATE`");
+    assert_option_refused(&bench, &["--plain-http", "127.0.0.1:1"], "127.0.0.1:1 cannot be reached");
 }
 
 #[test]

@@ -194,6 +194,28 @@ fn calls_of_foreign_servers_are_recorded() {
     assert_eq!(told, ["calculator__add", "ok", "mcp call"]);
 }
 
+fn run_with_file_limit(bench: &Workbench, arguments: &std::path::Path, more: &str) -> std::process::Output {
+    let script = format!(
+        "ulimit -f 8; exec '{}' call files.wasm write --args-file '{}' --allow-write ./out:/out --isolation in-process \
+         {more}",
+        env!("CARGO_BIN_EXE_fumehood"),
+        arguments.display()
+    );
+    let mut command = bench.command(&[]);
+    let environment: Vec<_> =
+        command.get_envs().map(|(name, value)| (name.to_owned(), value.map(Into::into))).collect();
+    command = std::process::Command::new("sh");
+    command.args(["-c", &script]).current_dir(bench.path("")).stdin(Stdio::null());
+    for (name, value) in environment {
+        let value: Option<std::ffi::OsString> = value;
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.output().unwrap()
+}
+
 #[test]
 fn a_limit_on_file_sizes_is_an_error_and_no_end_of_the_process() {
     let bench = Workbench::new();
@@ -201,33 +223,12 @@ fn a_limit_on_file_sizes_is_an_error_and_no_end_of_the_process() {
     std::fs::create_dir(bench.path("out")).unwrap();
     let text = "x".repeat(9_000);
     let arguments = bench.put("arguments.json", json!({"path": "/out/a.txt", "text": text}).to_string());
-    let run = |more: &str| {
-        let script = format!(
-            "ulimit -f 8; exec '{}' call files.wasm write --args-file '{}' --allow-write ./out:/out --isolation in-process \
-             {more}",
-            env!("CARGO_BIN_EXE_fumehood"),
-            arguments.display()
-        );
-        let mut command = bench.command(&[]);
-        let environment: Vec<_> =
-            command.get_envs().map(|(name, value)| (name.to_owned(), value.map(Into::into))).collect();
-        command = std::process::Command::new("sh");
-        command.args(["-c", &script]).current_dir(bench.path("")).stdin(Stdio::null());
-        for (name, value) in environment {
-            let value: Option<std::ffi::OsString> = value;
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        command.output().unwrap()
-    };
     // Puts the code into the cache first, because it is larger than the limit.
     assert_eq!(bench.run(&["inspect", "files.wasm"]).code, 0);
-    let output = run("--no-log");
+    let output = run_with_file_limit(&bench, &arguments, "--no-log");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{:?}: {said}", output.status);
-    let output = run("--log e.db");
+    let output = run_with_file_limit(&bench, &arguments, "--log e.db");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code().is_some(), "no signal ended it: {:?}: {said}", output.status);
 }

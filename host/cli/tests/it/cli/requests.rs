@@ -10,6 +10,19 @@ use super::workbench::Workbench;
 const NAMES: [&str; 8] =
     ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy", "CGI_HTTP_PROXY", "FTP_PROXY"];
 
+fn fetch_past_proxy(bench: &Workbench, proxy: SocketAddr, url: &str) -> String {
+    let arguments = serde_json::json!({"url": url}).to_string();
+    let rule = format!("GET {url}");
+    let call = ["call", "--json", "fetch.wasm", "get", &arguments, "--allow-http", &rule, "--allow-private"];
+    let mut command = bench.command(&[&call[..], &["127.0.0.1/32"]].concat());
+    for name in NAMES {
+        command.env(name, format!("http://{proxy}"));
+    }
+    // Without exceptions, so that every request would go to the proxy.
+    command.env("NO_PROXY", "").env("no_proxy", "");
+    String::from_utf8(command.output().unwrap().stdout).unwrap()
+}
+
 #[test]
 fn requests_of_tools_never_go_to_a_proxy_of_the_environment() {
     let canary = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -23,22 +36,10 @@ fn requests_of_tools_never_go_to_a_proxy_of_the_environment() {
     std::thread::spawn(move || tell.send(encrypted.accept().is_ok()));
     let bench = Workbench::new();
     bench.example("fetch");
-    let fetch = |url: &str| {
-        let arguments = serde_json::json!({"url": url}).to_string();
-        let rule = format!("GET {url}");
-        let call = ["call", "--json", "fetch.wasm", "get", &arguments, "--allow-http", &rule, "--allow-private"];
-        let mut command = bench.command(&[&call[..], &["127.0.0.1/32"]].concat());
-        for name in NAMES {
-            command.env(name, format!("http://{proxy}"));
-        }
-        // Without exceptions, so that every request would go to the proxy.
-        command.env("NO_PROXY", "").env("no_proxy", "");
-        String::from_utf8(command.output().unwrap().stdout).unwrap()
-    };
-    let page = fetch(&format!("http://127.0.0.1:{plain}/page"));
+    let page = fetch_past_proxy(&bench, proxy, &format!("http://127.0.0.1:{plain}/page"));
     assert!(page.contains("reached directly"), "{page}");
     // The server does not speak TLS, but the connection shows where the request went.
-    let failed = fetch(&format!("https://127.0.0.1:{port}/page"));
+    let failed = fetch_past_proxy(&bench, proxy, &format!("https://127.0.0.1:{port}/page"));
     assert!(failed.contains("\"status\":\"error\""), "{failed}");
     assert_eq!(reached.recv_timeout(Duration::from_secs(60)), Ok(true));
     assert_eq!(canary.accept().map(|_| ()).unwrap_err().kind(), ErrorKind::WouldBlock, "the proxy was asked");

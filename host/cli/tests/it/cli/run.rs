@@ -115,25 +115,26 @@ fn a_separate_final_answer_is_shown_as_it_is_written() {
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is eight.\n"), "said once: {ran:?}");
 }
 
+fn assert_ends_as(script: &str, more: &[&str], code: i32, words: &str) {
+    let ran = run(&bench(script), more);
+    assert_eq!(ran.code, code, "{script}: {ran:?}");
+    assert!(ran.stderr.contains(words), "{words}: {ran:?}");
+}
+
 #[test]
 fn the_exit_code_says_how_it_ended() {
-    let check = |script: &str, more: &[&str], code: i32, words: &str| {
-        let ran = run(&bench(script), more);
-        assert_eq!(ran.code, code, "{script}: {ran:?}");
-        assert!(ran.stderr.contains(words), "{words}: {ran:?}");
-    };
     let call = r#"{"calls": [{"name": "calculator__add", "arguments": {"a": 3, "b": 5}}]}"#;
     let thrice = [call; 3].join("\n");
-    check(&thrice, &["--max-turns", "1"], 4, "raise it with `--max-turns`");
-    check(&thrice, &[], 4, "the same call of calculator__add 3 times in a row");
-    check(r#"{"text": "late", "delay_ms": 60000}"#, &["--wall", "200ms"], 4, "raise it with `--wall`");
-    check(r#"{"error": {"failure": "unavailable", "message": "gone"}}"#, &[], 8, "the model did not answer: gone");
-    check(r#"{"text": "8", "expect": "nothing"}"#, &[], 8, "reply 1 (line 1) of the script expects \"nothing\"");
-    check(call, &[], 8, "the script has only 1 replies");
-    check(r#"{"text": "no decision"}"#, &["--driver", "react", "--max-turns", "9"], 8, "the model did not answer");
+    assert_ends_as(&thrice, &["--max-turns", "1"], 4, "raise it with `--max-turns`");
+    assert_ends_as(&thrice, &[], 4, "the same call of calculator__add 3 times in a row");
+    assert_ends_as(r#"{"text": "late", "delay_ms": 60000}"#, &["--wall", "200ms"], 4, "raise it with `--wall`");
+    assert_ends_as(r#"{"error": {"failure": "unavailable", "message": "gone"}}"#, &[], 8, "the model did not answer: gone");
+    assert_ends_as(r#"{"text": "8", "expect": "nothing"}"#, &[], 8, "reply 1 (line 1) of the script expects \"nothing\"");
+    assert_ends_as(call, &[], 8, "the script has only 1 replies");
+    assert_ends_as(r#"{"text": "no decision"}"#, &["--driver", "react", "--max-turns", "9"], 8, "the model did not answer");
     let failing = r#"{"calls": [{"name": "calculator__divide", "arguments": {"a": 1, "b": 0}}]}"#;
     let differently = |a: u8| failing.replace("1", &a.to_string());
-    check(&[1, 2, 3].map(differently).join("\n"), &[], 1, "too many calls failed in a row");
+    assert_ends_as(&[1, 2, 3].map(differently).join("\n"), &[], 1, "too many calls failed in a row");
 }
 
 #[test]
@@ -157,40 +158,41 @@ fn incomplete_answer_has_an_exit_code_of_its_own() {
     }
 }
 
+fn assert_refused(arguments: &[&str], code: i32, words: &[&str]) {
+    let ran = bench(NATIVE).run(arguments);
+    assert_eq!((ran.code, ran.stdout.as_str()), (code, ""), "{arguments:?}: {ran:?}");
+    for words in words {
+        assert!(ran.stderr.contains(words), "{words}: {}", ran.stderr);
+    }
+}
+
 #[test]
 fn command_line_errors_are_reported_before_anything_runs() {
-    let check = |arguments: &[&str], code: i32, words: &[&str]| {
-        let ran = bench(NATIVE).run(arguments);
-        assert_eq!((ran.code, ran.stdout.as_str()), (code, ""), "{arguments:?}: {ran:?}");
-        for words in words {
-            assert!(ran.stderr.contains(words), "{words}: {}", ran.stderr);
-        }
-    };
-    check(&["run", "x"], 2, &["no model is configured", "--model PROVIDER:NAME", "--script FILE", "FUMEHOOD_MODEL"]);
-    check(&["run", "x", "--model", "llama"], 2, &["invalid model `llama`"]);
-    check(&["run", "x", "--model", "grok:x"], 2, &["unknown provider `grok`; expected openai"]);
-    check(&["run", "x", "--model", "openai:gpt"], 2, &["`openai:gpt`", "set OPENAI_API_KEY"]);
-    check(&["run", "x", "--model", "anthropic:c"], 2, &["set ANTHROPIC_API_KEY"]);
-    check(&["run", "x", "--model", "compatible:m"], 2, &["set OPENAI_COMPATIBLE_URL", "`--base-url URL`"]);
-    check(&["run", "x", "--model", "ollama:m", "--base-url", "ftp://x"], 2, &["neither http nor https"]);
-    check(&["run", "x", "--model", "ollama:m", "--script", "script.jsonl"], 2, &["cannot be used with"]);
-    check(&["run", "x", "--script", "none.jsonl"], 2, &["cannot use the script `none.jsonl`", "No such file"]);
-    check(&["run", "x", "--script", "calculator.wasm"], 2, &["not UTF-8"]);
-    check(&["run", " ", "--script", "script.jsonl"], 2, &["the task is empty"]);
-    check(&["run", "--script", "script.jsonl"], 2, &["<TASK>"]);
-    check(&["run", "x", "--script", "script.jsonl", "--max-turns", "0"], 2, &["--max-turns"]);
-    check(&["run", "x", "--script", "script.jsonl", "--wall", "soon"], 2, &["invalid time"]);
-    check(&["run", "x", "--script", "script.jsonl", "--timeout", "0s"], 2, &["--timeout: the deadline limit is zero"]);
-    check(&["run", "x", "--script", "script.jsonl", "--driver", "magic"], 2, &["native, react, batch"]);
-    check(&["run", "x", "--script", "script.jsonl", "--skill", "sums"], 2, &["unknown skill `sums`"]);
-    check(
+    assert_refused(&["run", "x"], 2, &["no model is configured", "--model PROVIDER:NAME", "--script FILE", "FUMEHOOD_MODEL"]);
+    assert_refused(&["run", "x", "--model", "llama"], 2, &["invalid model `llama`"]);
+    assert_refused(&["run", "x", "--model", "grok:x"], 2, &["unknown provider `grok`; expected openai"]);
+    assert_refused(&["run", "x", "--model", "openai:gpt"], 2, &["`openai:gpt`", "set OPENAI_API_KEY"]);
+    assert_refused(&["run", "x", "--model", "anthropic:c"], 2, &["set ANTHROPIC_API_KEY"]);
+    assert_refused(&["run", "x", "--model", "compatible:m"], 2, &["set OPENAI_COMPATIBLE_URL", "`--base-url URL`"]);
+    assert_refused(&["run", "x", "--model", "ollama:m", "--base-url", "ftp://x"], 2, &["neither http nor https"]);
+    assert_refused(&["run", "x", "--model", "ollama:m", "--script", "script.jsonl"], 2, &["cannot be used with"]);
+    assert_refused(&["run", "x", "--script", "none.jsonl"], 2, &["cannot use the script `none.jsonl`", "No such file"]);
+    assert_refused(&["run", "x", "--script", "calculator.wasm"], 2, &["not UTF-8"]);
+    assert_refused(&["run", " ", "--script", "script.jsonl"], 2, &["the task is empty"]);
+    assert_refused(&["run", "--script", "script.jsonl"], 2, &["<TASK>"]);
+    assert_refused(&["run", "x", "--script", "script.jsonl", "--max-turns", "0"], 2, &["--max-turns"]);
+    assert_refused(&["run", "x", "--script", "script.jsonl", "--wall", "soon"], 2, &["invalid time"]);
+    assert_refused(&["run", "x", "--script", "script.jsonl", "--timeout", "0s"], 2, &["--timeout: the deadline limit is zero"]);
+    assert_refused(&["run", "x", "--script", "script.jsonl", "--driver", "magic"], 2, &["native, react, batch"]);
+    assert_refused(&["run", "x", "--script", "script.jsonl", "--skill", "sums"], 2, &["unknown skill `sums`"]);
+    assert_refused(
         &["run", "x", "--script", "script.jsonl", "--only", "a__b"],
         2,
         &["unknown tool `a__b`", "load a component with `--tool"],
     );
-    check(&["run", "x", "--script", "script.jsonl", "--tool", "none.wasm"], 6, &["none.wasm"]);
-    check(&["run", "x", "--script", "script.jsonl", "--log", "/proc/x/e.db"], 7, &["/proc/x/e.db", "`--no-log`"]);
-    check(&["run", "x", "--script", "script.jsonl", "--config", "none.toml"], 2, &["none.toml"]);
+    assert_refused(&["run", "x", "--script", "script.jsonl", "--tool", "none.wasm"], 6, &["none.wasm"]);
+    assert_refused(&["run", "x", "--script", "script.jsonl", "--log", "/proc/x/e.db"], 7, &["/proc/x/e.db", "`--no-log`"]);
+    assert_refused(&["run", "x", "--script", "script.jsonl", "--config", "none.toml"], 2, &["none.toml"]);
 }
 
 #[test]

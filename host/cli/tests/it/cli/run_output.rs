@@ -41,19 +41,20 @@ fn answer_that_never_matches_is_an_error() {
     assert!(ran.stderr.contains(says), "{ran:?}");
 }
 
+fn assert_schema_refused(bench: &Workbench, file: &str, says: &str) {
+    let ran = run(bench, &["run", "Go", "--output-schema", file]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{ran:?}");
+    assert!(ran.stderr.contains(says), "{says} is not in: {}", ran.stderr);
+}
+
 #[test]
 fn schema_that_cannot_be_used_is_an_error_of_the_command_line() {
     let bench = bench(r#"{"text": "No."}"#);
-    let check = |file: &str, says: &str| {
-        let ran = run(&bench, &["run", "Go", "--output-schema", file]);
-        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{ran:?}");
-        assert!(ran.stderr.contains(says), "{says} is not in: {}", ran.stderr);
-    };
-    check("missing.json", "`--output-schema`: missing.json cannot be read");
+    assert_schema_refused(&bench, "missing.json", "`--output-schema`: missing.json cannot be read");
     bench.put("text.json", "sum");
     bench.put("wrong.json", r#"{"type": "integr"}"#);
-    check("text.json", "text.json is not JSON");
-    check("wrong.json", "wrong.json is not a supported JSON Schema");
+    assert_schema_refused(&bench, "text.json", "text.json is not JSON");
+    assert_schema_refused(&bench, "wrong.json", "wrong.json is not a supported JSON Schema");
 }
 
 #[test]

@@ -43,17 +43,18 @@ fn a_component_of_the_configuration_has_nothing_of_it() {
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "It says so.\n"), "{ran:?}");
 }
 
+fn assert_grant_refused(more: &[&str], code: i32, words: &str) {
+    let ran = run(&bench("never"), more);
+    assert_eq!((ran.code, ran.stdout.as_str()), (code, ""), "{ran:?}");
+    assert!(ran.stderr.contains(words), "{words}: {ran:?}");
+}
+
 #[test]
 fn what_cannot_be_granted_is_refused_before_anything_runs() {
-    let check = |more: &[&str], code: i32, words: &str| {
-        let ran = run(&bench("never"), more);
-        assert_eq!((ran.code, ran.stdout.as_str()), (code, ""), "{ran:?}");
-        assert!(ran.stderr.contains(words), "{words}: {ran:?}");
-    };
-    check(&["--allow-read", "./docs"], 2, "--allow-read: ");
-    check(&["--allow-http", "https://*/**"], 2, "--allow-http: ");
-    check(&["--allow-write", "./log:/log"], 6, "which has files of the host");
-    check(&["--allow-read", ".:/all"], 6, "which has files of the host");
+    assert_grant_refused(&["--allow-read", "./docs"], 2, "--allow-read: ");
+    assert_grant_refused(&["--allow-http", "https://*/**"], 2, "--allow-http: ");
+    assert_grant_refused(&["--allow-write", "./log:/log"], 6, "which has files of the host");
+    assert_grant_refused(&["--allow-read", ".:/all"], 6, "which has files of the host");
     let bench = bench("never");
     let ran = bench.run(&["run", "Hi", "--script", "script.jsonl", "--no-log", "--allow-read", "./docs:/docs"]);
     assert!(ran.code == 2 && ran.stderr.contains("named with `--tool FILE`, but none are"), "{ran:?}");

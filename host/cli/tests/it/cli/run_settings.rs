@@ -62,18 +62,19 @@ fn searching() -> String {
     [calling("add"), search.to_owned(), found, r#"{"text": "13", "expect": "13"}"#.to_owned()].join("\n")
 }
 
+fn assert_found_and_called(bench: &Workbench, more: &[&str]) {
+    let ran = run(bench, more);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "13\n"), "{ran:?}");
+    assert!(ran.stderr.contains("✗ calculator__add → not_allowed"), "{ran:?}");
+    assert!(ran.stderr.contains("✓ calculator__add"), "{ran:?}");
+}
+
 #[test]
 fn a_model_that_has_to_search_calls_what_it_found() {
-    let check = |bench: &Workbench, more: &[&str]| {
-        let ran = run(bench, more);
-        assert_eq!((ran.code, ran.stdout.as_str()), (0, "13\n"), "{ran:?}");
-        assert!(ran.stderr.contains("✗ calculator__add → not_allowed"), "{ran:?}");
-        assert!(ran.stderr.contains("✓ calculator__add"), "{ran:?}");
-    };
-    check(&bench(&searching()), &["--tools", "search"]);
+    assert_found_and_called(&bench(&searching()), &["--tools", "search"]);
     let configured = bench(&searching());
     configured.put("fumehood.toml", "[agent]\ntools = \"search\"\npinned = [\"calculator__subtract\"]\n");
-    check(&configured, &[]);
+    assert_found_and_called(&configured, &[]);
     let script = format!("{}\n{}", calling("add"), r#"{"text": "13", "expect": "13"}"#);
     configured.put("script.jsonl", &script);
     let ran = run(&configured, &["--tools", "all"]);
@@ -93,27 +94,37 @@ fn telling(config: &str, reply: &str) -> Workbench {
     bench
 }
 
+fn assert_state_seen(config: &str, more: &[&str], reply: &str) {
+    let bench = telling(config, reply);
+    bench.put("state.json", r#"{"mood": "good"}"#);
+    let ran = bench.run(&[&["run", "Go", "--script", "script.jsonl", "--no-log"], more].concat());
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "Seen.\n"), "{config} {more:?}: {ran:?}");
+}
+
 #[test]
 fn the_state_reaches_tools_that_may_see_it() {
-    let check = |config: &str, more: &[&str], reply: &str| {
-        let bench = telling(config, reply);
-        bench.put("state.json", r#"{"mood": "good"}"#);
-        let ran = bench.run(&[&["run", "Go", "--script", "script.jsonl", "--no-log"], more].concat());
-        assert_eq!((ran.code, ran.stdout.as_str()), (0, "Seen.\n"), "{config} {more:?}: {ran:?}");
-    };
     let configured = "[tools.teller]\ncomponent = \"teller.wasm\"\napproval = \"off\"\nstate = true\n";
     let state = ["--state", r#"{"mood": "bad"}"#];
-    check(configured, &state, "bad");
-    check(configured, &["--state", "@state.json"], "good");
-    check(&configured.replace("true", "false"), &state, "none");
+    assert_state_seen(configured, &state, "bad");
+    assert_state_seen(configured, &["--state", "@state.json"], "good");
+    assert_state_seen(&configured.replace("true", "false"), &state, "none");
     let typed = ["--tool", "teller.wasm", "--state", r#"{"mood": "bad"}"#];
-    check("", &[&typed[..], &["--allow-state"]].concat(), "bad");
-    check("", &typed, "none");
+    assert_state_seen("", &[&typed[..], &["--allow-state"]].concat(), "bad");
+    assert_state_seen("", &typed, "none");
     let bench = telling("", "");
     let ran = bench.run(&["call", "teller.wasm", "state", "{}", "--allow-state", "--state", r#"{"mood": "bad"}"#]);
     assert_eq!((ran.code, ran.stdout.contains("bad")), (0, true), "{ran:?}");
     let ran = bench.run(&["call", "teller.wasm", "state", "{}", "--state", "bad"]);
     assert!(ran.code == 2 && ran.stderr.contains("`--state` is not JSON"), "{ran:?}");
+}
+
+fn assert_needs_knowledge(config: &str, more: &[&str], code: i32) {
+    let bench = bench(r#"{"text": "Done."}"#);
+    bench.put("fumehood.toml", config);
+    let ran = run(&bench, more);
+    assert_eq!((ran.code, ran.stdout.is_empty()), (code, code != 0), "{more:?}: {ran:?}");
+    assert!(ran.stderr.contains("gone.md"), "{more:?}: {ran:?}");
+    assert_eq!(ran.stderr.contains("warning: the knowledge `rules`"), code == 0, "{more:?}: {ran:?}");
 }
 
 #[test]
@@ -132,18 +143,10 @@ tools = ["calculator__subtract"]
 [channels.adders]
 skills = ["adding"]
 "#;
-    let check = |more: &[&str], code: i32| {
-        let bench = bench(r#"{"text": "Done."}"#);
-        bench.put("fumehood.toml", config);
-        let ran = run(&bench, more);
-        assert_eq!((ran.code, ran.stdout.is_empty()), (code, code != 0), "{more:?}: {ran:?}");
-        assert!(ran.stderr.contains("gone.md"), "{more:?}: {ran:?}");
-        assert_eq!(ran.stderr.contains("warning: the knowledge `rules`"), code == 0, "{more:?}: {ran:?}");
-    };
-    check(&[], 0);
-    check(&["--skill", "taking"], 0);
-    check(&["--skill", "adding"], 2);
-    check(&["--channel", "adders"], 2);
+    assert_needs_knowledge(config, &[], 0);
+    assert_needs_knowledge(config, &["--skill", "taking"], 0);
+    assert_needs_knowledge(config, &["--skill", "adding"], 2);
+    assert_needs_knowledge(config, &["--channel", "adders"], 2);
 }
 
 #[test]
@@ -165,35 +168,37 @@ fn six_calls_of_one_batch_are_all_made() {
     assert_eq!(ran.stderr.matches("✓ calculator__add").count(), 6, "{ran:?}");
 }
 
+fn settings_asked(config: &str, more: &[&str]) -> [Value; 4] {
+    let server = Server::playing(vec![server::words(&["Yes."])]);
+    let bench = Workbench::new();
+    bench.put("fumehood.toml", config);
+    let model = ["run", "Go", "--no-log", "--model", "compatible:m", "--base-url", &server.url];
+    let ran = bench.run(&[&model, more].concat());
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "Yes.\n"), "{ran:?}");
+    let mut body = server.asked().remove(0);
+    let names = ["temperature", "max_tokens", "reasoning_effort", "top_p"];
+    names.map(|name| body[name].take())
+}
+
+fn assert_setting_refused(config: &str, more: &[&str], words: &str) {
+    let bench = bench(r#"{"text": "never"}"#);
+    bench.put("fumehood.toml", config);
+    let ran = run(&bench, more);
+    assert!(ran.code == 2 && ran.stderr.contains(words), "{words}: {ran:?}");
+}
+
 #[test]
 fn only_settings_that_are_set_reach_the_provider() {
-    let ask = |config: &str, more: &[&str]| {
-        let server = Server::playing(vec![server::words(&["Yes."])]);
-        let bench = Workbench::new();
-        bench.put("fumehood.toml", config);
-        let model = ["run", "Go", "--no-log", "--model", "compatible:m", "--base-url", &server.url];
-        let ran = bench.run(&[&model, more].concat());
-        assert_eq!((ran.code, ran.stdout.as_str()), (0, "Yes.\n"), "{ran:?}");
-        let mut body = server.asked().remove(0);
-        let names = ["temperature", "max_tokens", "reasoning_effort", "top_p"];
-        names.map(|name| body[name].take())
-    };
     let none = [Value::Null, Value::Null, Value::Null, Value::Null];
-    assert_eq!(ask("", &[]), none);
+    assert_eq!(settings_asked("", &[]), none);
     let config = "[model]\nname = \"compatible:m\"\ntemperature = 0.5\nmax_tokens = 100\nreasoning_effort = \"low\"\n\
                   options = { top_p = 0.9 }\n";
-    assert_eq!(ask(config, &[]), [json!(0.5), json!(100), json!("low"), json!(0.9)]);
+    assert_eq!(settings_asked(config, &[]), [json!(0.5), json!(100), json!("low"), json!(0.9)]);
     let typed = ["--temperature", "1", "--max-tokens", "7", "--reasoning-effort", "high"];
-    assert_eq!(ask(config, &typed), [json!(1.0), json!(7), json!("high"), json!(0.9)]);
-    let check = |config: &str, more: &[&str], words: &str| {
-        let bench = bench(r#"{"text": "never"}"#);
-        bench.put("fumehood.toml", config);
-        let ran = run(&bench, more);
-        assert!(ran.code == 2 && ran.stderr.contains(words), "{words}: {ran:?}");
-    };
-    check("", &["--temperature", "3"], "expected a number from 0 to 2");
-    check("", &["--max-tokens", "0"], "--max-tokens");
-    check("", &["--reasoning-effort", "huge"], "xhigh");
-    check("[model]\nreasoning_effort = \"huge\"\n", &[], "reasoning_effort");
-    check("[model]\nfirst_byte_timeout = \"1s\"\n", &[], "first_token_timeout");
+    assert_eq!(settings_asked(config, &typed), [json!(1.0), json!(7), json!("high"), json!(0.9)]);
+    assert_setting_refused("", &["--temperature", "3"], "expected a number from 0 to 2");
+    assert_setting_refused("", &["--max-tokens", "0"], "--max-tokens");
+    assert_setting_refused("", &["--reasoning-effort", "huge"], "xhigh");
+    assert_setting_refused("[model]\nreasoning_effort = \"huge\"\n", &[], "reasoning_effort");
+    assert_setting_refused("[model]\nfirst_byte_timeout = \"1s\"\n", &[], "first_token_timeout");
 }

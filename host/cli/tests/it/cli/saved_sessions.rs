@@ -104,36 +104,38 @@ fn session_that_was_stopped_before_its_message_begins_again() {
     assert_eq!(scripted(&bench, &["run", TASK, "--session", "cut"]).code, 2, "now there is something in it");
 }
 
+fn chat_with(bench: &Workbench, input: &str) -> Ran {
+    let arguments = ["chat", "--session", "talk", "--tool", "calculator.wasm", "--script", "script.jsonl"];
+    bench.run_with_input(&arguments, input)
+}
+
 #[test]
 fn chat_begins_a_session_and_goes_on_with_it() {
     let bench = bench();
-    let chat = |input: &str| {
-        let arguments = ["chat", "--session", "talk", "--tool", "calculator.wasm", "--script", "script.jsonl"];
-        bench.run_with_input(&arguments, input)
-    };
     for expected in 1..=2 {
-        let ran = chat("What is 3 + 5?\n/quit\n");
+        let ran = chat_with(&bench, "What is 3 + 5?\n/quit\n");
         assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is 8.\n"), "{ran:?}");
         assert_eq!(shown(&bench, "talk")["transcript"]["runs"].as_array().unwrap().len(), expected);
     }
+}
+
+fn assert_session_refused(bench: &Workbench, arguments: &[&str], says: &str) {
+    let ran = scripted(bench, arguments);
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{arguments:?}: {ran:?}");
+    assert!(ran.stderr.contains(says), "{says} is not in: {}", ran.stderr);
 }
 
 #[test]
 fn session_that_does_not_fit_is_refused_in_words() {
     let bench = bench();
     assert_eq!(scripted(&bench, &["run", TASK, "--session", "sums"]).code, 0);
-    let refused = |arguments: &[&str], says: &str| {
-        let ran = scripted(&bench, arguments);
-        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{arguments:?}: {ran:?}");
-        assert!(ran.stderr.contains(says), "{says} is not in: {}", ran.stderr);
-    };
-    refused(&["run", TASK, "--session", "sums"], "resume it with `--resume sums`");
-    refused(&["run", TASK, "--resume", "others"], "`fumehood sessions list` lists the saved sessions");
-    refused(&["run", TASK, "--session", "a b"], "1 to 64 of");
-    refused(&["run", TASK, "--session", "new", "--no-log"], "leave `--no-log` out");
-    refused(&["run"], "TASK");
-    refused(&["run", "--resume", "sums", "--actor", "ada"], "use the same actor");
-    refused(&["run", "--resume", "sums", "--driver", "react"], "it was started with the driver `native`");
+    assert_session_refused(&bench, &["run", TASK, "--session", "sums"], "resume it with `--resume sums`");
+    assert_session_refused(&bench, &["run", TASK, "--resume", "others"], "`fumehood sessions list` lists the saved sessions");
+    assert_session_refused(&bench, &["run", TASK, "--session", "a b"], "1 to 64 of");
+    assert_session_refused(&bench, &["run", TASK, "--session", "new", "--no-log"], "leave `--no-log` out");
+    assert_session_refused(&bench, &["run"], "TASK");
+    assert_session_refused(&bench, &["run", "--resume", "sums", "--actor", "ada"], "use the same actor");
+    assert_session_refused(&bench, &["run", "--resume", "sums", "--driver", "react"], "it was started with the driver `native`");
     for command in ["show", "rm"] {
         let ran = bench.run(&["sessions", command, "others"]);
         assert_eq!(ran.code, 2, "{ran:?}");

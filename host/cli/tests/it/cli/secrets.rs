@@ -39,34 +39,35 @@ fn files(folder: &Path) -> Vec<std::path::PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
+fn run_without_leak(bench: &Workbench, arguments: &[&str]) -> String {
+    let output = bench.command(arguments).env("TOKEN_OF_TEST", VALUE).output().unwrap();
+    let all = [output.stdout, output.stderr].concat();
+    assert_eq!(found(&all), None, "{arguments:?}: {}", String::from_utf8_lossy(&all));
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", String::from_utf8_lossy(&all));
+    String::from_utf8(all).unwrap()
+}
+
 #[test]
 fn a_secret_reaches_neither_the_screen_nor_the_log_of_events() {
     let bench = Workbench::new();
     bench.put("it.wasm", fumehood_tests::contract("tell-secret").unwrap());
     bench.put("fumehood.toml", CONFIGURATION);
     bench.put("script.jsonl", SCRIPT);
-    let run = |arguments: &[&str]| {
-        let output = bench.command(arguments).env("TOKEN_OF_TEST", VALUE).output().unwrap();
-        let all = [output.stdout, output.stderr].concat();
-        assert_eq!(found(&all), None, "{arguments:?}: {}", String::from_utf8_lossy(&all));
-        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", String::from_utf8_lossy(&all));
-        String::from_utf8(all).unwrap()
-    };
     // Without its grant the same program prints the value, so there is something to redact.
     let plain = bench.run(&["call", "it.wasm", "tell", "--no-log"]);
     assert!(SPELLINGS.iter().all(|spelling| plain.stdout.contains(spelling)), "{plain:?}");
     assert!(plain.stderr.contains(VALUE), "log lines and progress: {plain:?}");
 
-    let called = run(&["call", "it", "tell"]);
+    let called = run_without_leak(&bench, &["call", "it", "tell"]);
     assert!(called.matches(CLEAN).count() >= 3, "the log line, the progress and the result: {called}");
-    assert!(run(&["call", "--json", "it", "tell"]).contains(CLEAN));
+    assert!(run_without_leak(&bench, &["call", "--json", "it", "tell"]).contains(CLEAN));
     let log = bench.path("log/events.db");
     std::fs::create_dir(bench.path("log")).unwrap();
     let log = log.to_str().unwrap();
-    let ran = run(&["run", "Tell me.", "--script", "script.jsonl", "--log", log]);
+    let ran = run_without_leak(&bench, &["run", "Tell me.", "--script", "script.jsonl", "--log", log]);
     assert!(ran.contains("It was told."), "{ran}");
-    run(&["run", "--json", "Tell me.", "--script", "script.jsonl", "--log", log]);
-    let exported = run(&["log", "export", "--log", log]);
+    run_without_leak(&bench, &["run", "--json", "Tell me.", "--script", "script.jsonl", "--log", log]);
+    let exported = run_without_leak(&bench, &["log", "export", "--log", log]);
     assert!(exported.matches(CLEAN).count() >= 2, "{exported}");
     // The event log, and all other files of the command.
     for file in files(bench.path("cache").parent().unwrap()) {

@@ -135,6 +135,22 @@ fn bench() -> Workbench {
     bench
 }
 
+fn assert_in_log(record: &Value, server: &Server) {
+    let calls = server.wait_for("/v1/calls", |page| page["calls"].as_array().is_some_and(|calls| calls.len() == 2));
+    let statuses: Vec<&str> =
+        calls["calls"].as_array().unwrap().iter().map(|it| it["status"].as_str().unwrap()).collect();
+    assert_eq!(statuses, ["invalid_arguments", "ok"], "{calls}");
+    assert_eq!(calls["calls"][1]["id"], record["id"]);
+    let ok = server.get("/v1/calls?outcome=ok&tool=calculator__add&limit=1");
+    assert_eq!(ok["calls"][0], calls["calls"][1]);
+    let next = ok["next"].as_str().unwrap();
+    assert_eq!(server.get(&format!("/v1/calls?outcome=ok&cursor={next}"))["calls"], json!([]));
+    let call = server.get(&format!("/v1/calls/{}", record["id"].as_str().unwrap()));
+    assert_eq!(call["arguments"], json!({"a": 3, "b": 5}));
+    assert_eq!(call["usage"]["fuel_used"], record["metadata"]["fuel_used"]);
+    assert!(call["result"].to_string().contains('8'), "{call}");
+}
+
 #[test]
 fn one_port_has_mcp_and_the_api_with_recorded_calls() {
     let bench = bench();
@@ -150,26 +166,11 @@ fn one_port_has_mcp_and_the_api_with_recorded_calls() {
     assert!(record["metadata"]["fuel_used"].as_u64().unwrap() > 0, "{record}");
     assert_eq!(server.ask("POST", "/v1/tools/calculator__add/calls", r#"{"a": "3"}"#).0, 422);
     assert_eq!(server.ask("GET", "/nothing", "").0, 404);
-    let check_log = |server: &Server| {
-        let calls = server.wait_for("/v1/calls", |page| page["calls"].as_array().is_some_and(|calls| calls.len() == 2));
-        let statuses: Vec<&str> =
-            calls["calls"].as_array().unwrap().iter().map(|it| it["status"].as_str().unwrap()).collect();
-        assert_eq!(statuses, ["invalid_arguments", "ok"], "{calls}");
-        assert_eq!(calls["calls"][1]["id"], record["id"]);
-        let ok = server.get("/v1/calls?outcome=ok&tool=calculator__add&limit=1");
-        assert_eq!(ok["calls"][0], calls["calls"][1]);
-        let next = ok["next"].as_str().unwrap();
-        assert_eq!(server.get(&format!("/v1/calls?outcome=ok&cursor={next}"))["calls"], json!([]));
-        let call = server.get(&format!("/v1/calls/{}", record["id"].as_str().unwrap()));
-        assert_eq!(call["arguments"], json!({"a": 3, "b": 5}));
-        assert_eq!(call["usage"]["fuel_used"], record["metadata"]["fuel_used"]);
-        assert!(call["result"].to_string().contains('8'), "{call}");
-    };
-    check_log(&server);
+    assert_in_log(&record, &server);
     drop(server);
     // Another run, with the API alone, knows them from the log.
     let server = Server::start(&bench, &["serve", "http"]);
-    check_log(&server);
+    assert_in_log(&record, &server);
     assert_eq!(server.ask("POST", "/mcp", &hello.to_string()).0, 404);
 }
 

@@ -299,6 +299,11 @@ fn streams_of_a_revoked_token_end_and_those_of_others_go_on() {
     assert!(!has_ended(&mut of_others, Duration::from_millis(500)));
 }
 
+fn list_in_session(list: &str, server: &Server, id: &str) -> u16 {
+    let headers = format!("Mcp-Session-Id: {id}\r\nMcp-Protocol-Version: 2025-11-25\r\n");
+    server.ask_with("POST", "/mcp", &headers, list).0
+}
+
 #[test]
 fn abandoned_sessions_make_room_oldest_first() {
     let bench = bench();
@@ -312,13 +317,9 @@ fn abandoned_sessions_make_room_oldest_first() {
     let _stream = open_stream(&server, &one, "GET /mcp", &format!("Mcp-Session-Id: {kept}\r\n"), "");
     let opened: Vec<String> = (0..260).map(|_| open_session(&server).unwrap()).collect();
     let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}).to_string();
-    let ask = |server: &Server, id: &str| {
-        let headers = format!("Mcp-Session-Id: {id}\r\nMcp-Protocol-Version: 2025-11-25\r\n");
-        server.ask_with("POST", "/mcp", &headers, &list).0
-    };
-    assert_eq!([&opened[0], &opened[4]].map(|id| ask(&server, id)), [404, 404], "the oldest were abandoned first");
-    assert_eq!([&opened[5], &opened[259], &kept].map(|id| ask(&server, id)), [200, 200, 200]);
-    assert_eq!(as_tenant(&mut server, &other, |server| ask(server, &others)), 200);
+    assert_eq!([&opened[0], &opened[4]].map(|id| list_in_session(&list, &server, id)), [404, 404], "the oldest were abandoned first");
+    assert_eq!([&opened[5], &opened[259], &kept].map(|id| list_in_session(&list, &server, id)), [200, 200, 200]);
+    assert_eq!(as_tenant(&mut server, &other, |server| list_in_session(&list, server, &others)), 200);
 }
 
 #[test]

@@ -38,6 +38,11 @@ fn prompts(session: &mut Session) -> Vec<Value> {
     listed["result"]["prompts"].as_array().unwrap_or_else(|| panic!("{listed}")).clone()
 }
 
+fn count_finished(log: &str, method: &str) -> usize {
+    let records = log.stdout.lines().filter(|line| line.contains("other__") && line.contains(method));
+    records.filter(|line| line.contains("tool_finished") && line.contains("\"ok\"")).count()
+}
+
 #[test]
 fn a_library_is_approved_with_its_server_and_its_reads_are_recorded() {
     let bench = bench(CONFIG);
@@ -55,11 +60,7 @@ fn a_library_is_approved_with_its_server_and_its_reads_are_recorded() {
     assert_eq!(got["result"]["messages"][0]["content"]["text"], "Review", "{got}");
     assert_eq!(session.leave().2, Some(0));
     let log = bench.run(&["log", "export", "--log", "events.db"]);
-    let finished = |method: &str| {
-        let records = log.stdout.lines().filter(|line| line.contains("other__") && line.contains(method));
-        records.filter(|line| line.contains("tool_finished") && line.contains("\"ok\"")).count()
-    };
-    assert_eq!((finished("read"), finished("get")), (1, 1), "{log:?}");
+    assert_eq!((count_finished(&log.stdout, "read"), count_finished(&log.stdout, "get")), (1, 1), "{log:?}");
 }
 
 #[test]

@@ -59,20 +59,21 @@ impl Server {
     }
 }
 
+fn stream_chunk(choices: Value, usage: Value) -> String {
+    format!(
+        "data: {}\n\n",
+        json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices, "usage": usage})
+    )
+}
+
 /// Returns a stream with these deltas of the answer, and its usage.
 pub(crate) fn stream(deltas: &[Value], finish: &str) -> Response {
-    let chunk = |choices: Value, usage: Value| {
-        format!(
-            "data: {}\n\n",
-            json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices, "usage": usage})
-        )
-    };
     let mut body = String::new();
     for delta in deltas {
-        body.push_str(&chunk(json!([{"index": 0, "delta": delta, "finish_reason": null}]), Value::Null));
+        body.push_str(&stream_chunk(json!([{"index": 0, "delta": delta, "finish_reason": null}]), Value::Null));
     }
-    body.push_str(&chunk(json!([{"index": 0, "delta": {}, "finish_reason": finish}]), Value::Null));
-    body.push_str(&chunk(json!([]), json!({"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18})));
+    body.push_str(&stream_chunk(json!([{"index": 0, "delta": {}, "finish_reason": finish}]), Value::Null));
+    body.push_str(&stream_chunk(json!([]), json!({"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18})));
     body.push_str("data: [DONE]\n\n");
     Response { status: 200, body }
 }

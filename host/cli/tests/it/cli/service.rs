@@ -184,12 +184,13 @@ fn anthropic(blocks: &[(Value, Vec<Value>)], stop: &str) -> String {
     events.iter().map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap())).collect()
 }
 
+fn ollama_line(message: &Value, more: &Value) -> String {
+    let mut line = json!({"model": "m", "created_at": "2025-01-01T00:00:00Z", "message": message, "done": false});
+    line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    format!("{line}\n")
+}
+
 fn ollama(message: &Value) -> String {
-    let line = |message: &Value, more: &Value| {
-        let mut line = json!({"model": "m", "created_at": "2025-01-01T00:00:00Z", "message": message, "done": false});
-        line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        format!("{line}\n")
-    };
     let end = json!({"done": true, "done_reason": "stop", "prompt_eval_count": 11, "eval_count": 7});
-    [line(message, &json!({})), line(&json!({"role": "assistant", "content": ""}), &end)].concat()
+    [ollama_line(message, &json!({})), ollama_line(&json!({"role": "assistant", "content": ""}), &end)].concat()
 }

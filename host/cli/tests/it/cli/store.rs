@@ -51,6 +51,12 @@ fn a_component_that_is_missing_is_got_again_by_its_digest() {
     assert_eq!(bench.run(&["--offline", "call", "greeter", "read"]).code, 0);
 }
 
+fn audit_row(bench: &Workbench, arguments: &[&str], code: i32) -> Value {
+    let ran = bench.run(arguments);
+    assert_eq!(ran.code, code, "{ran:?}");
+    ran.json()[0].clone()
+}
+
 #[test]
 fn an_audit_names_signers_unused_grants_updates_and_revocations() {
     let Some(registry) = Registry::start() else { return };
@@ -62,23 +68,18 @@ fn an_audit_names_signers_unused_grants_updates_and_revocations() {
     bench.put("fumehood.toml", &toml);
     assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
     assert_eq!(bench.run(&["call", "greeter", "read"]).code, 0);
-    let row = |bench: &Workbench, arguments: &[&str], code: i32| {
-        let ran = bench.run(arguments);
-        assert_eq!(ran.code, code, "{ran:?}");
-        ran.json()[0].clone()
-    };
-    let good = row(&bench, &["audit", "--json"], 0);
+    let good = audit_row(&bench, &["audit", "--json"], 0);
     assert_eq!(good["signer"], KEY.public().id().to_string());
     assert_eq!((&good["calls"], &good["is_approved"]), (&1.into(), &true.into()), "{good}");
     assert!(good["unused_grants"][0].as_str().unwrap().contains("api.example.com"), "{good}");
     assert!(good.get("update").is_none(), "{good}");
     registry.publish("1", &[Described::new("other")], Some(&KEY));
-    let newer = row(&bench, &["audit", "--json"], 0);
+    let newer = audit_row(&bench, &["audit", "--json"], 0);
     assert!(newer["update"].as_str().unwrap().contains("fumehood update greeter"), "{newer}");
-    assert!(row(&bench, &["--offline", "audit", "--json"], 0).get("update").is_none());
+    assert!(audit_row(&bench, &["--offline", "audit", "--json"], 0).get("update").is_none());
     let revoked = format!("revoked = [\"{}\"]\n", first.component);
     bench.put("fumehood.toml", toml.replace("[tools.greeter]", &format!("{revoked}[tools.greeter]")));
-    let refused = row(&bench, &["--offline", "audit", "--json"], 3);
+    let refused = audit_row(&bench, &["--offline", "audit", "--json"], 3);
     assert!(refused["refused"].as_str().unwrap().contains("is revoked"), "{refused}");
     let shown = bench.run(&["--offline", "audit"]);
     assert!(shown.code == 3 && shown.stdout.contains("greeter is refused"), "{shown:?}");

@@ -44,19 +44,20 @@ fn a_full_disk_is_an_error() {
     }
 }
 
+fn is_coloured(bench: &Workbench, arguments: &[&str]) -> bool {
+    let mut command = bench.command(arguments);
+    let output = command.env_remove("NO_COLOR").output().unwrap();
+    output.stdout.contains(&0x1b)
+}
+
 #[test]
 fn colours_are_for_terminals_or_by_option() {
     let bench = Workbench::new();
     bench.example("calculator");
-    let coloured = |arguments: &[&str]| {
-        let mut command = bench.command(arguments);
-        let output = command.env_remove("NO_COLOR").output().unwrap();
-        output.stdout.contains(&0x1b)
-    };
-    assert!(!coloured(&["inspect", "calculator.wasm"]));
-    assert!(!coloured(&["--color", "never", "inspect", "calculator.wasm"]));
-    assert!(coloured(&["--color", "always", "inspect", "calculator.wasm"]));
-    assert!(!coloured(&["demo"]));
-    assert!(coloured(&["demo", "--color", "always"]));
-    assert!(!coloured(&["--json", "--color", "always", "inspect", "calculator.wasm"]), "JSON has no colours");
+    assert!(!is_coloured(&bench, &["inspect", "calculator.wasm"]));
+    assert!(!is_coloured(&bench, &["--color", "never", "inspect", "calculator.wasm"]));
+    assert!(is_coloured(&bench, &["--color", "always", "inspect", "calculator.wasm"]));
+    assert!(!is_coloured(&bench, &["demo"]));
+    assert!(is_coloured(&bench, &["demo", "--color", "always"]));
+    assert!(!is_coloured(&bench, &["--json", "--color", "always", "inspect", "calculator.wasm"]), "JSON has no colours");
 }

@@ -50,7 +50,7 @@ impl Server {
     }
 
     /// Sends a request with further headers, each with its line end, without waiting for the answer.
-    fn send(&self, method: &str, path: &str, (headers, body): (&str, &str)) -> TcpStream {
+    fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let address = &self.address;
@@ -64,20 +64,20 @@ impl Server {
     }
 
     /// Sends a request, and returns the status, the head and the body of the answer.
-    fn exchange(&self, method: &str, path: &str, request: (&str, &str)) -> (u16, String, String) {
+    fn exchange(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String, String) {
         let mut answer = String::new();
-        self.send(method, path, request).read_to_string(&mut answer).unwrap();
+        self.send(method, path, headers, body).read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         (head[9..12].parse().unwrap(), head.to_owned(), body.to_owned())
     }
 
-    pub(super) fn ask(&self, method: &str, path: &str, request: (&str, &str)) -> (u16, String) {
-        let (status, _, body) = self.exchange(method, path, request);
+    pub(super) fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
+        let (status, _, body) = self.exchange(method, path, headers, body);
         (status, body)
     }
 
     fn get(&self, path: &str) -> String {
-        let (status, body) = self.ask("GET", path, ("", ""));
+        let (status, body) = self.ask("GET", path, "", "");
         assert_eq!(status, 200, "{path}: {body}");
         body
     }
@@ -101,7 +101,7 @@ impl Server {
 
     /// Begins a call that takes a minute unless it is stopped.
     fn count_down(&self) -> TcpStream {
-        self.send("POST", "/v1/tools/countdown__countdown/calls", ("", r#"{"from": 500, "step_ms": 100}"#))
+        self.send("POST", "/v1/tools/countdown__countdown/calls", "", r#"{"from": 500, "step_ms": 100}"#)
     }
 }
 
@@ -127,9 +127,9 @@ fn a_call_over_http_is_part_of_the_callers_trace() {
     let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\nx-other: header-secret\r\n");
     let body = r#"{"a": 3, "b": 1234567}"#;
     let path = "/v1/tools/calculator__add/calls";
-    let (status, head, answer) = server.exchange("POST", path, (&parent, body));
+    let (status, head, answer) = server.exchange("POST", path, &parent, body);
     assert_eq!(status, 200, "{answer}");
-    assert_eq!(server.ask("POST", path, ("traceparent: nonsense\r\n", r#"{"secret-name": 1}"#)).0, 422);
+    assert_eq!(server.ask("POST", path, "traceparent: nonsense\r\n", r#"{"secret-name": 1}"#).0, 422);
     let call = collector.span("execute_tool calculator__add").unwrap();
     let metrics = server.get("/metrics");
     let is_request = |span: &&Span| span.name == "POST /v1/tools/{name}/calls" && span.trace == TRACE;
@@ -166,17 +166,17 @@ fn a_tenant_neither_forces_traces_nor_sees_others() {
     let forced = "11111111111111111111111111111111";
     for (token, trace) in [(&tokens[0], forced), (&tokens[1], TRACE)] {
         let headers = format!("Authorization: Bearer {token}\r\ntraceparent: 00-{trace}-{PARENT}-01\r\n");
-        assert_eq!(server.ask("POST", path, (&headers, r#"{"a": 3, "b": 5}"#)).0, 200);
+        assert_eq!(server.ask("POST", path, &headers, r#"{"a": 3, "b": 5}"#).0, 200);
     }
     let collected = collector.span("execute_tool calculator__add").unwrap();
     assert_eq!(collected.trace, TRACE);
     assert!(!collector.exported().spans.iter().any(|span| span.trace == forced));
     for (token, expected) in [(&tokens[0], json!({"ok": 1})), (&tokens[2], json!({"ok": 2}))] {
-        let (status, live) = server.ask("GET", "/v1/live", (&format!("Authorization: Bearer {token}\r\n"), ""));
+        let (status, live) = server.ask("GET", "/v1/live", &format!("Authorization: Bearer {token}\r\n"), "");
         let live: Value = serde_json::from_str(&live).unwrap();
         assert_eq!((status, &live["outcomes"]), (200, &expected), "{live}");
     }
-    let (status, metrics) = server.ask("GET", "/metrics", (&format!("Authorization: Bearer {}\r\n", tokens[2]), ""));
+    let (status, metrics) = server.ask("GET", "/metrics", &format!("Authorization: Bearer {}\r\n", tokens[2]), "");
     let line = r#"fumehood_calls_total{tool="calculator__add",outcome="ok",actor="two",tenant="two"} 1"#;
     assert!(status == 200 && metrics.contains(line), "{metrics}");
 }
@@ -192,9 +192,9 @@ fn host_calls_and_requests_of_worker_processes_are_measured() {
     let server = Server::start(&bench, &[&tools[..], &powers].concat());
     let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\n");
     let note = r#"{"title": "milk", "text": "buy some"}"#;
-    assert_eq!(server.ask("POST", "/v1/tools/notes__write/calls", (&parent, note)).0, 200);
+    assert_eq!(server.ask("POST", "/v1/tools/notes__write/calls", &parent, note).0, 200);
     let page = json!({"url": format!("{}/page", collector.endpoint())}).to_string();
-    server.ask("POST", "/v1/tools/fetch__get/calls", (&parent, &page));
+    server.ask("POST", "/v1/tools/fetch__get/calls", &parent, &page);
 
     let call = collector.span("execute_tool fetch__get").unwrap();
     let is_request = |span: &&Span| span.attributes.contains_key("server.address") && span.kind == 3;
@@ -280,17 +280,17 @@ fn metrics_are_behind_the_token_and_can_be_parsed() {
     std::fs::set_permissions(bench.path("token"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let server = Server::start(&bench, &["calculator.wasm", "--token-file", "token"]);
     for path in ["/metrics", "/v1/live"] {
-        assert_eq!(server.ask("GET", path, ("", "")).0, 401, "{path}");
+        assert_eq!(server.ask("GET", path, "", "").0, 401, "{path}");
     }
     let token = "Authorization: Bearer 0123456789abcdef0123456789abcdef\r\n";
     let path = "/v1/tools/calculator__add/calls";
-    assert_eq!(server.ask("POST", path, (token, r#"{"a": 3, "b": 5}"#)).0, 200);
-    assert_eq!(server.ask("POST", path, (token, "{}")).0, 422);
+    assert_eq!(server.ask("POST", path, token, r#"{"a": 3, "b": 5}"#).0, 200);
+    assert_eq!(server.ask("POST", path, token, "{}").0, 422);
     for path in ["/metrics", "/v1/live"] {
-        let (status, head, _) = server.exchange("POST", path, (token, "{}"));
+        let (status, head, _) = server.exchange("POST", path, token, "{}");
         assert!(status == 405 && head.contains("allow: GET, HEAD"), "{path}: {head}");
     }
-    let (status, text) = server.ask("GET", "/metrics", (token, ""));
+    let (status, text) = server.ask("GET", "/metrics", token, "");
     assert_eq!(status, 200);
     for outcome in ["ok", "invalid_arguments"] {
         let line =
@@ -365,7 +365,7 @@ fn no_metrics_means_none() {
     let bench = bench("[telemetry]\nno_metrics = true\n");
     let server = Server::start(&bench, &["calculator.wasm", "--no-auth"]);
     for path in ["/metrics", "/v1/live"] {
-        assert_eq!(server.ask("GET", path, ("", "")).0, 404, "{path}");
+        assert_eq!(server.ask("GET", path, "", "").0, 404, "{path}");
     }
 }
 

@@ -193,6 +193,12 @@ fn a_file_that_is_named_is_trusted_for_that_run() {
     assert_eq!(with_variable(Path::new("fumehood.toml")), 3, "it would be another file in every folder");
 }
 
+fn run_in(bench: &Workbench, folder: &Path, arguments: &[&str]) -> i32 {
+    let mut command = bench.command_without_trust(arguments);
+    command.current_dir(folder);
+    Workbench::run_command(command).code
+}
+
 #[test]
 fn another_folder_cannot_borrow_the_trust_of_a_file() {
     let bench = Workbench::new();
@@ -202,14 +208,9 @@ fn another_folder_cannot_borrow_the_trust_of_a_file() {
     std::fs::create_dir(&bad).unwrap();
     std::fs::write(good.join("fumehood.toml"), "[mcp.servers.time]\ncommand = [\"./server\"]\n").unwrap();
     std::os::unix::fs::symlink(good.join("fumehood.toml"), bad.join("fumehood.toml")).unwrap();
-    let run = |folder: &Path, arguments: &[&str]| {
-        let mut command = bench.command_without_trust(arguments);
-        command.current_dir(folder);
-        Workbench::run_command(command).code
-    };
-    assert_eq!(run(&good, &["trust", "--yes"]), 0);
-    assert_eq!(run(&good, &["trust", "--check"]), 0);
-    assert_eq!(run(&bad, &["trust", "--check"]), 3);
+    assert_eq!(run_in(&bench, &good, &["trust", "--yes"]), 0);
+    assert_eq!(run_in(&bench, &good, &["trust", "--check"]), 0);
+    assert_eq!(run_in(&bench, &bad, &["trust", "--check"]), 3);
 }
 
 #[test]
@@ -227,26 +228,30 @@ fn a_key_goes_to_the_address_of_its_own_provider_only() {
     assert!(hostile.canary.accept().is_err(), "the key of one provider went to another: {ran:?}");
 }
 
+fn answer_question(bench: &Workbench, typed: &str) -> (Option<i32>, String, String) {
+    let mut terminal = check();
+    terminal.wait_for("fumehood.toml is new here. With it, this command may:");
+    terminal.wait_for(r#"| start   MCP server time: run: ["sh", "-c", "touch started"]"#);
+    terminal.wait_for("Trust fumehood.toml in its current state?");
+    terminal.wait_for("[y/N]");
+    terminal.type_in(typed);
+    terminal.finish()
+}
+
+fn check_at_terminal(bench: &Workbench) -> AtTerminal {
+    AtTerminal::of(bench.command_without_trust(&["approve", "--check"]))
+}
+
 #[test]
 fn a_person_at_a_terminal_is_asked_once_for_each_text() {
     let bench = Workbench::new();
     bench.put("fumehood.toml", "[mcp.servers.time]\ncommand = [\"sh\", \"-c\", \"touch started\"]\n");
-    let check = || AtTerminal::of(bench.command_without_trust(&["approve", "--check"]));
-    let answer = |typed: &str| {
-        let mut terminal = check();
-        terminal.wait_for("fumehood.toml is new here. With it, this command may:");
-        terminal.wait_for(r#"| start   MCP server time: run: ["sh", "-c", "touch started"]"#);
-        terminal.wait_for("Trust fumehood.toml in its current state?");
-        terminal.wait_for("[y/N]");
-        terminal.type_in(typed);
-        terminal.finish()
-    };
-    let (code, stdout, screen) = answer("n\n");
+    let (code, stdout, screen) = answer_question(&bench, "n\n");
     assert_eq!((code, stdout.as_str()), (Some(3), ""), "{screen}");
     assert!(screen.contains("fumehood.toml is not trusted"), "{screen}");
-    let (code, stdout, screen) = answer("y\n");
+    let (code, stdout, screen) = answer_question(&bench, "y\n");
     assert!(code == Some(3) && stdout.contains("was never approved"), "{screen}");
-    let (code, stdout, screen) = check().finish();
+    let (code, stdout, screen) = check_at_terminal(&bench).finish();
     assert!(code == Some(3) && stdout.contains("was never approved") && !screen.contains("Trust"), "{screen}");
     assert!(!bench.path("started").exists());
 }

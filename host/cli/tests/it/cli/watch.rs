@@ -114,6 +114,11 @@ fn memory_that_was_not_reserved_at_the_start_changes_nothing() {
     assert_eq!(text(&mut session), "one");
 }
 
+fn read_key(session: &mut Session) -> String {
+    let call = json!({"name": "files__read", "arguments": {"path": "/docs/api.key"}});
+    session.request(1, "tools/call", call).to_string()
+}
+
 #[test]
 fn secrets_that_are_named_later_are_kept_from_tools_that_are_loaded() {
     let bench = Workbench::new();
@@ -124,16 +129,12 @@ fn secrets_that_are_named_later_are_kept_from_tools_that_are_loaded() {
     let files = "[tools.files]\ncomponent = \"files.wasm\"\napproval = \"off\"\nread = [\"./docs:/docs\"]\n";
     bench.put("fumehood.toml", files);
     let mut session = Session::start(&bench, &["--watch"]);
-    let read = |session: &mut Session| {
-        let call = json!({"name": "files__read", "arguments": {"path": "/docs/api.key"}});
-        session.request(1, "tools/call", call).to_string()
-    };
-    assert!(read(&mut session).contains("s3cret"));
+    assert!(read_key(&mut session).contains("s3cret"));
     let secret = "[[tools.calculator.secrets]]\nname = \"key\"\nfrom = { file = \"docs/api.key\" }\nfor = \"https://api.example.com/**\"\nquery = \"key\"\n";
     let calculator = "[tools.calculator]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\nhttp = [\"GET https://api.example.com/**\"]\n";
     bench.put("fumehood.toml", format!("{files}{calculator}{secret}"));
     changed(&mut session);
-    let refused = read(&mut session);
+    let refused = read_key(&mut session);
     assert!(!refused.contains("s3cret"), "{refused}");
 }
 

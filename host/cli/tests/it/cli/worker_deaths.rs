@@ -37,16 +37,17 @@ async fn start_with(host: &Host, tool: &str, arguments: &str, actor: Option<&str
     started
 }
 
+fn ticks_of(worker: Pid) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{worker}/stat")).unwrap_or_default();
+    let fields: Vec<u64> =
+        stat.split_whitespace().skip(13).take(2).filter_map(|field| field.parse().ok()).collect();
+    fields.iter().sum::<u64>()
+}
+
 /// Waits until the process has used the processor for some time, so that its calls have begun.
 fn wait_for_work(worker: Pid) {
-    let ticks = || {
-        let stat = std::fs::read_to_string(format!("/proc/{worker}/stat")).unwrap_or_default();
-        let fields: Vec<u64> =
-            stat.split_whitespace().skip(13).take(2).filter_map(|field| field.parse().ok()).collect();
-        fields.iter().sum::<u64>()
-    };
-    let before = ticks();
-    within_patience("it works", || ticks() > before + 5);
+    let before = ticks_of(worker);
+    within_patience("it works", || ticks_of(worker) > before + 5);
 }
 
 #[test]

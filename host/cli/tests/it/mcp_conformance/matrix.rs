@@ -97,17 +97,18 @@ fn is_in_documentation(server: &RealServer, tools: usize) {
     assert_eq!(cells[3].trim(), tools.to_string(), "{}: {row:?}", server.name);
 }
 
+fn run_git(folder: &Path, arguments: &[&str]) {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=a", "-c", "user.email=a@example.org"]).args(arguments);
+    assert!(command.current_dir(folder.path()).status().unwrap().success(), "{arguments:?}");
+}
+
 /// Makes a folder with a text and a repository of one commit.
 fn work_folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.txt"), "line one\nzwölf\n").unwrap();
-    let git = |arguments: &[&str]| {
-        let mut command = Command::new("git");
-        command.args(["-c", "user.name=a", "-c", "user.email=a@example.org"]).args(arguments);
-        assert!(command.current_dir(folder.path()).status().unwrap().success(), "{arguments:?}");
-    };
-    git(&["init", "--quiet", "repo"]);
-    git(&["-C", "repo", "commit", "--quiet", "--allow-empty", "--message", "one"]);
+    run_git(folder.path(), &["init", "--quiet", "repo"]);
+    run_git(folder.path(), &["-C", "repo", "commit", "--quiet", "--allow-empty", "--message", "one"]);
     folder
 }
 

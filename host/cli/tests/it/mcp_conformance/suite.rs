@@ -61,8 +61,10 @@ impl Found {
         let new: Vec<_> =
             self.failed.difference(&known).filter(|(scenario, _)| !known.contains(&whole(scenario))).collect();
         let fails = |scenario: &String| self.failed.iter().any(|(name, _)| name == scenario);
-        let is_stale = |(scenario, check): &&Check| !(check == expected::ANY && fails(scenario));
-        let stale: Vec<_> = known.difference(&self.failed).filter(is_stale).collect();
+        let stale: Vec<_> = known
+            .difference(&self.failed)
+            .filter(|(scenario, check)| !(check == expected::ANY && fails(scenario)))
+            .collect();
         assert!(
             new.is_empty() && stale.is_empty(),
             "{role}, {revision}: {} checks passed.\nnew failures: {new:#?}\nno failures any more: {stale:#?}\n{printed}",
@@ -73,8 +75,7 @@ impl Found {
 
 /// Returns the scenario that a folder is named after.
 fn longest_in(folder: &str, scenarios: &[String]) -> Option<String> {
-    let plain = |scenario: &str| scenario.replace('/', "-");
-    scenarios.iter().filter(|scenario| folder.contains(&plain(scenario))).max_by_key(|name| name.len()).cloned()
+    scenarios.iter().filter(|scenario| folder.contains(&scenario.replace('/', "-"))).max_by_key(|name| name.len()).cloned()
 }
 
 /// Returns the names of the scenarios of a role.
@@ -132,10 +133,10 @@ fn our_gateway_conforms_where_a_server_asks() {
     for revision in REVISIONS {
         let out = home.path().join(revision);
         let mut printed = String::new();
-        let is_here = |(name, revisions): &&(String, Vec<String>)| {
-            ASKING.contains(&&**name) && revisions.iter().any(|it| it == revision)
-        };
-        let names: Vec<String> = scenarios.iter().filter(is_here).map(|(name, _)| name.clone()).collect();
+        let here = scenarios
+            .iter()
+            .filter(|(name, revisions)| ASKING.contains(&&**name) && revisions.iter().any(|it| it == revision));
+        let names: Vec<String> = here.map(|(name, _)| name.clone()).collect();
         for scenario in &names {
             // A call that a scenario leaves waiting for an answer keeps the program from asking other clients.
             let gateway = Served::gateway(&file);

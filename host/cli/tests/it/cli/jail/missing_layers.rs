@@ -34,20 +34,26 @@ fn run_without(call: i64, bench: &Workbench, arguments: &[&str]) -> (Option<i32>
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
+fn run_without_landlock(bench: &Workbench, mode: &str) -> (Option<i32>, String) {
+    let arguments = ["--no-cache", "call", "counter.wasm", "run", "--isolation", mode];
+    run_without(nix::libc::SYS_landlock_create_ruleset, bench, &arguments)
+}
+
 #[test]
 fn without_landlock_it_warns_or_refuses() {
     let bench = Workbench::new();
     bench.program("counter");
-    let run = |mode: &str| {
-        let arguments = ["--no-cache", "call", "counter.wasm", "run", "--isolation", mode];
-        run_without(nix::libc::SYS_landlock_create_ruleset, &bench, &arguments)
-    };
-    let (code, stderr) = run("process");
+    let (code, stderr) = run_without_landlock(&bench, "process");
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stderr.contains("this kernel does not support Landlock"), "{stderr}");
-    let (code, stderr) = run("process=required");
+    let (code, stderr) = run_without_landlock(&bench, "process=required");
     assert_eq!(code, Some(6), "{stderr}");
     assert!(stderr.contains("the kernel does not support Landlock") && stderr.contains("required"), "{stderr}");
+}
+
+fn run_without_namespaces(bench: &Workbench, arguments: &[&str]) -> (Option<i32>, String) {
+    let options = ["--isolation", "process=required", "--no-log"];
+    run_without(nix::libc::SYS_unshare, bench, &[arguments, &options].concat())
 }
 
 #[test]
@@ -55,14 +61,10 @@ fn without_mount_namespaces_it_warns_of_tools_with_folders() {
     let bench = Workbench::new();
     bench.program("counter").example("files");
     std::fs::create_dir(bench.path("docs")).unwrap();
-    let run = |arguments: &[&str]| {
-        let options = ["--isolation", "process=required", "--no-log"];
-        run_without(nix::libc::SYS_unshare, &bench, &[arguments, &options].concat())
-    };
-    let (code, stderr) = run(&["call", "counter.wasm", "run"]);
+    let (code, stderr) = run_without_namespaces(&bench, &["call", "counter.wasm", "run"]);
     assert_eq!(code, Some(0), "{stderr}");
     assert!(!stderr.contains("this kernel does not support"), "it makes no call with a path: {stderr}");
-    let (code, stderr) = run(&["call", "files.wasm", "list", r#"{"path": "/docs"}"#, "--allow-read", "./docs:/docs"]);
+    let (code, stderr) = run_without_namespaces(&bench, &["call", "files.wasm", "list", r#"{"path": "/docs"}"#, "--allow-read", "./docs:/docs"]);
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stderr.contains("this kernel does not support mount namespaces for this user"), "{stderr}");
 }

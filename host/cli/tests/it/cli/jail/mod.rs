@@ -71,28 +71,29 @@ impl Ground {
     }
 }
 
+fn make_readable(as_nobody: bool, path: &Path) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    if as_nobody {
+        std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+}
+
 /// Starts a worker as this user, or as `nobody`, with a folder for reading and one for writing, or with none.
 fn ground(as_nobody: bool, has_folders: bool) -> Ground {
     let folder = tempfile::tempdir().unwrap();
-    let owned = |path: &Path| {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        if as_nobody {
-            std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
-        }
-    };
     for name in ["read", "write"] {
         std::fs::create_dir(folder.path().join(name)).unwrap();
         std::fs::write(folder.path().join(name).join("file"), "x").unwrap();
-        owned(&folder.path().join(name));
-        owned(&folder.path().join(name).join("file"));
+        make_readable(as_nobody, &folder.path().join(name));
+        make_readable(as_nobody, &folder.path().join(name).join("file"));
     }
     std::fs::write(folder.path().join("outside"), "x").unwrap();
     for path in ["", "outside"] {
-        owned(&folder.path().join(path));
+        make_readable(as_nobody, &folder.path().join(path));
     }
     let socket = UnixDatagram::bind(folder.path().join("socket")).unwrap();
     socket.set_nonblocking(true).unwrap();
-    owned(&folder.path().join("socket"));
+    make_readable(as_nobody, &folder.path().join("socket"));
     let program = Path::new(env!("CARGO_BIN_EXE_fumehood"));
     let workers = if as_nobody {
         let accessible = accessible_program(folder.path());
