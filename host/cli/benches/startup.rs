@@ -45,8 +45,9 @@ fn starts(cache: &std::path::Path) {
     let call = ["call", calculator(), "add", r#"{"a": 3, "b": 5}"#];
     time_start(cache, env!("CARGO_BIN_EXE_fumehood"), &call);
     let mut warm: Vec<_> = (0..STARTS).map(|_| time_start(cache, env!("CARGO_BIN_EXE_fumehood"), &call)).collect();
-    let mut unrecorded: Vec<_> =
-        (0..STARTS).map(|_| time_start(cache, env!("CARGO_BIN_EXE_fumehood"), &[&call[..], &["--no-log"]].concat())).collect();
+    let mut unrecorded: Vec<_> = (0..STARTS)
+        .map(|_| time_start(cache, env!("CARGO_BIN_EXE_fumehood"), &[&call[..], &["--no-log"]].concat()))
+        .collect();
     let mut floor: Vec<_> = (0..STARTS).map(|_| time_start(cache, "/bin/true", &[])).collect();
     let p50 = percentile(&mut warm, 0.5);
     let p99 = percentile(&mut warm, 0.99);

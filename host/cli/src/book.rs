@@ -83,7 +83,9 @@ fn fault(words: &[String], is_prose: bool) -> Option<String> {
     let is_accepted = match error.kind() {
         ErrorKind::InvalidValue if is_prose && context_text(&error, ContextKind::InvalidValue).is_empty() => true,
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
-        ErrorKind::ValueValidation | ErrorKind::InvalidValue => is_placeholder(context_text(&error, ContextKind::InvalidValue)),
+        ErrorKind::ValueValidation | ErrorKind::InvalidValue => {
+            is_placeholder(context_text(&error, ContextKind::InvalidValue))
+        }
         ErrorKind::InvalidSubcommand => is_placeholder(context_text(&error, ContextKind::InvalidSubcommand)),
         ErrorKind::MissingRequiredArgument | ErrorKind::MissingSubcommand => is_prose,
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => is_prose,

@@ -116,36 +116,45 @@ pub(crate) fn quoted(word: &str) -> String {
 mod tests {
     use super::*;
 
+    fn assert_translated(message: &str, expected: &str) {
+        assert_eq!(translate(message), expected)
+    }
+
     #[test]
     fn lines_of_a_configuration_become_options() {
-        let check = |message: &str, expected: &str| assert_eq!(translate(message), expected);
-        check(
+        assert_translated(
             "127.0.0.1 is a loopback address; allow it by private_addresses = [\"127.0.0.1/32\"]",
             "127.0.0.1 is a loopback address; allow it by --allow-private 127.0.0.1/32",
         );
-        check("to allow it: http = [\"GET https://HOST/**\"]", "to allow it: --allow-http 'GET https://HOST/**'");
-        check(
+        assert_translated(
+            "to allow it: http = [\"GET https://HOST/**\"]",
+            "to allow it: --allow-http 'GET https://HOST/**'",
+        );
+        assert_translated(
             "to allow it: http = [\"GET http://127.0.0.1:80/**\"]",
             "to allow it: --allow-http 'GET http://127.0.0.1:80/**' --allow-private 127.0.0.1/32",
         );
-        check(
+        assert_translated(
             "to allow it: http = [\"GET http://[::1]/**\"]",
             "to allow it: --allow-http 'GET http://[::1]/**' --allow-private ::1/128",
         );
-        check("to allow it: http = [\"GET http://10.0.0.1/**\"]", "to allow it: --allow-http 'GET http://10.0.0.1/**'");
-        check("to allow it: state = true", "to allow it: --allow-state");
-        check("to allow it: key_value = \"1MiB\"", "to allow it: --key-value 1MiB");
-        check("to allow it: random_seed = 1", "to allow it: --random-seed 1");
-        check("to allow it: env = { NAME = \"a b\" }", "to allow it: --env 'NAME=a b'");
-        check(
+        assert_translated(
+            "to allow it: http = [\"GET http://10.0.0.1/**\"]",
+            "to allow it: --allow-http 'GET http://10.0.0.1/**'",
+        );
+        assert_translated("to allow it: state = true", "to allow it: --allow-state");
+        assert_translated("to allow it: key_value = \"1MiB\"", "to allow it: --key-value 1MiB");
+        assert_translated("to allow it: random_seed = 1", "to allow it: --random-seed 1");
+        assert_translated("to allow it: env = { NAME = \"a b\" }", "to allow it: --env 'NAME=a b'");
+        assert_translated(
             "to allow it: read = [\"./a:/a\", \"./it's:/b\"]",
             r"to allow it: --allow-read ./a:/a --allow-read './it'\''s:/b'",
         );
-        check(
+        assert_translated(
             "`private_addresses` has no effect without `http`",
             "`--allow-private` has no effect without `--allow-http`",
         );
-        check("one\nto allow it: clock = \"1us\"\nthree", "one\nto allow it: --clock 1us\nthree");
+        assert_translated("one\nto allow it: clock = \"1us\"\nthree", "one\nto allow it: --clock 1us\nthree");
     }
 
     #[test]

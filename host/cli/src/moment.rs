@@ -69,20 +69,21 @@ fn to_timestamp(moment: SystemTime) -> Timestamp {
 mod tests {
     use super::*;
 
+    fn assert_parsed(text: &str, expected: &str) {
+        let found = parse_moment(text).map(|moment| format_second(moment.resolve(Timestamp(1_795_278_600_000))));
+        assert_eq!(found.unwrap_or_else(|error| error[..8].to_owned()), expected, "{text}");
+    }
+
     #[test]
     fn parses_days_times_and_ages() {
-        let check = |text: &str, expected: &str| {
-            let found = parse_moment(text).map(|moment| format_second(moment.resolve(Timestamp(1_795_278_600_000))));
-            assert_eq!(found.unwrap_or_else(|error| error[..8].to_owned()), expected, "{text}");
-        };
-        check("2026-11-21", "2026-11-21 00:00:00");
-        check("2026-11-21T16:30:00Z", "2026-11-21 16:30:00");
-        check(" 2026-11-21 16:30:00 ", "2026-11-21 16:30:00");
-        check("2h", "2026-11-21 14:30:00");
-        check("1000000000h", "1970-01-01 00:00:00");
-        check("yesterday", "expected");
-        check("2026-13-01", "expected");
-        check("", "expected");
+        assert_parsed("2026-11-21", "2026-11-21 00:00:00");
+        assert_parsed("2026-11-21T16:30:00Z", "2026-11-21 16:30:00");
+        assert_parsed(" 2026-11-21 16:30:00 ", "2026-11-21 16:30:00");
+        assert_parsed("2h", "2026-11-21 14:30:00");
+        assert_parsed("1000000000h", "1970-01-01 00:00:00");
+        assert_parsed("yesterday", "expected");
+        assert_parsed("2026-13-01", "expected");
+        assert_parsed("", "expected");
     }
 
     #[test]

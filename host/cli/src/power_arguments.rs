@@ -305,19 +305,23 @@ mod tests {
         assert_eq!(typed(&[]).unwrap(), Powers::default());
     }
 
+    fn assert_refused(words: &[&str], expected: &str) {
+        let message = typed(words).unwrap_err();
+        assert!(message.contains(expected), "{message}");
+    }
+
     #[test]
     fn rejects_malformed_powers() {
-        let check = |words: &[&str], expected: &str| {
-            let message = typed(words).unwrap_err();
-            assert!(message.contains(expected), "{message}");
-        };
-        check(&["--env", "A"], "expected NAME=VALUE");
-        check(&["--scratch", "much"], "invalid size `much`");
-        check(&["--secret", "name='a'"], "missing field `from`");
-        check(&["--secret", "nme='a'"], "expected a table with `name`, `from`, `for`, and `header` or `query`");
-        check(&["--http-limits", "request=1"], "unknown field `request`");
-        check(&["--http-limits", "bytes_in='much'"], "invalid size `much`");
-        check(&["--http-limits", "requests="], "invalid value");
-        check(&["--allow-write", "{ folder = 1 }"], "invalid type: integer `1`, expected a string");
+        assert_refused(&["--env", "A"], "expected NAME=VALUE");
+        assert_refused(&["--scratch", "much"], "invalid size `much`");
+        assert_refused(&["--secret", "name='a'"], "missing field `from`");
+        assert_refused(
+            &["--secret", "nme='a'"],
+            "expected a table with `name`, `from`, `for`, and `header` or `query`",
+        );
+        assert_refused(&["--http-limits", "request=1"], "unknown field `request`");
+        assert_refused(&["--http-limits", "bytes_in='much'"], "invalid size `much`");
+        assert_refused(&["--http-limits", "requests="], "invalid value");
+        assert_refused(&["--allow-write", "{ folder = 1 }"], "invalid type: integer `1`, expected a string");
     }
 }

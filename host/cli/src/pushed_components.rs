@@ -251,35 +251,44 @@ async fn push_all(store: &ComponentStore, source: &ConfigSource) -> Result<()> {
 mod tests {
     use super::*;
 
+    fn put_used(folder: &Path, now: SystemTime, name: &str, bytes: usize, minutes: u64) -> PathBuf {
+        let path = folder.join(name);
+        std::fs::write(&path, vec![0; bytes]).unwrap();
+        let used_at = now - Duration::from_secs(minutes * 60);
+        std::fs::File::options().append(true).open(&path).unwrap().set_modified(used_at).unwrap();
+        path
+    }
+
+    fn assert_left(
+        folder: &Path,
+        used: &[PathBuf],
+        now: SystemTime,
+        max_bytes: u64,
+        expected: usize,
+        left: &[&PathBuf],
+    ) {
+        assert_eq!(remove_unused(folder, used, max_bytes, now).unwrap(), expected, "{max_bytes}");
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<_> = files.collect();
+        let mut left: Vec<_> = left.to_vec();
+        files.sort();
+        left.sort();
+        assert!(files.iter().eq(left), "{files:?}");
+    }
+
     #[test]
     fn components_that_were_used_longest_ago_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let now = SystemTime::now();
-        let put = |name: &str, bytes: usize, minutes: u64| {
-            let path = folder.path().join(name);
-            std::fs::write(&path, vec![0; bytes]).unwrap();
-            let used_at = now - Duration::from_secs(minutes * 60);
-            std::fs::File::options().append(true).open(&path).unwrap().set_modified(used_at).unwrap();
-            path
-        };
         // The oldest is used here, and the newest perhaps by another worker.
-        let used = [put("used", 100, 500)];
-        let oldest = put("oldest", 100, 400);
-        let older = put("older", 100, 300);
-        let newest = put("newest", 100, 1);
-        let check = |max_bytes: u64, expected: usize, left: &[&PathBuf]| {
-            assert_eq!(remove_unused(folder.path(), &used, max_bytes, now).unwrap(), expected, "{max_bytes}");
-            let files = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
-            let mut files: Vec<_> = files.collect();
-            let mut left: Vec<_> = left.to_vec();
-            files.sort();
-            left.sort();
-            assert!(files.iter().eq(left), "{files:?}");
-        };
-        check(400, 0, &[&used[0], &oldest, &older, &newest]);
-        check(399, 1, &[&used[0], &older, &newest]);
-        check(1, 1, &[&used[0], &newest]);
-        check(0, 0, &[&used[0], &newest]);
+        let used = [put_used(folder.path(), now, "used", 100, 500)];
+        let oldest = put_used(folder.path(), now, "oldest", 100, 400);
+        let older = put_used(folder.path(), now, "older", 100, 300);
+        let newest = put_used(folder.path(), now, "newest", 100, 1);
+        assert_left(folder.path(), &used, now, 400, 0, &[&used[0], &oldest, &older, &newest]);
+        assert_left(folder.path(), &used, now, 399, 1, &[&used[0], &older, &newest]);
+        assert_left(folder.path(), &used, now, 1, 1, &[&used[0], &newest]);
+        assert_left(folder.path(), &used, now, 0, 0, &[&used[0], &newest]);
         assert_eq!(remove_unused(&folder.path().join("missing"), &[], 0, now).unwrap(), 0);
     }
 }

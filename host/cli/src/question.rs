@@ -237,20 +237,24 @@ mod tests {
         }
     }
 
+    fn type_hidden(keys: &str) -> (Option<Pressed>, String) {
+        let mut line = HiddenLine::new();
+        let pressed = keys.bytes().map(|key| line.press(key)).find(|pressed| *pressed != Pressed::Typing);
+        (pressed, line.into_text().to_string())
+    }
+
+    fn ended_with(text: &str) -> (Option<Pressed>, String) {
+        (Some(Pressed::End), text.to_owned())
+    }
+
     #[test]
     fn hidden_line_takes_the_keys_of_a_line_editor() {
-        let typed = |keys: &str| {
-            let mut line = HiddenLine::new();
-            let pressed = keys.bytes().map(|key| line.press(key)).find(|pressed| *pressed != Pressed::Typing);
-            (pressed, line.into_text().to_string())
-        };
-        let ended = |text: &str| (Some(Pressed::End), text.to_owned());
-        assert_eq!(typed("secret\nmore"), ended("secret"));
-        assert_eq!(typed("seé\x7f\x7fcret\r"), ended("scret"));
-        assert_eq!(typed("wrong\x15right\n"), ended("right"));
-        assert_eq!(typed("\x7f\n"), ended(""));
-        assert_eq!(typed("a\x03").0, Some(Pressed::GivenUp));
-        assert_eq!(typed("\x04").0, Some(Pressed::GivenUp));
-        assert_eq!(typed("ab").0, None);
+        assert_eq!(type_hidden("secret\nmore"), ended_with("secret"));
+        assert_eq!(type_hidden("seé\x7f\x7fcret\r"), ended_with("scret"));
+        assert_eq!(type_hidden("wrong\x15right\n"), ended_with("right"));
+        assert_eq!(type_hidden("\x7f\n"), ended_with(""));
+        assert_eq!(type_hidden("a\x03").0, Some(Pressed::GivenUp));
+        assert_eq!(type_hidden("\x04").0, Some(Pressed::GivenUp));
+        assert_eq!(type_hidden("ab").0, None);
     }
 }

@@ -290,14 +290,20 @@ pub(crate) fn entry_lines(section: &McpServerSection) -> Vec<String> {
 mod tests {
     use super::*;
 
+    fn start_seconds(command: &[&str]) -> u64 {
+        let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+        start_timeout(Some(&command)).as_secs()
+    }
+
     #[test]
     fn programs_that_install_first_have_longer_to_start() {
-        let seconds = |command: &[&str]| {
-            let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
-            start_timeout(Some(&command)).as_secs()
-        };
         assert_eq!(
-            (seconds(&["npx", "-y", "x"]), seconds(&["/usr/bin/uvx", "x"]), seconds(&["node", "npx"]), seconds(&[])),
+            (
+                start_seconds(&["npx", "-y", "x"]),
+                start_seconds(&["/usr/bin/uvx", "x"]),
+                start_seconds(&["node", "npx"]),
+                start_seconds(&[])
+            ),
             (60, 60, 10, 10)
         );
         assert_eq!(start_timeout(None).as_secs(), 10);

@@ -198,24 +198,33 @@ mod tests {
         assert!(files.iter().any(|(file, _)| file.ends_with("db.key")), "{files:?}");
     }
 
+    fn put_secret(folder: &Path, name: &str, text: &str, mode: u32) -> ValueSource {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        ValueSource::File(name.into())
+    }
+
+    fn assert_explained(folder: &Path, source: ValueSource, expected: &str) {
+        let found = source.value(folder).unwrap_or_else(|error| error);
+        assert!(found.contains(expected), "{found}");
+    }
+
     #[test]
     fn a_value_is_read_or_its_absence_is_explained() {
         let folder = tempfile::tempdir().unwrap();
-        let put = |name: &str, text: &str, mode: u32| {
-            let path = folder.path().join(name);
-            std::fs::write(&path, text).unwrap();
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-            ValueSource::File(name.into())
-        };
-        let check = |source: ValueSource, expected: &str| {
-            let found = source.value(folder.path()).unwrap_or_else(|error| error);
-            assert!(found.contains(expected), "{found}");
-        };
-        assert_eq!(put("token", "s3cret\r\n", 0o600).value(folder.path()), Ok("s3cret".to_owned()));
-        check(put("open", "s3cret", 0o644), "run `chmod 600");
-        check(put("empty", "", 0o600), "the value of a secret needs at least");
-        check(ValueSource::File("absent".into()), "No such file");
-        check(ValueSource::Env("FUMEHOOD_TEST_ABSENT".to_owned()), "is not set");
-        check(ValueSource::Keyring("absent-from-tests".to_owned()), "keyring");
+        assert_eq!(
+            put_secret(folder.path(), "token", "s3cret\r\n", 0o600).value(folder.path()),
+            Ok("s3cret".to_owned())
+        );
+        assert_explained(folder.path(), put_secret(folder.path(), "open", "s3cret", 0o644), "run `chmod 600");
+        assert_explained(
+            folder.path(),
+            put_secret(folder.path(), "empty", "", 0o600),
+            "the value of a secret needs at least",
+        );
+        assert_explained(folder.path(), ValueSource::File("absent".into()), "No such file");
+        assert_explained(folder.path(), ValueSource::Env("FUMEHOOD_TEST_ABSENT".to_owned()), "is not set");
+        assert_explained(folder.path(), ValueSource::Keyring("absent-from-tests".to_owned()), "keyring");
     }
 }

@@ -109,6 +109,15 @@ impl FileBeneath {
 mod tests {
     use super::*;
 
+    fn assert_read(base: &Path, path: &str, expected: Result<&str, &str>) {
+        let found = FileBeneath::new(base, Path::new(path)).read_blocking();
+        let found = found.map(|bytes| String::from_utf8(bytes).unwrap()).map_err(|error| error.for_readers());
+        match expected {
+            Ok(text) => assert_eq!(found, Ok(text.to_owned()), "{path}"),
+            Err(part) => assert!(found.clone().unwrap_err().contains(part), "{path}: {found:?}"),
+        }
+    }
+
     #[test]
     fn reads_no_file_outside_of_its_folder() {
         let folder = tempfile::tempdir().unwrap();
@@ -125,26 +134,18 @@ mod tests {
         link(Path::new("../above"), "up");
         link(Path::new("sub/a"), "in");
         let whole = outside.path().join("secret");
-        let check = |path: &str, expected: Result<&str, &str>| {
-            let found = FileBeneath::new(&base, Path::new(path)).read_blocking();
-            let found = found.map(|bytes| String::from_utf8(bytes).unwrap()).map_err(|error| error.for_readers());
-            match expected {
-                Ok(text) => assert_eq!(found, Ok(text.to_owned()), "{path}"),
-                Err(part) => assert!(found.clone().unwrap_err().contains(part), "{path}: {found:?}"),
-            }
-        };
-        check("sub/a", Ok("inside"));
-        check("./sub/a", Ok("inside"));
-        check("in", Ok("inside"));
+        assert_read(&base, "sub/a", Ok("inside"));
+        assert_read(&base, "./sub/a", Ok("inside"));
+        assert_read(&base, "in", Ok("inside"));
         // Paths that the operator named.
-        check("../above", Ok("above"));
-        check(whole.to_str().unwrap(), Ok("secret"));
+        assert_read(&base, "../above", Ok("above"));
+        assert_read(&base, whole.to_str().unwrap(), Ok("secret"));
         // Links that anybody with write access to the folder can make.
-        check("out", Err("cannot be read"));
-        check("up", Err("cannot be read"));
-        check("sub", Err("not a regular file"));
-        check("missing", Err("cannot be read"));
-        check("large", Err("larger than 1 MiB"));
-        check("largest", Ok(&"x".repeat(1 << 20)));
+        assert_read(&base, "out", Err("cannot be read"));
+        assert_read(&base, "up", Err("cannot be read"));
+        assert_read(&base, "sub", Err("not a regular file"));
+        assert_read(&base, "missing", Err("cannot be read"));
+        assert_read(&base, "large", Err("larger than 1 MiB"));
+        assert_read(&base, "largest", Ok(&"x".repeat(1 << 20)));
     }
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::Result;
+use fumehood::Host;
 use fumehood::agent::guardrail::{IgnoreList, JudgePolicy, ModelJudge, ProposedCall, Rule, RuleFn, Verdict, Workspace};
 use fumehood::agent::persistence::Persistence;
 use fumehood::agent::registry::Policy;
 use fumehood::chat::Model;
-use fumehood::Host;
 
 use crate::args::run::AgentArguments;
 use crate::config::Config;

@@ -198,16 +198,17 @@ mod tests {
         prose.check().unwrap();
     }
 
+    fn parse_words(words: &[&str]) -> Arguments {
+        let words = std::iter::once("fumehood").chain(words.iter().copied()).map(OsString::from).collect();
+        parse(words).unwrap()
+    }
+
     #[test]
     fn options_of_every_command_are_shown_once_and_taken_everywhere() {
-        let typed = |words: &[&str]| {
-            let words = std::iter::once("fumehood").chain(words.iter().copied()).map(OsString::from).collect();
-            parse(words).unwrap()
-        };
         for words in [&["--json", "log", "verify"][..], &["log", "--json", "verify"], &["log", "verify", "--json"]] {
-            assert!(typed(words).json, "{words:?}");
+            assert!(parse_words(words).json, "{words:?}");
         }
-        let after = typed(&["call", "a.wasm", "b", "--cache-dir", "/tmp/x", "--color", "never"]);
+        let after = parse_words(&["call", "a.wasm", "b", "--cache-dir", "/tmp/x", "--color", "never"]);
         assert_eq!((after.cache_dir.as_deref(), after.color), (Some("/tmp/x".as_ref()), super::super::Color::Never));
         assert!(command().render_long_help().to_string().contains("--cache-dir"));
         let mut command = command();

@@ -77,12 +77,7 @@ pub(crate) async fn run(arguments: &Arguments, bench: &Bench) -> Result<Exit> {
     }
 }
 
-async fn measure(
-    arguments: &Arguments,
-    source: ConfigSource,
-    config: &Config,
-    options: &BenchCell,
-) -> Result<Exit> {
+async fn measure(arguments: &Arguments, source: ConfigSource, config: &Config, options: &BenchCell) -> Result<Exit> {
     if options.callers.iter().any(|callers| *callers == 0 || *callers > MAX_CALLERS) {
         return Err(UsageError(format!("expected 1 to {MAX_CALLERS} callers")).into());
     }
@@ -242,7 +237,8 @@ fn panel(rounds: &[Round], title: &str, axis: &str, figure: fn(&Figures) -> f64)
     let mut bars = Vec::new();
     for Round { callers, cell, local, bare } in rounds {
         // The colours only tell calls from bare requests.
-        for (name, figures, is_good) in [("cell", cell, true), ("one process", local, true), ("bare NATS", bare, false)] {
+        for (name, figures, is_good) in [("cell", cell, true), ("one process", local, true), ("bare NATS", bare, false)]
+        {
             bars.push(Bar { name: format!("{name}, {callers} callers"), value: figure(figures), is_good });
         }
     }

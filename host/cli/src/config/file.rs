@@ -236,6 +236,12 @@ mod tests {
         expect_file!["../../../../docs/fumehood.schema.json"].assert_eq(&text);
     }
 
+    fn is_shown(text: &str, key: &str) -> bool {
+        let forms =
+            [format!("{key} = "), format!("[{key}."), format!("[{key}]"), format!(".{key}]"), format!(".{key}.")];
+        forms.iter().any(|form| text.contains(form))
+    }
+
     /// The example has every key of every section, so that none has to be guessed.
     #[test]
     fn the_example_shows_every_key_and_is_fine() {
@@ -247,12 +253,7 @@ mod tests {
         let schema = schema();
         let sections = schema["$defs"].as_object().unwrap().values().chain([&schema]);
         let keys = sections.filter_map(|section| section["properties"].as_object()).flat_map(|keys| keys.keys());
-        let is_shown = |key: &&String| {
-            let forms =
-                [format!("{key} = "), format!("[{key}."), format!("[{key}]"), format!(".{key}]"), format!(".{key}.")];
-            forms.iter().any(|form| text.contains(form))
-        };
-        let missing: Vec<_> = keys.filter(|key| !is_shown(key)).collect();
+        let missing: Vec<_> = keys.filter(|key| !is_shown(&text, key)).collect();
         assert!(missing.is_empty(), "the example lacks {missing:?}");
     }
 }

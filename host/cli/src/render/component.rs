@@ -156,17 +156,23 @@ fn format_amount(bytes: u64) -> String {
 mod tests {
     use super::*;
 
+    fn assert_formatted(line: &str, expected: &str) {
+        assert_eq!(format_grant(line), expected)
+    }
+
     #[test]
     fn formats_amounts_and_keeps_quoted_text() {
-        let check = |line: &str, expected: &str| assert_eq!(format_grant(line), expected);
-        check("key_value = 1048576", "key_value = 1.0 MiB");
-        check("key_value = 1048577", "key_value = 1048577 B");
-        check("scratch = bytes = 67108864, entries = 1000", "scratch = bytes = 64.0 MiB, entries = 1000");
-        check(
+        assert_formatted("key_value = 1048576", "key_value = 1.0 MiB");
+        assert_formatted("key_value = 1048577", "key_value = 1048577 B");
+        assert_formatted("scratch = bytes = 67108864, entries = 1000", "scratch = bytes = 64.0 MiB, entries = 1000");
+        assert_formatted(
             r#"write: "./o:/o, bytes = 1024", bytes = 2048, entries = 5"#,
             r#"write: "./o:/o, bytes = 1024", bytes = 2.0 KiB, entries = 5"#,
         );
-        check(r#"env: A = "bytes = 1024""#, r#"env: A = "bytes = 1024""#);
-        check("http_limits: requests = 3, bytes_out = 1024", "http_limits: requests = 3, bytes_out = 1.0 KiB");
+        assert_formatted(r#"env: A = "bytes = 1024""#, r#"env: A = "bytes = 1024""#);
+        assert_formatted(
+            "http_limits: requests = 3, bytes_out = 1024",
+            "http_limits: requests = 3, bytes_out = 1.0 KiB",
+        );
     }
 }

@@ -277,22 +277,23 @@ pub(crate) fn paragraphs(text: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
+    fn assert_wrapped(text: &str, cells: usize, expected: &[&str]) {
+        let rows = wrap(text, cells);
+        assert_eq!(rows, expected, "{text:?}");
+        assert!(rows.iter().all(|row| row.chars().map(char_cells).sum::<usize>() <= cells), "{rows:?}");
+    }
+
     #[test]
     fn wraps_to_the_width_of_the_screen() {
-        let check = |text: &str, cells: usize, expected: &[&str]| {
-            let rows = wrap(text, cells);
-            assert_eq!(rows, expected, "{text:?}");
-            assert!(rows.iter().all(|row| row.chars().map(char_cells).sum::<usize>() <= cells), "{rows:?}");
-        };
-        check("", 10, &[""]);
-        check("one two three", 8, &["one two", "three"]);
-        check("  set in", 20, &["  set in"]);
-        check("unbreakable word", 5, &["unbre", "akabl", "e", "word"]);
-        check("a\n\n\tb\n", 10, &["a", "", "    b"]);
-        check("漢字漢字 a", 5, &["漢字", "漢字", "a"]);
-        check("\u{1b}[2J", 10, &["\\u{1b}[2J"]);
-        check(&" ".repeat(25), 10, &[""]);
-        check(&format!("{}x", " ".repeat(25)), 10, &["", "", "   x"]);
+        assert_wrapped("", 10, &[""]);
+        assert_wrapped("one two three", 8, &["one two", "three"]);
+        assert_wrapped("  set in", 20, &["  set in"]);
+        assert_wrapped("unbreakable word", 5, &["unbre", "akabl", "e", "word"]);
+        assert_wrapped("a\n\n\tb\n", 10, &["a", "", "    b"]);
+        assert_wrapped("漢字漢字 a", 5, &["漢字", "漢字", "a"]);
+        assert_wrapped("\u{1b}[2J", 10, &["\\u{1b}[2J"]);
+        assert_wrapped(&" ".repeat(25), 10, &[""]);
+        assert_wrapped(&format!("{}x", " ".repeat(25)), 10, &["", "", "   x"]);
     }
 
     #[test]

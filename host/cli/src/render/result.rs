@@ -162,11 +162,14 @@ pub(crate) fn format_duration(duration: Duration) -> String {
 mod tests {
     use super::*;
 
+    fn assert_formatted(micros: u64, expected: &str) {
+        assert_eq!(format_duration(Duration::from_micros(micros)), expected)
+    }
+
     #[test]
     fn formats_durations() {
-        let check = |micros: u64, expected: &str| assert_eq!(format_duration(Duration::from_micros(micros)), expected);
-        check(7, "7 µs");
-        check(12_345, "12.3 ms");
-        check(2_500_000, "2.50 s");
+        assert_formatted(7, "7 µs");
+        assert_formatted(12_345, "12.3 ms");
+        assert_formatted(2_500_000, "2.50 s");
     }
 }

@@ -261,10 +261,13 @@ mod tests {
         assert_eq!(describe_schema(&json!({"type": "object"})), ["object with any properties"]);
     }
 
+    fn tagged(tag: &str) -> Value {
+        json!({"type": "object", "properties": {"tag": {"const": tag}}, "required": ["tag"]})
+    }
+
     #[test]
     fn describes_distinct_alternatives() {
-        let case = |tag: &str| json!({"type": "object", "properties": {"tag": {"const": tag}}, "required": ["tag"]});
-        assert_eq!(describe_schema(&json!({"oneOf": [case("a"), case("b")]})), [r#"{tag: "a"} or {tag: "b"}"#]);
+        assert_eq!(describe_schema(&json!({"oneOf": [tagged("a"), tagged("b")]})), [r#"{tag: "a"} or {tag: "b"}"#]);
         let string = json!({"type": "string", "pattern": "^[0-9]+$"});
         assert_eq!(
             describe_schema(&json!({"anyOf": [{"type": "integer"}, string, string]})),

@@ -269,10 +269,13 @@ fn registry_effects(registry: &RegistrySection) -> Vec<String> {
         SignatureRule::Warn => lines.push("unsigned components of registries, with a warning".to_owned()),
         SignatureRule::Off => lines.push("components of registries, without checking signatures".to_owned()),
     }
-    lines.extend(registry.trusted_keys.iter().map(|it| format!("components that are signed with the key {}", describe_key(it))));
+    lines.extend(
+        registry.trusted_keys.iter().map(|it| format!("components that are signed with the key {}", describe_key(it))),
+    );
     for (names, keys) in &registry.trusted {
         lines.extend(
-            keys.iter().map(|it| format!("components {} that are signed with the key {}", quote(names), describe_key(it))),
+            keys.iter()
+                .map(|it| format!("components {} that are signed with the key {}", quote(names), describe_key(it))),
         );
     }
     for (registry, mirrors) in &registry.mirrors {

@@ -29,13 +29,13 @@ fn read(gateway: &str, title: &str) -> Answer {
 
 fn server_options(cell: &Cell, name: &str) -> ServerOptions {
     ServerOptions {
-    nats: cell.url(),
-    prefix: "suite".to_owned(),
-    name: name.to_owned(),
-    password: None,
-    tls_roots: None,
-    tls_identity: None,
-}
+        nats: cell.url(),
+        prefix: "suite".to_owned(),
+        name: name.to_owned(),
+        password: None,
+        tls_roots: None,
+        tls_identity: None,
+    }
 }
 
 #[test]

@@ -143,10 +143,16 @@ fn acknowledged_calls_are_recorded_once() {
     });
     drop(first);
     // Two started and finished records for each call that was answered, and none twice.
-    let twice = server.sql("fumehood", "SELECT count_records(&server, *) - count_records(&server, DISTINCT id) FROM fumehood.records").unwrap();
+    let twice = server
+        .sql("fumehood", "SELECT count_records(&server, *) - count_records(&server, DISTINCT id) FROM fumehood.records")
+        .unwrap();
     assert_eq!(twice, "0");
     let ok = answered.get(&200).copied().unwrap_or_default();
-    assert!(ok > 20 && count_records(&server, "tool_finished") >= ok, "{answered:?}, {} finished", count_records(&server, "tool_finished"));
+    assert!(
+        ok > 20 && count_records(&server, "tool_finished") >= ok,
+        "{answered:?}, {} finished",
+        count_records(&server, "tool_finished")
+    );
     println!("{answered:?}: {} finished calls are recorded", count_records(&server, "tool_finished"));
     let verified = one.succeed(&["log", "verify", "--writer-key", &two.key()]);
     assert_eq!(verified.stdout.matches("in order:").count(), 2, "{verified:?}");

@@ -175,6 +175,10 @@ mod tests {
         assert!(parse(&["a=3", "a=4"]).unwrap_err().contains("`a` is given twice"));
     }
 
+    fn assert_value(schema: &Value, name: &str, text: &str, expected: Value) {
+        assert_eq!(to_value(schema, name, text.to_owned()), expected, "{name}={text}");
+    }
+
     #[test]
     fn converts_values_by_the_schema() {
         let schema = json!({
@@ -184,18 +188,15 @@ mod tests {
             },
             "$defs": {"flag": {"type": "boolean"}},
         });
-        let check = |name: &str, text: &str, expected: Value| {
-            assert_eq!(to_value(&schema, name, text.to_owned()), expected, "{name}={text}");
-        };
-        check("word", "3", json!("3"));
-        check("word", "\"3\"", json!("3"));
-        check("count", "3", json!(3));
-        check("count", "many", json!("many"));
-        check("either", "null", json!(null));
-        check("far", "true", json!(true));
-        check("mode", "1", json!("1"));
-        check("list", "[1]", json!([1]));
-        check("unknown", "3", json!(3));
-        check("unknown", "three", json!("three"));
+        assert_value(&schema, "word", "3", json!("3"));
+        assert_value(&schema, "word", "\"3\"", json!("3"));
+        assert_value(&schema, "count", "3", json!(3));
+        assert_value(&schema, "count", "many", json!("many"));
+        assert_value(&schema, "either", "null", json!(null));
+        assert_value(&schema, "far", "true", json!(true));
+        assert_value(&schema, "mode", "1", json!("1"));
+        assert_value(&schema, "list", "[1]", json!([1]));
+        assert_value(&schema, "unknown", "3", json!(3));
+        assert_value(&schema, "unknown", "three", json!("three"));
     }
 }

@@ -154,8 +154,8 @@ pub(super) async fn run_case(host: &Arc<Host>, env: &HostileEnv, case: &Case) ->
     let attempts = run_attempts(host, env, case).await?;
     let wrong = attempts.iter().find_map(|attempt| find_violation(case, attempt));
     let wrong = wrong.or_else(|| env.find_escape().map(str::to_owned));
-    let ended =
-        wrong.map_or_else(|| attempts.first().map(|attempt| describe_outcome(&attempt.result)).ok_or_else(String::new), Err);
+    let ended = wrong
+        .map_or_else(|| attempts.first().map(|attempt| describe_outcome(&attempt.result)).ok_or_else(String::new), Err);
     let mut finding = before.to_finding(case.row, case.what, attempts.len(), ended);
     finding.peak_memory = attempts.iter().map(|attempt| attempt.result.metadata.peak_memory).max().unwrap_or_default();
     if case.expected == Expected::Error(ErrorKind::Deadline) {

@@ -379,34 +379,39 @@ fn parent_folder(file: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
+    fn parse(text: &str) -> Config {
+        toml::from_str::<Config>(text).unwrap()
+    }
+
+    fn assert_changes(before: &str, after: &str, expected: &[&str]) {
+        assert_eq!(changes_for_next_start(&parse(before), &parse(after)), expected, "{after}");
+    }
+
     #[test]
     fn settings_of_the_start_are_compared_by_section() {
-        let config = |text: &str| toml::from_str::<Config>(text).unwrap();
-        let check = |before: &str, after: &str, expected: &[&str]| {
-            assert_eq!(changes_for_next_start(&config(before), &config(after)), expected, "{after}");
-        };
-        check("", "", &[]);
-        check("", "[telemetry]\ncontent = true\n", &[]);
-        check("", "[telemetry]\nsampling = 0.5\n[serve]\nqueue = 3\n", &["[serve]", "[telemetry]"]);
-        check("", "[agent]\nconcurrency = 3\n[guardrails]\ndeny = [\"a__b\"]\n", &["[agent]", "[guardrails]"]);
-        check("", "http_in_flight = 3\n[log]\noff = true\n", &["[log]", "`http_in_flight`"]);
+        assert_changes("", "", &[]);
+        assert_changes("", "[telemetry]\ncontent = true\n", &[]);
+        assert_changes("", "[telemetry]\nsampling = 0.5\n[serve]\nqueue = 3\n", &["[serve]", "[telemetry]"]);
+        assert_changes("", "[agent]\nconcurrency = 3\n[guardrails]\ndeny = [\"a__b\"]\n", &["[agent]", "[guardrails]"]);
+        assert_changes("", "http_in_flight = 3\n[log]\noff = true\n", &["[log]", "`http_in_flight`"]);
     }
 
     #[cfg(feature = "postgres")]
     #[test]
     fn another_server_of_the_log_is_noticed() {
-        let config = |url: &str| toml::from_str(&format!("[storage]\nurl = \"postgres://u@{url}/d\"\n")).unwrap();
+        let config = |url: &str| parse(&format!("[storage]\nurl = \"postgres://u@{url}/d\"\n"));
         assert_eq!(changes_for_next_start(&config("one"), &config("two")), ["[storage]"]);
         assert_eq!(changes_for_next_start(&config("one"), &Config::default()), ["[storage]"]);
+    }
+
+    fn config_of_cell(name: &str) -> Config {
+        parse(&format!("[cell]\nnats = \"tls://a\"\nname = \"{name}\"\nkey = \"k\"\n"))
     }
 
     #[cfg(feature = "cell")]
     #[test]
     fn another_cell_is_noticed() {
-        let config = |name: &str| {
-            toml::from_str(&format!("[cell]\nnats = \"tls://a\"\nname = \"{name}\"\nkey = \"k\"\n")).unwrap()
-        };
-        assert_eq!(changes_for_next_start(&config("one"), &config("two")), ["[cell]"]);
+        assert_eq!(changes_for_next_start(&config_of_cell("one"), &config_of_cell("two")), ["[cell]"]);
     }
 
     #[test]

@@ -30,6 +30,10 @@ pub(crate) fn assert_ok(ran: Ran) -> Ran {
     ran
 }
 
+fn trusting_policy() -> Policy {
+    Policy::new().trusted_keys([KEY.public().clone()])
+}
+
 #[test]
 fn adds_what_a_trusted_key_signed() {
     let Some(registry) = Registry::start() else { return };
@@ -117,7 +121,12 @@ fn refuses_what_no_trusted_key_signed() {
     registry.publish("unsigned", &[Described::new("one")], None);
     assert_add_refused(&bench, &registry, "unsigned", &["acme/greeter is not signed"]);
     registry.publish("foreign", &[Described::new("two")], Some(&OTHER_KEY));
-    assert_add_refused(&bench, &registry, "foreign", &["`--key FILE`", "is signed with a key that is not trusted for it"]);
+    assert_add_refused(
+        &bench,
+        &registry,
+        "foreign",
+        &["`--key FILE`", "is signed with a key that is not trusted for it"],
+    );
     assert_refused(&bench, &["add", &registry.reference("none"), "--yes"], 6, &["does not exist"]);
     assert_refused(&bench, &["--offline", "add", &registry.reference("none"), "--yes"], 6, &["is not in the store"]);
     assert_refused(&bench, &["add", "ghcr.io/acme/greeter:1", "--yes"], 2, &["no such file", "oci://HOST/NAME:TAG"]);
@@ -149,7 +158,13 @@ fn refuses_what_the_policy_forbids() {
     }
 }
 
-fn assert_noticed_at_registry(bench: &Workbench, registry: &Registry, pinned: &str, digest: &fumehood::Digest, parts: &[&str]) {
+fn assert_noticed_at_registry(
+    bench: &Workbench,
+    registry: &Registry,
+    pinned: &str,
+    digest: &fumehood::Digest,
+    parts: &[&str],
+) {
     let file = registry.blob(digest);
     let good = std::fs::read(&file).unwrap();
     let mut bad = good.clone();
@@ -168,7 +183,13 @@ fn refuses_what_was_tampered_with_at_the_registry() {
     let first = registry.publish("1.0", &[Described::new("read")], Some(&KEY));
     let bench = trusting_bench();
     let pinned = first.reference.to_string();
-    assert_noticed_at_registry(&bench, &registry, &pinned, &first.component, &["sent wrong bytes for the component", "nothing was stored"]);
+    assert_noticed_at_registry(
+        &bench,
+        &registry,
+        &pinned,
+        &first.component,
+        &["sent wrong bytes for the component", "nothing was stored"],
+    );
     assert_noticed_at_registry(&bench, &registry, &pinned, &first.manifest, &["manifest"]);
     assert_noticed_at_registry(&bench, &registry, &pinned, &first.signature.unwrap(), &["manifest"]);
     assert_ok(bench.run(&["add", &pinned, "--yes"]));
@@ -231,15 +252,14 @@ fn embedders_load_by_reference() {
     registry.publish("1.0", &[Described::new("read")], Some(&KEY));
     let folder = tempfile::tempdir().unwrap();
     let store = || Store::open(folder.path().join("store")).unwrap();
-    let policy = || Policy::new().trusted_keys([KEY.public().clone()]);
     let reference: OciReference = registry.reference("1.0").parse().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let host = fumehood::Host::builder().build().unwrap();
-        let offline = Arc::new(RegistrySource::new(store(), policy()));
+        let offline = Arc::new(RegistrySource::new(store(), trusting_policy()));
         let missing = host.load(Load::reference(reference.clone(), offline.clone())).await.err().unwrap();
         assert!(matches!(missing, fumehood::LoadError::Fetch { .. }), "{missing}");
-        let online = RegistrySource::new(store(), policy()).client(RegistryClient::builder().build().unwrap());
+        let online = RegistrySource::new(store(), trusting_policy()).client(RegistryClient::builder().build().unwrap());
         host.load(Load::reference(reference.clone(), Arc::new(online))).await.unwrap();
         let called = host.call(fumehood::Call::new("greeter__read", serde_json::json!({}))).await;
         assert_eq!(called.text().as_deref(), Some("hello"));
@@ -255,8 +275,7 @@ fn many_stored_components_are_verified_in_their_order() {
     let Some(registry) = Registry::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     let store = || Store::open(folder.path().join("store")).unwrap();
-    let policy = || Policy::new().trusted_keys([KEY.public().clone()]);
-    let online = RegistrySource::new(store(), policy()).client(RegistryClient::builder().build().unwrap());
+    let online = RegistrySource::new(store(), trusting_policy()).client(RegistryClient::builder().build().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut references: Vec<Reference> = Vec::new();
     for (tag, key) in [("1", &*KEY), ("2", &*KEY), ("3", &*OTHER_KEY), ("4", &*KEY), ("5", &*KEY)] {
@@ -268,7 +287,7 @@ fn many_stored_components_are_verified_in_their_order() {
         let got = runtime.block_on(online.get(reference, &mut |_| {}));
         assert_eq!(got.is_ok(), *reference != references[2], "{got:?}");
     }
-    let found = RegistrySource::new(store(), policy()).stored_all(&references);
+    let found = RegistrySource::new(store(), trusting_policy()).stored_all(&references);
     assert_eq!(found.len(), 5);
     for (index, (found, reference)) in found.iter().zip(&references).enumerate() {
         match (index, found) {

@@ -68,11 +68,17 @@ fn batch_of_add(a: i64) -> Value {
 
 #[test]
 fn seconds_to_wait_reach_the_model_with_every_driver() {
-    assert_done(&[], &[add_two_to(1), add_two_to(2), done_if(json!(["\nHint: call again later", "\nRetry after: ", " s"]))]);
+    assert_done(
+        &[],
+        &[add_two_to(1), add_two_to(2), done_if(json!(["\nHint: call again later", "\nRetry after: ", " s"]))],
+    );
     let answer = json!({"thought": "", "type": "final_answer", "answer": "done"}).to_string();
     let end = json!({"text": answer, "expect": ["Observation: ERROR - ", "\nRetry after: "]});
     assert_done(&["--driver", "react"], &[decide_to_add(1), decide_to_add(2), end]);
-    assert_done(&["--driver", "batch"], &[batch_of_add(1), batch_of_add(2), done_if(json!("(call again later; retry after "))]);
+    assert_done(
+        &["--driver", "batch"],
+        &[batch_of_add(1), batch_of_add(2), done_if(json!("(call again later; retry after "))],
+    );
     let code = "await tools.calculator.add({a: 1, b: 2}); \
                 try { await tools.calculator.add({a: 2, b: 2}); } catch (error) { return error.message; }";
     let program = json!({"calls": [{"name": "run_code", "arguments": {"code": code}}]});
@@ -95,25 +101,28 @@ fn assert_ends(config: &str, more: &[&str], script: &[Value], code: i32, expecte
     assert!(ran.shown().contains(expected), "{config} {more:?}: {ran:?}");
 }
 
+fn text_reply(text: &str) -> Value {
+    json!({ "text": text })
+}
+
 #[test]
 fn tool_choice_is_set_by_key_and_option() {
-    let text = |text: &str| json!({ "text": text });
     let add = json!({"calls": [call("add", 3, 5)], "expect": "You must call at least one of the tools."});
     let eight = json!({"text": "It is 8.", "expect": "8"});
-    assert_ends("", &["--tool-choice", "required"], &[text("8"), add.clone(), eight.clone()], 0, "It is 8.");
+    assert_ends("", &["--tool-choice", "required"], &[text_reply("8"), add.clone(), eight.clone()], 0, "It is 8.");
     let required = "[agent]\ntool_choice = \"required\"\n";
-    assert_ends(required, &[], &[text("8"), add, eight.clone()], 0, "It is 8.");
-    assert_ends(required, &["--tool-choice", "auto"], &[text("No need.")], 0, "No need.");
+    assert_ends(required, &[], &[text_reply("8"), add, eight.clone()], 0, "It is 8.");
+    assert_ends(required, &["--tool-choice", "auto"], &[text_reply("No need.")], 0, "No need.");
     let other = json!({"calls": [call("multiply", 3, 5)]});
     let add = json!({"calls": [call("add", 3, 5)], "expect": "You must call the tool `calculator__add`."});
     assert_ends("", &["--tool-choice", "calculator__add"], &[other.clone(), add, eight], 0, "It is 8.");
     let words = json!({"text": "In words.", "expect": "Tools are switched off"});
     assert_ends("", &["--tool-choice", "none"], &[other, words], 0, "In words.");
     let unknown = "`--tool-choice`: unknown tool `calculator__ad`; expected one of: calculator__";
-    assert_ends("", &["--tool-choice", "calculator__ad"], &[text("8")], 2, unknown);
+    assert_ends("", &["--tool-choice", "calculator__ad"], &[text_reply("8")], 2, unknown);
     let foreign =
         "works only with the driver `native`, but the driver is `batch`; leave it out, or use `--driver native`";
-    assert_ends(required, &["--driver", "batch"], &[text("8")], 2, foreign);
+    assert_ends(required, &["--driver", "batch"], &[text_reply("8")], 2, foreign);
 }
 
 fn assert_retries(driver: &str, config: &str, more: &[&str], bad: &str, good: &str, expected: [bool; 4]) {
@@ -125,6 +134,10 @@ fn assert_retries(driver: &str, config: &str, more: &[&str], bad: &str, good: &s
     }
 }
 
+fn up_to(retries: usize) -> [bool; 4] {
+    std::array::from_fn(|wrong| wrong <= retries)
+}
+
 #[test]
 fn retries_are_set_by_key_and_option() {
     let answer = r#"{"thought": "", "type": "final_answer", "answer": "8"}"#;
@@ -132,7 +145,6 @@ fn retries_are_set_by_key_and_option() {
     for (driver, bad, good, usual) in
         [("native", " ", "8", 1), ("react", "no", answer, 2), ("batch", "<execute>[", "8", 2)]
     {
-        let up_to = |retries: usize| std::array::from_fn(|wrong| wrong <= retries);
         assert_retries(driver, "", &[], bad, good, up_to(usual));
         assert_retries(driver, three, &[], bad, good, up_to(3));
         assert_retries(driver, three, &["--retries", "0"], bad, good, up_to(0));
@@ -188,7 +200,10 @@ fn final_answer_can_be_of_another_model() {
     let decision = r#"{"thought": "", "type": "final_answer", "answer": "8"}"#;
     assert_eq!(asked_models(decision, "", &["--final-model", "large"]), ["small", "large"]);
     assert_eq!(asked_models(decision, "[agent]\nfinal_model = \"huge\"\n", &[]), ["small", "huge"]);
-    assert_eq!(asked_models(decision, "[agent]\nfinal_model = \"huge\"\n", &["--final-model", "large"]), ["small", "large"]);
+    assert_eq!(
+        asked_models(decision, "[agent]\nfinal_model = \"huge\"\n", &["--final-model", "large"]),
+        ["small", "large"]
+    );
     let ran = run(&bench("", &[json!({"text": "8"})]), &["--final-model", "large"]);
     assert!(ran.code == 2 && ran.stderr.contains("works only with the driver `react`"), "{ran:?}");
 }
@@ -361,6 +376,10 @@ fn budgets_end_a_run_with_their_name_and_keep_what_was_done() {
     assert_ends_with_budget("", &[], &same, ("loop_detected", "calculator__add"));
 }
 
+fn call_without_arguments(name: &str) -> Value {
+    json!({"name": name, "arguments": {}})
+}
+
 #[test]
 fn knowledge_is_not_read_at_the_start_and_not_changed_by_tools() {
     let config = r#"
@@ -380,11 +399,10 @@ tools = ["files__write"]
 knowledge = ["rules", "picture"]
 "#;
     let write = json!({"name": "files__write", "arguments": {"path": "/w/rules.md", "text": "Down."}});
-    let ask = |name: &str| json!({"name": name, "arguments": {}});
     let script = [
         json!({"calls": [write]}),
-        json!({"calls": [ask("rules")], "expect": "Error in tool call: "}),
-        json!({"calls": [ask("picture")], "expect": "Up."}),
+        json!({"calls": [call_without_arguments("rules")], "expect": "Error in tool call: "}),
+        json!({"calls": [call_without_arguments("picture")], "expect": "Up."}),
         json!({"text": "Done.", "expect": "it is not UTF-8 text; its operator must check it"}),
     ];
     let bench = bench(config, &script);

@@ -32,9 +32,12 @@ pub(crate) fn drawn(bench: &Workbench, columns: u16, arguments: &[&str]) -> Vec<
     String::from_utf8(screen).unwrap().lines().map(str::to_owned).collect()
 }
 
+fn is_narrow(c: char) -> bool {
+    matches!(c, '…' | '–' | '—' | '✓' | '\u{2500}'..='\u{257f}')
+}
+
 /// Returns the maximum number of cells of a line. Every character takes one, and those of East Asia two.
 pub(crate) fn cells(line: &str) -> usize {
-    let is_narrow = |c: char| matches!(c, '…' | '–' | '—' | '✓' | '\u{2500}'..='\u{257f}');
     line.chars().map(|c| if ('\u{1100}'..='\u{ffef}').contains(&c) && !is_narrow(c) { 2 } else { 1 }).sum()
 }
 

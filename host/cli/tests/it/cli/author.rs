@@ -63,7 +63,11 @@ fn new_rejects_bad_names_and_languages() {
     let bench = Workbench::new();
     assert_new_refused(&bench, &["../up"], "invalid project name `../up`");
     assert_new_refused(&bench, &["Tool"], "such as `city-facts`");
-    assert_new_refused(&bench, &["a", "--lang", "cobol"], "unknown language `cobol`; expected one of: rust, python, javascript, c");
+    assert_new_refused(
+        &bench,
+        &["a", "--lang", "cobol"],
+        "unknown language `cobol`; expected one of: rust, python, javascript, c",
+    );
     assert_new_refused(&bench, &["a", "--lang", "c", "--dialect", "contract"], "its library has no JSON");
     assert_new_refused(&bench, &["a", "--sdk", "/nowhere"], "/nowhere has no guest-sdk/Cargo.toml");
     assert_new_refused(&bench, &["a", "--agent", "--lang", "rust"], "cannot be used with");
@@ -351,9 +355,17 @@ fn assert_case_refused(bench: &Workbench, case: &str, expected: &str) {
 fn bad_cases_are_named_with_a_remedy() {
     let bench = Workbench::new();
     assert_case_refused(&bench, "argument = {}", "unknown field `argument`");
-    assert_case_refused(&bench, "grant = { approval = \"off\" }", "`grant`: unknown field `approval`, expected one of `state`, `read`");
+    assert_case_refused(
+        &bench,
+        "grant = { approval = \"off\" }",
+        "`grant`: unknown field `approval`, expected one of `state`, `read`",
+    );
     assert_case_refused(&bench, "grant = { http = [\"nonsense\"] }", "`grant`: http");
     assert_case_refused(&bench, "grant = { clock = 5 }", "`grant`");
     assert_case_refused(&bench, "store = { \"\" = \"x\" }", "`store`");
-    assert_case_refused(&bench, "http = [{ request = \"GET https://a.example/\", headers = { \"b c\" = \"\" } }]", "is not valid");
+    assert_case_refused(
+        &bench,
+        "http = [{ request = \"GET https://a.example/\", headers = { \"b c\" = \"\" } }]",
+        "is not valid",
+    );
 }

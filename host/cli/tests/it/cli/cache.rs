@@ -45,6 +45,10 @@ fn warns_once(bench: &Workbench, word: &str) {
     assert!(!ran.stderr.contains("warning"), "it was repaired: {ran:?}");
 }
 
+fn written_at(path: &Path) -> std::time::SystemTime {
+    std::fs::metadata(path).unwrap().modified().unwrap()
+}
+
 #[test]
 fn code_is_kept_privately_and_found_again() {
     let bench = warm();
@@ -55,11 +59,10 @@ fn code_is_kept_privately_and_found_again() {
     for file in [&code, &mac, &cache.join("key")] {
         assert_eq!(mode(file), 0o600, "{}", file.display());
     }
-    let written = |path: &Path| std::fs::metadata(path).unwrap().modified().unwrap();
-    let before = (written(&code), written(&mac));
+    let before = (written_at(&code), written_at(&mac));
     let ran = call(&bench);
     assert!(!ran.stderr.contains("warning"), "{ran:?}");
-    assert_eq!((written(&code), written(&mac)), before, "a hit writes nothing");
+    assert_eq!((written_at(&code), written_at(&mac)), before, "a hit writes nothing");
     assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 3, "nothing else is left behind");
 }
 

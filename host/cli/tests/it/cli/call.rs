@@ -333,15 +333,28 @@ fn every_outcome_has_one_shape_in_json() {
     assert_error_record(&bench, &["notes.txt", "run"], 6, "not_loaded", "cannot load notes.txt");
     assert_error_record(&bench, &["absent.wasm", "run"], 6, "not_loaded", "absent.wasm");
     assert_error_record(&bench, &["calculator.wasm"], 2, "usage", "missing TOOL");
-    assert_error_record(&bench, &["calculator.wasm", "add", "--timeout", "0s"], 2, "usage", "the deadline limit is zero");
+    assert_error_record(
+        &bench,
+        &["calculator.wasm", "add", "--timeout", "0s"],
+        2,
+        "usage",
+        "the deadline limit is zero",
+    );
     assert_error_record(&bench, &["calculator.wasm", "add", "--timeout", "5"], 2, "usage", "invalid time `5`");
-    assert_error_record(&bench, 
+    assert_error_record(
+        &bench,
         &["calculator.wasm", "add", "--memory", "64"],
         2,
         "usage",
         "`64` has no unit; expected, for example, `64MiB`, or `64B`",
     );
-    assert_error_record(&bench, &["calculator.wasm", "add", "--frobnicate"], 2, "usage", "unexpected argument '--frobnicate'");
+    assert_error_record(
+        &bench,
+        &["calculator.wasm", "add", "--frobnicate"],
+        2,
+        "usage",
+        "unexpected argument '--frobnicate'",
+    );
     assert_error_record(&bench, &["nothing", "run"], 2, "usage", "unknown component `nothing`");
     assert_error_record(&bench, &["calculator.wasm", "add", "a=1", "{}"], 2, "usage", "invalid argument `{}`");
 }

@@ -95,7 +95,15 @@ fn a_channel_that_is_none_or_lacks_the_skill_is_refused() {
     assert_channel_refused("", &["--channel", "phone"], &["unknown channel `phone`", "it has: open, support"]);
     let words = "the skill `taking` cannot be used in the channel `support`, which has: adding";
     assert_channel_refused("", &["--channel", "support", "--skill", "taking"], &[words]);
-    assert_channel_refused("[channels.phone]\nskills = [\"singing\"]\n", &[], &["names the skill `singing`", "it has: adding, taking"]);
-    assert_channel_refused("[channels.phone]\ntools = [\"sums__ad\"]\n", &["--channel", "phone"], &["names the tool 'sums__ad'"]);
+    assert_channel_refused(
+        "[channels.phone]\nskills = [\"singing\"]\n",
+        &[],
+        &["names the skill `singing`", "it has: adding, taking"],
+    );
+    assert_channel_refused(
+        "[channels.phone]\ntools = [\"sums__ad\"]\n",
+        &["--channel", "phone"],
+        &["names the tool 'sums__ad'"],
+    );
     assert_channel_refused("[agent]\nchannel = \"phone\"\n", &[], &["the channel `phone` is not in [channels]"]);
 }

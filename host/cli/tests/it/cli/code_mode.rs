@@ -40,14 +40,17 @@ fn a_program_calls_tools_and_each_call_is_shown() {
     assert_eq!(names(&ran), ["run_code", "calculator__add", "calculator__multiply"]);
 }
 
+fn assert_no_program(ran: Ran) {
+    assert!(ran.code != 0 && ran.stderr.contains("run_code"), "{ran:?}")
+}
+
 #[test]
 fn programs_are_off_unless_they_are_switched_on() {
     let bench = bench();
-    let refused = |ran: Ran| assert!(ran.code != 0 && ran.stderr.contains("run_code"), "{ran:?}");
-    refused(run(&bench, &[]));
+    assert_no_program(run(&bench, &[]));
     bench.put("fumehood.toml", "[agent]\ncode = \"only\"\n");
     assert_eq!(run(&bench, &[]).code, 0);
-    refused(run(&bench, &["--code=off"]));
+    assert_no_program(run(&bench, &["--code=off"]));
     bench.put("fumehood.toml", "[agent]\ncode = \"sometimes\"\n");
     let wrong = run(&bench, &[]);
     assert!(wrong.code == 2 && wrong.stderr.contains("expected true, false, \"only\""), "{wrong:?}");

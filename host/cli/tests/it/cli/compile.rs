@@ -83,9 +83,15 @@ fn types(count: usize) -> String {
     (1..count).fold(first, |text, at| format!("{text}(type $t{at} (tuple $t{0} $t{0}))", at - 1))
 }
 
+fn module(text: &str) -> Vec<u8> {
+    component(&format!("(core module {text})"))
+}
+
+fn locals(count: usize) -> String {
+    format!("(local {})", "i64 ".repeat(count))
+}
+
 fn bombs() -> Vec<(&'static str, Vec<u8>, &'static str)> {
-    let module = |text: &str| component(&format!("(core module {text})"));
-    let locals = |count: usize| format!("(local {})", "i64 ".repeat(count));
     let ifs = "(if (local.get 0) (then (local.set 1 (i64.const 1)))) ".repeat(5_000);
     let loops = nested(1_000);
     let tables = format!("(block (br_table {} (local.get 0)))", "0 ".repeat(2_000)).repeat(100);
@@ -126,7 +132,6 @@ fn what_the_first_look_lets_through_is_compiled_within_its_budget_or_stopped() {
     let bench = Workbench::new();
     bench.put("small.wasm", component("(core module)"));
     let small = inspect(&bench, "small.wasm");
-    let module = |text: &str| component(&format!("(core module {text})"));
     let half = nested(600);
     for (name, bytes) in [
         ("adds", module(&adds(250_000).repeat(2))),

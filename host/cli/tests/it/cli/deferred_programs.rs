@@ -79,6 +79,10 @@ fn refused_call_of_a_program_is_an_exception_in_it() {
     assert_eq!(started(&bench), ["run_code", "run_code"]);
 }
 
+fn is_start(line: &str) -> bool {
+    line.contains("tool_started") && line.contains("\"tool\":\"sleep__run\"")
+}
+
 #[test]
 fn killed_program_goes_on_behind_its_last_result() {
     let bench = Workbench::new();
@@ -94,7 +98,6 @@ fn killed_program_goes_on_behind_its_last_result() {
     let begin = [&["run", "Go", "--session", "s"], &tools[..], &["program.jsonl"]].concat();
     let mut running = bench.command(&begin).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(running.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let is_start = |line: &String| line.contains("tool_started") && line.contains("\"tool\":\"sleep__run\"");
     assert!(lines.any(|line| is_start(&line)), "the call starts");
     // The line is printed while the record is on its way to the disk.
     let until = Instant::now() + Duration::from_secs(20);

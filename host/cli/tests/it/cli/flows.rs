@@ -59,15 +59,18 @@ fn error(answer: &Value) -> String {
     answer["result"]["content"][0]["text"].as_str().unwrap().to_owned()
 }
 
+fn call_named(name: &str, arguments: Value) -> Value {
+    json!({"name": name, "arguments": arguments})
+}
+
 #[test]
 fn a_client_is_refused_and_that_is_recorded() {
     let bench = bench(LABEL, "[flows]\naction = \"deny\"\n");
     let mut session = Session::start(&bench, &["--servers"]);
-    let call = |name: &str, arguments: Value| json!({"name": name, "arguments": arguments});
-    let sent = session.request(1, "tools/call", call("other__t", json!({})));
+    let sent = session.request(1, "tools/call", call_named("other__t", json!({})));
     assert_ne!(sent["result"]["isError"], true, "{sent}");
-    session.request(2, "tools/call", call("calculator__add", json!({"a": 1, "b": 2})));
-    let refused = error(&session.request(3, "tools/call", call("other__t", json!({}))));
+    session.request(2, "tools/call", call_named("calculator__add", json!({"a": 1, "b": 2})));
+    let refused = error(&session.request(3, "tools/call", call_named("other__t", json!({}))));
     assert!(
         refused.contains("`calculator__add` (private: labelled as a private source) was called at call 2"),
         "{refused}"

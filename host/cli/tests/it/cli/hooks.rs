@@ -142,14 +142,14 @@ fn a_hook_that_fails_refuses_the_call_and_names_itself() {
     assert!(itself.code == 2 && itself.stderr.contains("has no tools to call"), "{itself:?}");
 }
 
+fn text_tool(name: &str) -> String {
+    format!("[tools.{name}]\ncomponent = \"text.wasm\"\napproval = \"off\"\n")
+}
+
 fn assert_place_named(hooks: &str, part: &str) {
-    let tool = |name: &str| format!("[tools.{name}]\ncomponent = \"text.wasm\"\napproval = \"off\"\n");
-    let config = format!("{}{}{hooks}\n", tool("text"), tool("other"));
+    let config = format!("{}{}{hooks}\n", text_tool("text"), text_tool("other"));
     let ran = bench(&config).run(&["call", "text__regex_search", SEARCH, "--no-log"]);
-    assert!(
-        ran.code == 2 && ran.stderr.contains(part) && ran.stderr.contains("fumehood.toml:"),
-        "{hooks}: {ran:?}"
-    );
+    assert!(ran.code == 2 && ran.stderr.contains(part) && ran.stderr.contains("fumehood.toml:"), "{hooks}: {ran:?}");
 }
 
 #[test]

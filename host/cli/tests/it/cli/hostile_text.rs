@@ -135,9 +135,7 @@ fn in_arguments_of_the_command_line() {
 }
 
 fn call_failing_server(bench: &Workbench, variable: &str, more: &[&str]) -> Ran {
-    bench.run(
-        &[&["mcp", "call", "--no-log", "--env", variable], more, &["t", "--", "sh", "server.sh"]].concat(),
-    )
+    bench.run(&[&["mcp", "call", "--no-log", "--env", variable], more, &["t", "--", "sh", "server.sh"]].concat())
 }
 
 #[test]

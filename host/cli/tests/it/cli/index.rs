@@ -131,8 +131,20 @@ fn search_names_what_is_missing() {
     assert_search_refused(&bench, &["--index", "none.json", "--index-key", "bad.pub"], "invalid public key");
     let made = run_with_passphrase(&bench, PASSPHRASE, &["key", "new"]);
     assert_eq!(made.code, 0, "{made:?}");
-    assert_search_refused(&bench, &["--index", "none.json", "--index-key", "default"], "cannot read the index none.json");
-    assert_search_refused(&bench, &["--index", "http://a.example/tools.json", "--index-key", "default"], "it is not encrypted");
+    assert_search_refused(
+        &bench,
+        &["--index", "none.json", "--index-key", "default"],
+        "cannot read the index none.json",
+    );
+    assert_search_refused(
+        &bench,
+        &["--index", "http://a.example/tools.json", "--index-key", "default"],
+        "it is not encrypted",
+    );
     assert_search_refused(&bench, &["--index", "https://", "--index-key", "default"], "has no file name for the index");
-    assert_search_refused(&bench, &["--offline", "--index", "https://a.example/tools.json", "--index-key", "default"], "leave `--offline` out");
+    assert_search_refused(
+        &bench,
+        &["--offline", "--index", "https://a.example/tools.json", "--index-key", "default"],
+        "leave `--offline` out",
+    );
 }

@@ -252,17 +252,22 @@ fn assert_inspection_ends(bench: &Workbench, schema: String) {
 fn schemas_that_go_in_circles_or_are_large_end() {
     let bench = Workbench::new();
     assert_inspection_ends(&bench, r##"{"type": "object", "properties": {"next": {"$ref": "#"}}}"##.to_owned());
-    assert_inspection_ends(&bench, 
+    assert_inspection_ends(
+        &bench,
         r##"{"type": "object", "properties": {"a": {"type": "array", "items": {"$ref": "#/properties/a"}}}}"##
             .to_owned(),
     );
     let wide: Vec<String> = (0..500).map(|n| format!(r##""p{n}": {{"$ref": "#"}}"##)).collect();
     assert_inspection_ends(&bench, format!(r#"{{"type": "object", "properties": {{{}}}}}"#, wide.join(",")));
     let branches = vec![r##"{"$ref": "#/$defs/a"}"##; 50].join(",");
-    assert_inspection_ends(&bench, format!(
-        r##"{{"type": "object", "properties": {{"x": {{"$ref": "#/$defs/a"}}}}, "$defs": {{"a": {{"anyOf": [{branches}]}}}}}}"##
-    ));
-    assert_inspection_ends(&bench, 
+    assert_inspection_ends(
+        &bench,
+        format!(
+            r##"{{"type": "object", "properties": {{"x": {{"$ref": "#/$defs/a"}}}}, "$defs": {{"a": {{"anyOf": [{branches}]}}}}}}"##
+        ),
+    );
+    assert_inspection_ends(
+        &bench,
         r#"{"type": "object", "properties": {"x": {"enum": ["a"]}}, "description": "x"}"#
             .replace(r#""a""#, &vec![r#""word""#; 5000].join(",")),
     );

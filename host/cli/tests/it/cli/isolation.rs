@@ -227,10 +227,13 @@ fn children_of(of: u32) -> Vec<String> {
     of_task.flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect::<Vec<_>>()
 }
 
+fn is_gone(worker: Pid) -> bool {
+    kill(worker, None).is_err()
+}
+
 #[test]
 fn a_worker_ends_with_its_component_and_with_its_host() {
     let runtime = runtime();
-    let is_gone = |worker: Pid| kill(worker, None).is_err();
     let host = host();
     let worker = runtime.block_on(async {
         let worker = process(&load(&host, "counter").await);

@@ -211,12 +211,15 @@ fn rich_bench(more: &str) -> Workbench {
     bench
 }
 
+fn parts_of(result: &Value) -> Vec<Value> {
+    result["content"].as_array().unwrap_or_else(|| panic!("{result}")).clone()
+}
+
 fn assert_same_result(found: &Value, expected: &Value) {
-    let parts = |result: &Value| result["content"].as_array().unwrap_or_else(|| panic!("{result}")).clone();
-    for (found, expected) in parts(found).iter().zip(&parts(expected)) {
+    for (found, expected) in parts_of(found).iter().zip(&parts_of(expected)) {
         assert_eq!(found, expected);
     }
-    assert_eq!(parts(found).len(), parts(expected).len(), "{found}");
+    assert_eq!(parts_of(found).len(), parts_of(expected).len(), "{found}");
     for member in ["structuredContent", "isError"] {
         assert_eq!(found[member], expected[member], "{member}");
     }

@@ -264,7 +264,12 @@ fn a_missing_or_foreign_log_is_an_error_with_a_hint() {
     let bench = Workbench::new();
     bench.put("notes.txt", "these are my notes, not a database. ".repeat(40));
     assert_log_refused(&bench, &["log", "--log", "none.db"], 2, &["no event log at none.db", "`--log FILE`"]);
-    assert_log_refused(&bench, &["log"], 2, &["state/fumehood/events.db", "`fumehood run` and `fumehood call` create it"]);
+    assert_log_refused(
+        &bench,
+        &["log"],
+        2,
+        &["state/fumehood/events.db", "`fumehood run` and `fumehood call` create it"],
+    );
     assert_log_refused(&bench, &["log", "verify", "--log", "notes.txt"], 7, &["notes.txt", "is not a database"]);
     assert!(!bench.path("none.db").exists() && !bench.path("state").exists(), "nothing is made by looking");
 }

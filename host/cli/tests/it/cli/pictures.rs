@@ -42,6 +42,10 @@ fn the_picture_of_the_demo_shows_what_it_prints() {
     assert!(rows.len() > 20 && printed.starts_with(rows), "remake it with `release/pictures`: {rows:#?} {printed:#?}");
 }
 
+fn to_text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
 #[test]
 fn the_pictures_of_the_dashboard_show_what_it_shows() {
     let modules = std::env::var_os(MODULES).map(|modules| root().join(modules));
@@ -54,15 +58,17 @@ fn the_pictures_of_the_dashboard_show_what_it_shows() {
     let mut check = Command::new(root().join("release/pictures"));
     check.args(["--check", env!("CARGO_BIN_EXE_fumehood")]).env(MODULES, modules);
     let checked = check.output().unwrap();
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(checked.status.success(), "{}{}", said(&checked.stdout), said(&checked.stderr));
+    assert!(checked.status.success(), "{}{}", to_text(&checked.stdout), to_text(&checked.stderr));
+}
+
+fn is_picture(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "png")
 }
 
 #[test]
 fn every_picture_is_used_and_made_by_the_script() {
     let page = std::fs::read_to_string(root().join("docs/dashboard.md")).unwrap();
     let shown = std::fs::read_to_string(root().join("docs/pictures.json")).unwrap();
-    let is_picture = |path: &Path| path.extension().is_some_and(|extension| extension == "png");
     let files = std::fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let pictures: Vec<_> = files.filter(|path| is_picture(path)).collect();
     for picture in &pictures {

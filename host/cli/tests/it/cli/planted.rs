@@ -177,5 +177,7 @@ fn the_state_folder_is_never_granted() {
     let work = Work::new();
     assert_not_granted(&work, "..:/r");
     std::fs::create_dir_all(work.bench.path("state/fumehood/trust")).unwrap();
-    ["../state:/r", "../state/fumehood:/r", "../state/fumehood/trust:/r"].iter().for_each(|grant| assert_not_granted(&work, grant));
+    ["../state:/r", "../state/fumehood:/r", "../state/fumehood/trust:/r"]
+        .iter()
+        .for_each(|grant| assert_not_granted(&work, grant));
 }

@@ -158,10 +158,13 @@ fn run_with_policy(bench: &Workbench, lines: &str) -> Ran {
 }
 
 fn run_with_secret(bench: &Workbench, from: &str) -> Ran {
-    run_with_policy(bench, &format!(
-        "http = [\"https://a.example/**\"]\nsecrets = [{{ name = \"t\", from = {{ {from} }}, for = \
+    run_with_policy(
+        bench,
+        &format!(
+            "http = [\"https://a.example/**\"]\nsecrets = [{{ name = \"t\", from = {{ {from} }}, for = \
          \"https://a.example/**\", header = \"X-Key\" }}]"
-    ))
+        ),
+    )
 }
 
 #[test]

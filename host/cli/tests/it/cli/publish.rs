@@ -158,8 +158,20 @@ fn refuses_what_is_no_component_or_has_another_digest() {
     let pinned = published.reference(&format!("acme/calculator:1@sha256:{}", "0".repeat(64)));
     assert_publish_refused(&published, &pinned, "calculator.wasm", 3, "names another component");
     assert_publish_refused(&published, "ghcr.io/a/b:1", "calculator.wasm", 2, "expected oci://HOST[:PORT]/NAME:TAG");
-    assert_publish_refused(&published, &published.reference("acme/calculator"), "calculator.wasm", 2, "has no version; add a tag");
-    assert_publish_refused(&published, &published.reference("Acme/calculator:1"), "calculator.wasm", 2, "invalid name in");
+    assert_publish_refused(
+        &published,
+        &published.reference("acme/calculator"),
+        "calculator.wasm",
+        2,
+        "has no version; add a tag",
+    );
+    assert_publish_refused(
+        &published,
+        &published.reference("Acme/calculator:1"),
+        "calculator.wasm",
+        2,
+        "invalid name in",
+    );
     assert!(published.tags("acme/calculator").is_empty());
 }
 

@@ -102,19 +102,22 @@ fn public_registry(bench: &Workbench) -> Option<DockerRegistry> {
     Some(registry)
 }
 
+fn sdk_dependency(name: &str, folder: &str) -> String {
+    format!("{name} = {{ path = {:?} }}\n", root().join(folder))
+}
+
 #[test]
 fn a_tool_in_rust_is_written_and_published() {
     let Some(compiler) = rust_compiler() else { return skipped("Rust", "there is no compiler for WebAssembly") };
     let bench = Workbench::new();
     let Some(_registry) = public_registry(&bench) else { return };
     // The SDK is not published yet.
-    let sdk = |name: &str, folder: &str| format!("{name} = {{ path = {:?} }}\n", root().join(folder));
     let patches = [
         ("fumehood-guest", "guest-sdk"),
         ("fumehood-guest-macros", "guest-sdk/macros"),
         ("fumehood-core", "host/core"),
     ];
-    let patches: String = patches.iter().map(|(name, folder)| sdk(name, folder)).collect();
+    let patches: String = patches.iter().map(|(name, folder)| sdk_dependency(name, folder)).collect();
     std::fs::create_dir(bench.path(".cargo")).unwrap();
     bench.put(".cargo/config.toml", format!("[net]\noffline = true\n[patch.crates-io]\n{patches}"));
     let variables =

@@ -30,15 +30,18 @@ fn kinds(bench: &Workbench) -> Vec<String> {
     rows.map(|row| row["kind"].as_str().unwrap().to_owned()).collect()
 }
 
+fn entry_of(row: &Value) -> [String; 3] {
+    ["tool", "status", "entry_point"].map(|name| row[name].as_str().unwrap().to_owned())
+}
+
 #[test]
 fn each_call_is_in_the_log_with_what_it_cost_and_gave() {
     let bench = bench();
     assert_eq!(call(&bench, r#"{"a": 3, "b": 5}"#, &["--actor", "ada"]).code, 0);
     assert_eq!(call(&bench, r#"{"a": "3"}"#, &[]).code, 3);
-    let told = |row: &Value| ["tool", "status", "entry_point"].map(|name| row[name].as_str().unwrap().to_owned());
     let calls = calls(&bench);
-    assert_eq!(told(&calls[1]), ["calculator__add", "ok", "call"]);
-    assert_eq!(told(&calls[0]), ["calculator__add", "invalid_arguments", "call"]);
+    assert_eq!(entry_of(&calls[1]), ["calculator__add", "ok", "call"]);
+    assert_eq!(entry_of(&calls[0]), ["calculator__add", "invalid_arguments", "call"]);
     assert_eq!((&calls[1]["actor"], calls[1]["duration_ms"].is_number()), (&json!("ada"), true));
     let shown = bench.run(&["log", "show", calls[1]["call"].as_str().unwrap(), "--log", "e.db"]).stdout;
     for words in ["from       call", "digest     sha256:", r#"arguments  {"a":3,"b":5}"#, r#"{"result":8}"#, "fuel"] {
@@ -126,29 +129,33 @@ fn served_calls_are_recorded_with_their_client() {
     assert_eq!(bench.run(&["log", "verify", "--log", "e.db"]).code, 0);
 }
 
+fn add_once(session: &mut Session, id: u64) -> Value {
+    session.call(id, "calculator__add", json!({"a": 3, "b": 5}));
+    session.next()["result"].clone()
+}
+
 #[test]
 fn a_served_call_that_cannot_be_recorded_does_not_run() {
     let bench = bench();
     let mut session = Session::start(&bench, &["calculator.wasm", "--log", "e.db"]);
-    let mut ask = |id: u64| {
-        session.call(id, "calculator__add", json!({"a": 3, "b": 5}));
-        session.next()["result"].clone()
-    };
-    assert_eq!(ask(1)["structuredContent"], json!({"result": 8}));
+    assert_eq!(add_once(&mut session, 1)["structuredContent"], json!({"result": 8}));
     let holder = rusqlite::Connection::open(bench.path("e.db")).unwrap();
     holder.busy_timeout(Duration::from_secs(10)).unwrap();
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let said = ask(2).to_string();
+    let said = add_once(&mut session, 2).to_string();
     assert!(said.contains("could not be recorded") && said.contains("has not answered within"), "{said}");
     let started = Instant::now();
-    let named = (3..).map(&mut ask).inspect(|_| std::thread::sleep(Duration::from_millis(50))).find(|answer| {
-        assert!(started.elapsed() < Duration::from_secs(60) && answer["isError"] == true, "{answer}");
-        answer.to_string().contains("another process has locked")
-    });
+    let named = (3..)
+        .map(|id| add_once(&mut session, id))
+        .inspect(|_| std::thread::sleep(Duration::from_millis(50)))
+        .find(|answer| {
+            assert!(started.elapsed() < Duration::from_secs(60) && answer["isError"] == true, "{answer}");
+            answer.to_string().contains("another process has locked")
+        });
     assert!(named.is_some());
     holder.execute_batch("COMMIT").unwrap();
     let started = Instant::now();
-    while ask(1_000_000)["isError"] == true {
+    while add_once(&mut session, 1_000_000)["isError"] == true {
         assert!(started.elapsed() < Duration::from_secs(60), "it goes on once it can be recorded");
         std::thread::sleep(Duration::from_millis(50));
     }

@@ -185,7 +185,9 @@ fn anthropic(asked: &ReceivedRequest) -> Checked {
         return refuse_as_anthropic("tool_choice: may only be specified while providing tools".to_owned());
     }
     if tools.into_iter().flatten().any(|tool| !is_name(tool.get("name"), 128)) {
-        return refuse_as_anthropic("tools.0.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'".to_owned());
+        return refuse_as_anthropic(
+            "tools.0.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'".to_owned(),
+        );
     }
     anthropic_messages(body["messages"].as_array().unwrap(), tools.is_some(), thinks).or_else(refuse)
 }
@@ -238,18 +240,21 @@ fn anthropic_messages(messages: &[Value], has_tools: bool, thinks: bool) -> Resu
     Ok(())
 }
 
+fn refuse_as_ollama(message: String) -> Checked {
+    Err(Refusal(400, json!({"error": message})))
+}
+
 fn ollama(asked: &ReceivedRequest) -> Checked {
-    let refuse = |message: String| Err(Refusal(400, json!({"error": message})));
     if asked.path() != "/api/chat" {
         return Err(Refusal(404, json!("404 page not found")));
     }
     let model = asked.body["model"].as_str().unwrap_or_default();
     match model {
         "llama3.2" if asked.body.get("think").is_some_and(|think| *think != false) => {
-            refuse(format!("\"{model}\" does not support thinking"))
+            refuse_as_ollama(format!("\"{model}\" does not support thinking"))
         }
         "gemma2" if asked.body["tools"].as_array().is_some_and(|tools| !tools.is_empty()) => {
-            refuse(format!("registry.ollama.ai/library/{model}:latest does not support tools"))
+            refuse_as_ollama(format!("registry.ollama.ai/library/{model}:latest does not support tools"))
         }
         "llama3.2" | "gemma2" => Ok(()),
         _ => Err(Refusal(404, json!({"error": format!("model '{model}' not found")}))),

@@ -45,6 +45,10 @@ fn requests_of_tools_never_go_to_a_proxy_of_the_environment() {
     assert_eq!(canary.accept().map(|_| ()).unwrap_err().kind(), ErrorKind::WouldBlock, "the proxy was asked");
 }
 
+fn fetch_call(url: &str) -> String {
+    format!(r#"{{"calls": [{{"name": "fetch__get", "arguments": {{"url": "{url}"}}}}]}}"#)
+}
+
 #[test]
 fn requests_of_a_session_are_in_its_log() {
     let port = serve(|_| ("text/plain", "hello".to_owned()));
@@ -57,10 +61,9 @@ fn requests_of_a_session_are_in_its_log() {
              http = [\"GET http://127.0.0.1:{port}/**\"]\nprivate_addresses = [\"127.0.0.1/32\"]\n"
         ),
     );
-    let call = |url: &str| format!(r#"{{"calls": [{{"name": "fetch__get", "arguments": {{"url": "{url}"}}}}]}}"#);
     let [allowed, refused] = ["/page?q=private", ":1/page"].map(|rest| match rest.strip_prefix(':') {
-        Some(other) => call(&format!("http://127.0.0.1:{other}")),
-        None => call(&format!("http://127.0.0.1:{port}{rest}")),
+        Some(other) => fetch_call(&format!("http://127.0.0.1:{other}")),
+        None => fetch_call(&format!("http://127.0.0.1:{port}{rest}")),
     });
     bench.put("script.jsonl", format!("{allowed}\n{refused}\n{{\"text\": \"Done.\"}}\n"));
     let ran = bench.run(&["run", "Fetch it.", "--script", "script.jsonl", "--log", "events.db"]);

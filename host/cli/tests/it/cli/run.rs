@@ -128,10 +128,25 @@ fn the_exit_code_says_how_it_ended() {
     assert_ends_as(&thrice, &["--max-turns", "1"], 4, "raise it with `--max-turns`");
     assert_ends_as(&thrice, &[], 4, "the same call of calculator__add 3 times in a row");
     assert_ends_as(r#"{"text": "late", "delay_ms": 60000}"#, &["--wall", "200ms"], 4, "raise it with `--wall`");
-    assert_ends_as(r#"{"error": {"failure": "unavailable", "message": "gone"}}"#, &[], 8, "the model did not answer: gone");
-    assert_ends_as(r#"{"text": "8", "expect": "nothing"}"#, &[], 8, "reply 1 (line 1) of the script expects \"nothing\"");
+    assert_ends_as(
+        r#"{"error": {"failure": "unavailable", "message": "gone"}}"#,
+        &[],
+        8,
+        "the model did not answer: gone",
+    );
+    assert_ends_as(
+        r#"{"text": "8", "expect": "nothing"}"#,
+        &[],
+        8,
+        "reply 1 (line 1) of the script expects \"nothing\"",
+    );
     assert_ends_as(call, &[], 8, "the script has only 1 replies");
-    assert_ends_as(r#"{"text": "no decision"}"#, &["--driver", "react", "--max-turns", "9"], 8, "the model did not answer");
+    assert_ends_as(
+        r#"{"text": "no decision"}"#,
+        &["--driver", "react", "--max-turns", "9"],
+        8,
+        "the model did not answer",
+    );
     let failing = r#"{"calls": [{"name": "calculator__divide", "arguments": {"a": 1, "b": 0}}]}"#;
     let differently = |a: u8| failing.replace("1", &a.to_string());
     assert_ends_as(&[1, 2, 3].map(differently).join("\n"), &[], 1, "too many calls failed in a row");
@@ -168,7 +183,11 @@ fn assert_refused(arguments: &[&str], code: i32, words: &[&str]) {
 
 #[test]
 fn command_line_errors_are_reported_before_anything_runs() {
-    assert_refused(&["run", "x"], 2, &["no model is configured", "--model PROVIDER:NAME", "--script FILE", "FUMEHOOD_MODEL"]);
+    assert_refused(
+        &["run", "x"],
+        2,
+        &["no model is configured", "--model PROVIDER:NAME", "--script FILE", "FUMEHOOD_MODEL"],
+    );
     assert_refused(&["run", "x", "--model", "llama"], 2, &["invalid model `llama`"]);
     assert_refused(&["run", "x", "--model", "grok:x"], 2, &["unknown provider `grok`; expected openai"]);
     assert_refused(&["run", "x", "--model", "openai:gpt"], 2, &["`openai:gpt`", "set OPENAI_API_KEY"]);
@@ -182,7 +201,11 @@ fn command_line_errors_are_reported_before_anything_runs() {
     assert_refused(&["run", "--script", "script.jsonl"], 2, &["<TASK>"]);
     assert_refused(&["run", "x", "--script", "script.jsonl", "--max-turns", "0"], 2, &["--max-turns"]);
     assert_refused(&["run", "x", "--script", "script.jsonl", "--wall", "soon"], 2, &["invalid time"]);
-    assert_refused(&["run", "x", "--script", "script.jsonl", "--timeout", "0s"], 2, &["--timeout: the deadline limit is zero"]);
+    assert_refused(
+        &["run", "x", "--script", "script.jsonl", "--timeout", "0s"],
+        2,
+        &["--timeout: the deadline limit is zero"],
+    );
     assert_refused(&["run", "x", "--script", "script.jsonl", "--driver", "magic"], 2, &["native, react, batch"]);
     assert_refused(&["run", "x", "--script", "script.jsonl", "--skill", "sums"], 2, &["unknown skill `sums`"]);
     assert_refused(
@@ -191,7 +214,11 @@ fn command_line_errors_are_reported_before_anything_runs() {
         &["unknown tool `a__b`", "load a component with `--tool"],
     );
     assert_refused(&["run", "x", "--script", "script.jsonl", "--tool", "none.wasm"], 6, &["none.wasm"]);
-    assert_refused(&["run", "x", "--script", "script.jsonl", "--log", "/proc/x/e.db"], 7, &["/proc/x/e.db", "`--no-log`"]);
+    assert_refused(
+        &["run", "x", "--script", "script.jsonl", "--log", "/proc/x/e.db"],
+        7,
+        &["/proc/x/e.db", "`--no-log`"],
+    );
     assert_refused(&["run", "x", "--script", "script.jsonl", "--config", "none.toml"], 2, &["none.toml"]);
 }
 

@@ -130,12 +130,20 @@ fn session_that_does_not_fit_is_refused_in_words() {
     let bench = bench();
     assert_eq!(scripted(&bench, &["run", TASK, "--session", "sums"]).code, 0);
     assert_session_refused(&bench, &["run", TASK, "--session", "sums"], "resume it with `--resume sums`");
-    assert_session_refused(&bench, &["run", TASK, "--resume", "others"], "`fumehood sessions list` lists the saved sessions");
+    assert_session_refused(
+        &bench,
+        &["run", TASK, "--resume", "others"],
+        "`fumehood sessions list` lists the saved sessions",
+    );
     assert_session_refused(&bench, &["run", TASK, "--session", "a b"], "1 to 64 of");
     assert_session_refused(&bench, &["run", TASK, "--session", "new", "--no-log"], "leave `--no-log` out");
     assert_session_refused(&bench, &["run"], "TASK");
     assert_session_refused(&bench, &["run", "--resume", "sums", "--actor", "ada"], "use the same actor");
-    assert_session_refused(&bench, &["run", "--resume", "sums", "--driver", "react"], "it was started with the driver `native`");
+    assert_session_refused(
+        &bench,
+        &["run", "--resume", "sums", "--driver", "react"],
+        "it was started with the driver `native`",
+    );
     for command in ["show", "rm"] {
         let ran = bench.run(&["sessions", command, "others"]);
         assert_eq!(ran.code, 2, "{ran:?}");

@@ -26,22 +26,25 @@ fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+fn start_in(bench: &Workbench, temporary: &Path, arguments: &[&str]) -> Child {
+    let mut command = bench.command(arguments);
+    command.env("TMPDIR", temporary).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
 #[test]
 fn files_of_a_killed_host_are_removed_by_the_next_one() {
     let bench = Workbench::new();
     bench.program("files").program("count");
     let temporary = bench.path("temporary");
     std::fs::create_dir(&temporary).unwrap();
-    let start = |arguments: &[&str]| {
-        let mut command = bench.command(arguments);
-        command.env("TMPDIR", &temporary).stdout(Stdio::null()).stderr(Stdio::null());
-        command.spawn().unwrap()
+    let next = || {
+        assert!(start_in(&bench, &temporary, &["call", "count.wasm", "run", r#"{"to": 3}"#]).wait().unwrap().success())
     };
-    let next = || assert!(start(&["call", "count.wasm", "run", r#"{"to": 3}"#]).wait().unwrap().success());
 
     let open = r#"{"folder": 0, "path": "nothing", "times": 4000000000}"#;
     let limits = ["--scratch", "1MiB", "--timeout", "100s", "--fuel", "100000G"];
-    let mut killed = start(&[&["call", "files.wasm", "race", open], &limits[..]].concat());
+    let mut killed = start_in(&bench, &temporary, &[&["call", "files.wasm", "race", open], &limits[..]].concat());
     let space = wait("it never uses its scratch space", || {
         let root = roots(&temporary).pop()?;
         Some(root.join("1")).filter(|space| space.is_dir())

@@ -183,6 +183,15 @@ fn events(server: &Server, session: &str, text: &str) -> Vec<(String, Value)> {
     events
 }
 
+fn events_of<'a>(events: &'a [(String, Value)], id: &str) -> Vec<(&'a str, &'a Value)> {
+    let of_call = events.iter().filter(move |(_, data)| data["call"] == id);
+    of_call.map(|(name, data)| (name.as_str(), data)).collect::<Vec<_>>()
+}
+
+fn model_call(id: &str, name: &str, arguments: Value) -> Value {
+    json!({"id": id, "name": name, "arguments": arguments})
+}
+
 #[test]
 fn events_of_a_session_tell_its_calls_apart() {
     let bench = bench();
@@ -201,40 +210,38 @@ component = "countdown.wasm"
 approval = "off"
 "#;
     bench.example("countdown").put("fumehood.toml", config);
-    let call = |id: &str, name: &str, arguments: Value| json!({"id": id, "name": name, "arguments": arguments});
     let calls = json!({"calls": [
-        call("c1", "countdown__countdown", json!({"from": "3"})),
-        call("c2", "nothing", json!({})),
-        call("c3", "calculator__divide", json!({"a": 1, "b": 0})),
-        call("c4", "calculator__add", json!({"a": 1, "b": 0})),
-        call("c5", "calculator__add", json!({"a": 3, "b": 5})),
-        call("c6", "private__add", json!({"a": 12345, "b": 5})),
-        call("c7", "countdown__countdown", json!({"from": 2, "step_ms": 10})),
+        model_call("c1", "countdown__countdown", json!({"from": "3"})),
+        model_call("c2", "nothing", json!({})),
+        model_call("c3", "calculator__divide", json!({"a": 1, "b": 0})),
+        model_call("c4", "calculator__add", json!({"a": 1, "b": 0})),
+        model_call("c5", "calculator__add", json!({"a": 3, "b": 5})),
+        model_call("c6", "private__add", json!({"a": 12345, "b": 5})),
+        model_call("c7", "countdown__countdown", json!({"from": 2, "step_ms": 10})),
     ]});
     let server = serve(&bench, &format!("{calls}\n{}", r#"{"text": "Done."}"#));
     let events = events(&server, &open(&server), "Go");
-    let of = |id: &str| {
-        let of_call = events.iter().filter(move |(_, data)| data["call"] == id);
-        of_call.map(|(name, data)| (name.as_str(), data)).collect::<Vec<_>>()
-    };
-    let names = |id: &str| of(id).iter().map(|(name, _)| *name).collect::<Vec<_>>();
+    let names = |id: &str| events_of(&events, id).iter().map(|(name, _)| *name).collect::<Vec<_>>();
     // What fits no schema did not begin, and what is refused by its name is between the model and the host.
     assert_eq!((names("c1"), names("c2")), (vec!["call_ended"], vec![]), "{events:?}");
-    assert_eq!(of("c1")[0].1["status"], "invalid_arguments");
+    assert_eq!(events_of(&events, "c1")[0].1["status"], "invalid_arguments");
     for (id, arguments, status) in [
         ("c3", json!({"a": 1, "b": 0}), "tool_failed"),
         ("c4", json!({"a": 1, "b": 0}), "ok"),
         ("c5", json!({"a": 3, "b": 5}), "ok"),
     ] {
-        let [(_, started), (_, ended)] = of(id)[..] else { panic!("{id}: {events:?}") };
+        let [(_, started), (_, ended)] = events_of(&events, id)[..] else { panic!("{id}: {events:?}") };
         assert_eq!((&started["arguments"], ended["status"].as_str()), (&arguments, Some(status)), "{id}");
         assert_eq!((&started["execution"], &started["tool"]), (&ended["execution"], &ended["tool"]), "{id}");
     }
-    assert_ne!(of("c4")[0].1["execution"], of("c5")[0].1["execution"]);
-    assert_eq!((names("c6"), of("c6")[0].1.get("arguments")), (vec!["call_started", "call_ended"], None));
+    assert_ne!(events_of(&events, "c4")[0].1["execution"], events_of(&events, "c5")[0].1["execution"]);
+    assert_eq!(
+        (names("c6"), events_of(&events, "c6")[0].1.get("arguments")),
+        (vec!["call_started", "call_ended"], None)
+    );
     assert!(!format!("{events:?}").contains("12345"), "it is of a tool that keeps its calls to itself: {events:?}");
     let progress: Vec<&Value> =
-        of("c7").into_iter().filter(|(name, _)| *name == "call_progress").map(|it| it.1).collect();
+        events_of(&events, "c7").into_iter().filter(|(name, _)| *name == "call_progress").map(|it| it.1).collect();
     assert!(progress.iter().any(|data| data["fraction"].is_number()), "{events:?}");
     assert!(progress.iter().any(|data| data["content"][0]["type"].is_string()), "{events:?}");
     assert_eq!(events.last().map(|(name, data)| (name.as_str(), &data["text"])), Some(("result", &json!("Done."))));

@@ -122,6 +122,10 @@ fn a_stopped_call_uses_up_the_fuel_of_its_tenant() {
     }
 }
 
+fn answer_approval(server: &Server) -> (u16, String) {
+    server.ask("POST", "/v1/approvals/s-1:1", r#"{"answer": "allow"}"#)
+}
+
 #[test]
 fn only_tenants_with_the_right_answer_approvals() {
     let bench = bench();
@@ -132,8 +136,7 @@ fn only_tenants_with_the_right_answer_approvals() {
         &format!("[tenants.one]\ntokens = [\"{first}\"]\n[tenants.other]\ntokens = [\"{second}\"]\napproves = true\n"),
     );
     let mut server = serve(&bench, "http", &one);
-    let answer = |server: &Server| server.ask("POST", "/v1/approvals/s-1:1", r#"{"answer": "allow"}"#);
-    let (status, problem) = answer(&server);
+    let (status, problem) = answer_approval(&server);
     assert!(status == 403 && problem.contains("approves = true"), "{problem}");
     // There is no such call; that it may not be answered is not the reason.
     assert_eq!(as_tenant(&mut server, &other, answer).0, 404);
@@ -317,7 +320,11 @@ fn abandoned_sessions_make_room_oldest_first() {
     let _stream = open_stream(&server, &one, "GET /mcp", &format!("Mcp-Session-Id: {kept}\r\n"), "");
     let opened: Vec<String> = (0..260).map(|_| open_session(&server).unwrap()).collect();
     let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}).to_string();
-    assert_eq!([&opened[0], &opened[4]].map(|id| list_in_session(&list, &server, id)), [404, 404], "the oldest were abandoned first");
+    assert_eq!(
+        [&opened[0], &opened[4]].map(|id| list_in_session(&list, &server, id)),
+        [404, 404],
+        "the oldest were abandoned first"
+    );
     assert_eq!([&opened[5], &opened[259], &kept].map(|id| list_in_session(&list, &server, id)), [200, 200, 200]);
     assert_eq!(as_tenant(&mut server, &other, |server| list_in_session(&list, server, &others)), 200);
 }

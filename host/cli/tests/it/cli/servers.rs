@@ -231,12 +231,17 @@ fn approve_goes_on_past_what_does_not_start() {
     assert!(std::fs::read_to_string(bench.path("fumehood.lock")).unwrap().contains("well"));
 }
 
+fn tool_with(name: &str, schema: &str) -> String {
+    format!(r#"{{"name":"{name}","inputSchema":{schema}}}"#)
+}
+
 #[test]
 fn only_used_tools_are_approved_and_reasons_are_shown_once() {
     let user = r#"{"type":"object","properties":{"user_id":{"type":"string"}}}"#;
     let odd = r#"{"type":"object","properties":{"q":{"pattern":"^(?!-)"}}}"#;
-    let tool = |name: &str, schema: &str| format!(r#"{{"name":"{name}","inputSchema":{schema}}}"#);
-    let tools = [tool("t", r#"{"type":"object"}"#), tool("u", user), tool("v", odd), tool("w", odd)].join(",");
+    let tools =
+        [tool_with("t", r#"{"type":"object"}"#), tool_with("u", user), tool_with("v", odd), tool_with("w", odd)]
+            .join(",");
     let bench = fake(&CALL.replace("WORD", ""), &[("TOOLS", &format!("[{tools}]"))], "");
     let file = std::fs::read_to_string(bench.path("fumehood.toml")).unwrap();
     bench.put("fumehood.toml", format!("{file}[agent]\nactor_arguments = [\"user_id\"]\n"));
@@ -305,8 +310,8 @@ fn the_limits_of_the_configuration_hold() {
 fn run_with_key(bench: &Workbench, arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = bench.command(arguments);
     let output = command.env("A_KEY", "hush-hush").output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), format!("{}{}", text(output.stdout), text(output.stderr)))
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (output.status.code(), said)
 }
 
 #[test]

@@ -59,5 +59,8 @@ fn colours_are_for_terminals_or_by_option() {
     assert!(is_coloured(&bench, &["--color", "always", "inspect", "calculator.wasm"]));
     assert!(!is_coloured(&bench, &["demo"]));
     assert!(is_coloured(&bench, &["demo", "--color", "always"]));
-    assert!(!is_coloured(&bench, &["--json", "--color", "always", "inspect", "calculator.wasm"]), "JSON has no colours");
+    assert!(
+        !is_coloured(&bench, &["--json", "--color", "always", "inspect", "calculator.wasm"]),
+        "JSON has no colours"
+    );
 }

@@ -149,12 +149,15 @@ fn a_call_over_http_is_part_of_the_callers_trace() {
     assert!(metrics.contains(&format!("# {{trace_id=\"{TRACE}\"}}")), "{metrics}");
 }
 
+fn digest_of(token: &str) -> fumehood::Digest {
+    fumehood::Digest::of(token.as_bytes())
+}
+
 #[test]
 fn a_tenant_neither_forces_traces_nor_sees_others() {
     let collector = Collector::start().unwrap();
     let tokens = ["one", "two", "three"].map(|name| format!("0123456789abcdef-{name}"));
-    let digest = |token: &str| fumehood::Digest::of(token.as_bytes());
-    let [one, two, three] = tokens.each_ref().map(|token| digest(token));
+    let [one, two, three] = tokens.each_ref().map(|token| digest_of(token));
     let bench = bench(&format!(
         "[telemetry]\nendpoint = {:?}\nsampling = 0.0\nmetrics_readers = [\"three\"]\n\
          [tenants.one]\ntokens = [\"{one}\"]\n[tenants.two]\ntokens = [\"{two}\"]\ndecides_sampling = true\n\

@@ -104,11 +104,14 @@ impl AtTerminal {
     }
 }
 
+fn to_text(value: &serde_json::Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
 /// Returns the verdicts on the call, each with its source.
 fn verdicts(bench: &Workbench) -> Vec<(String, String)> {
     let rows = bench.run(&["log", "--log", "e.db", "--kind", "verdict", "--json"]).json();
-    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
-    rows.as_array().unwrap().iter().map(|row| (text(&row["body"]["by"]), text(&row["status"]))).collect()
+    rows.as_array().unwrap().iter().map(|row| (to_text(&row["body"]["by"]), to_text(&row["status"]))).collect()
 }
 
 #[test]
@@ -169,10 +172,13 @@ fn a_yes_among_pasted_lines_is_no_answer() {
     assert_eq!((code, stdout.as_str()), (Some(0), "It is 8.\n"), "{screen}");
 }
 
+fn section(name: &str) -> String {
+    format!("[tools.{name}]\ncomponent = \"calculator.wasm\"\n")
+}
+
 #[test]
 fn every_approval_has_an_answer_of_its_own() {
     let bench = bench("");
-    let section = |name: &str| format!("[tools.{name}]\ncomponent = \"calculator.wasm\"\n");
     bench.put("fumehood.toml", section("one") + &section("two"));
     let mut terminal = AtTerminal::start(&bench, &["approve"]);
     terminal.type_in("y\ny\n");
@@ -235,10 +241,13 @@ fn a_conversation_is_typed_line_by_line() {
 
 const CHAT: &[&str] = &["chat", "--tool", "calculator.wasm", "--script", "script.jsonl", "--log", "e.db"];
 
+fn understanding(expected: &str) -> String {
+    format!("{{\"text\": \"Understood.\", \"expect\": {expected}}}")
+}
+
 #[test]
 fn lines_of_a_chat_are_edited_go_on_and_are_kept() {
-    let script = |expected: &str| format!("{{\"text\": \"Understood.\", \"expect\": {expected}}}");
-    let bench = bench(&script(r#""one\ntwo""#));
+    let bench = bench(&understanding(r#""one\ntwo""#));
     let mut terminal = AtTerminal::on_screen(bench.command(CHAT));
     terminal.wait_for("> ");
     // Deletes a wrong letter, and continues a line with a backslash; Enter sends a carriage return.
@@ -248,7 +257,7 @@ fn lines_of_a_chat_are_edited_go_on_and_are_kept() {
     terminal.type_in("\u{4}");
     assert_eq!(terminal.finish().0, Some(0));
     // The next session has the message in its history.
-    bench.put("script.jsonl", script(r#""one\ntwo""#));
+    bench.put("script.jsonl", understanding(r#""one\ntwo""#));
     let mut terminal = AtTerminal::on_screen(bench.command(CHAT));
     terminal.wait_for("> ");
     terminal.type_in("\u{1b}[A\r");

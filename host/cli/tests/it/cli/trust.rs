@@ -172,6 +172,12 @@ fn trust_shows_what_it_is_about_and_holds_for_that_text() {
     assert_eq!(run(&["trust", "--yes"]).code, 2, "a broken file is not trusted");
 }
 
+fn exit_with_variable(bench: &Workbench, call: &[&str], value: &Path) -> i32 {
+    let mut command: Command = bench.command_without_trust(call);
+    command.env("FUMEHOOD_CONFIG", value);
+    Workbench::run_command(command).code
+}
+
 #[test]
 fn a_file_that_is_named_is_trusted_for_that_run() {
     let bench = Workbench::new();
@@ -184,13 +190,12 @@ fn a_file_that_is_named_is_trusted_for_that_run() {
     assert_eq!(run(&["--config", "fumehood.toml"]).code, 0);
     assert_eq!(run(&["--trust-config"]).code, 0);
     assert_eq!(run(&[]).code, 3, "none of that is remembered");
-    let with_variable = |value: &Path| {
-        let mut command: Command = bench.command_without_trust(&call);
-        command.env("FUMEHOOD_CONFIG", value);
-        Workbench::run_command(command).code
-    };
-    assert_eq!(with_variable(&bench.path("fumehood.toml")), 0);
-    assert_eq!(with_variable(Path::new("fumehood.toml")), 3, "it would be another file in every folder");
+    assert_eq!(exit_with_variable(&bench, &call, &bench.path("fumehood.toml")), 0);
+    assert_eq!(
+        exit_with_variable(&bench, &call, Path::new("fumehood.toml")),
+        3,
+        "it would be another file in every folder"
+    );
 }
 
 fn run_in(bench: &Workbench, folder: &Path, arguments: &[&str]) -> i32 {

@@ -39,8 +39,7 @@ async fn start_with(host: &Host, tool: &str, arguments: &str, actor: Option<&str
 
 fn ticks_of(worker: Pid) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{worker}/stat")).unwrap_or_default();
-    let fields: Vec<u64> =
-        stat.split_whitespace().skip(13).take(2).filter_map(|field| field.parse().ok()).collect();
+    let fields: Vec<u64> = stat.split_whitespace().skip(13).take(2).filter_map(|field| field.parse().ok()).collect();
     fields.iter().sum::<u64>()
 }
 

@@ -75,7 +75,11 @@ impl Found {
 
 /// Returns the scenario that a folder is named after.
 fn longest_in(folder: &str, scenarios: &[String]) -> Option<String> {
-    scenarios.iter().filter(|scenario| folder.contains(&scenario.replace('/', "-"))).max_by_key(|name| name.len()).cloned()
+    scenarios
+        .iter()
+        .filter(|scenario| folder.contains(&scenario.replace('/', "-")))
+        .max_by_key(|name| name.len())
+        .cloned()
 }
 
 /// Returns the names of the scenarios of a role.

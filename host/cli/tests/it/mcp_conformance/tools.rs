@@ -51,6 +51,10 @@ pub(crate) struct Printed {
     pub(crate) stderr: String,
 }
 
+fn to_text(bytes: Vec<u8>) -> String {
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// Runs a program to its end.
 pub(crate) fn run(command: &mut Command) -> Printed {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -77,10 +81,9 @@ pub(crate) fn run(command: &mut Command) -> Printed {
             None => std::thread::sleep(Duration::from_millis(20)),
         }
     };
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Printed {
         succeeded: status.success(),
-        stdout: text(watching.join().unwrap()),
-        stderr: text(reading.join().unwrap()),
+        stdout: to_text(watching.join().unwrap()),
+        stderr: to_text(reading.join().unwrap()),
     }
 }

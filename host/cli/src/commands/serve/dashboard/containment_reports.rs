@@ -78,23 +78,22 @@ impl ContainmentHistory for ContainmentReports {
 mod tests {
     use super::*;
 
+    fn report_at(at: u64) -> StoredReport {
+        StoredReport { at: Timestamp(at), duration: Duration::from_secs(60), text: format!(r#"{{"modes": [{at}]}}"#) }
+    }
+
     #[test]
     fn the_newest_reports_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let reports = ContainmentReports::new(folder.path().join("selftest"));
         assert_eq!(reports.load(9), []);
-        let report = |at: u64| StoredReport {
-            at: Timestamp(at),
-            duration: Duration::from_secs(60),
-            text: format!(r#"{{"modes": [{at}]}}"#),
-        };
         for at in [7, 100, 20] {
-            reports.store(report(at), 2).unwrap();
+            reports.store(report_at(at), 2).unwrap();
         }
-        assert_eq!(reports.load(9), [report(100), report(20)]);
+        assert_eq!(reports.load(9), [report_at(100), report_at(20)]);
         std::fs::write(folder.path().join("selftest").join("99999999999999999999.json"), "{").unwrap();
-        assert_eq!(reports.load(2), [report(100)], "what cannot be read is left out");
+        assert_eq!(reports.load(2), [report_at(100)], "what cannot be read is left out");
         let in_a_file = ContainmentReports::new(folder.path().join("selftest/00000000000000000100.json/in"));
-        assert!(in_a_file.store(report(1), 2).unwrap_err().0.contains("cannot create"));
+        assert!(in_a_file.store(report_at(1), 2).unwrap_err().0.contains("cannot create"));
     }
 }

@@ -64,7 +64,10 @@ fn without_mount_namespaces_it_warns_of_tools_with_folders() {
     let (code, stderr) = run_without_namespaces(&bench, &["call", "counter.wasm", "run"]);
     assert_eq!(code, Some(0), "{stderr}");
     assert!(!stderr.contains("this kernel does not support"), "it makes no call with a path: {stderr}");
-    let (code, stderr) = run_without_namespaces(&bench, &["call", "files.wasm", "list", r#"{"path": "/docs"}"#, "--allow-read", "./docs:/docs"]);
+    let (code, stderr) = run_without_namespaces(
+        &bench,
+        &["call", "files.wasm", "list", r#"{"path": "/docs"}"#, "--allow-read", "./docs:/docs"],
+    );
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stderr.contains("this kernel does not support mount namespaces for this user"), "{stderr}");
 }
