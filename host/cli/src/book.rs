@@ -168,7 +168,6 @@ fn json_fault(text: &str) -> Option<String> {
     ScriptedModel::parse(text).err().map(|script| format!("{error}; {script}"))
 }
 
-/// Returns the fault of WIT.
 fn wit_fault(text: &str) -> Option<String> {
     wit_parser::UnresolvedPackageGroup::parse("world.wit", text).err().map(|error| format!("{error:?}"))
 }

@@ -210,7 +210,6 @@ pub(crate) struct TypedComponent {
     pub(crate) name: String,
     /// The file name or the reference, for messages.
     pub(crate) label: String,
-    /// The file.
     pub(crate) file: PathBuf,
     /// The component in the store, if a reference was typed.
     pub(crate) stored: Option<StoredComponent>,

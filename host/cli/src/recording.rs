@@ -1,6 +1,6 @@
 //! Records of the calls of commands that have no agent: `call`, `serve` and `mcp call`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 

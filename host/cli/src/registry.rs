@@ -42,9 +42,7 @@ pub(crate) enum RegistrySetupError {
     /// A file with root certificates cannot be read.
     #[error("cannot read the root certificates in {}: {reason}; expected certificates in PEM", path.display())]
     Roots {
-        /// The file.
         path: PathBuf,
-        /// The reason.
         reason: String,
     },
     /// The client refuses a setting.

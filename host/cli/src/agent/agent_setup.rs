@@ -77,7 +77,6 @@ impl<'a> AgentSetup<'a> {
         self.session.id = id.to_owned();
     }
 
-    /// Returns the model.
     pub(crate) fn model(&self) -> &Arc<dyn Model> {
         &self.model
     }

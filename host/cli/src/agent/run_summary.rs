@@ -90,7 +90,6 @@ impl RunSummary {
         format!("{ending}: {}, session {}", parts.join(", "), self.session)
     }
 
-    /// Returns the exit code.
     pub(crate) fn exit(&self) -> Exit {
         match self.outcome.ending {
             Ending::InvalidAnswer { .. } if self.outcome.run.is_skill_call() => Exit::ToolFailed,

@@ -12,7 +12,7 @@ use fumehood::chat::ToolSpec;
 use fumehood::event_log::{EventLog, Retention};
 use fumehood::mcp::LogLevel;
 use fumehood::record::{NullRecorder, Recorder};
-use fumehood::{Host, Limits, McpTools, ToolProvider as _, is_named};
+use fumehood::{Host, Limits, McpTools, Tool, ToolProvider as _, is_named};
 
 use super::agent_setup::{self, AgentSetup, AgentTools};
 use super::approver::Approval;

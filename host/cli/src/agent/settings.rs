@@ -120,7 +120,6 @@ pub(crate) fn knowledge(config: &Config, skill: Option<&str>, channel: Option<&s
     Ok(entries)
 }
 
-/// Returns an entry of knowledge.
 fn knowledge_entry(config: &Config, name: &str, section: &KnowledgeSection) -> Result<Knowledge, ToolError> {
     let file = match &section.text {
         TextSource::Here(text) => return Knowledge::from_text(name, &section.description, text.as_str()),

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result};
 use fumehood::agent::agent::{AnswerCallError, answer_saved};
 use fumehood::agent::deferred::GivenAnswer;
 use fumehood::agent::session::{AnswerError, PendingCall, RestoredSession};
-use fumehood::event_log::{Options, Reader};
+use fumehood::event_log::{EventLog, Reader};
 use fumehood::time::Timestamp;
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ use crate::args::Arguments;
 use crate::args::sessions::ApproveCall;
 use crate::config::Config;
 use crate::exit::{Exit, UsageError};
-use crate::log_place::{self, LogPlace};
+use crate::log_place;
 use crate::render::quotation::{Quotation, one_line};
 use crate::render::{self, FAINT, STRONG, styled};
 use crate::trust::ConfigSource;

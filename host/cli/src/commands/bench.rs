@@ -63,7 +63,6 @@ impl Figures {
     }
 }
 
-/// Runs the command.
 pub(crate) async fn run(arguments: &Arguments, bench: &Bench) -> Result<Exit> {
     let source = ConfigSource::from_arguments(arguments);
     let config = source.open()?;

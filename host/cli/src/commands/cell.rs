@@ -8,7 +8,6 @@ use crate::args::{Arguments, Cell, CellKey};
 use crate::exit::Exit;
 use crate::render;
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments, cell: &Cell) -> Result<Exit> {
     let Cell::Key(key) = cell;
     let public = match key {

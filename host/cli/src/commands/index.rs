@@ -23,7 +23,6 @@ use crate::registry::{registry_client, transfer_bar};
 use crate::signing_key::{KeyFiles, read_public_key};
 use crate::{host, published, render};
 
-/// Runs the command.
 pub(crate) async fn run(arguments: &Arguments, index: &args::Index) -> Result<Exit> {
     let args::Index::Build(build) = index;
     let name = index_name(&build.out.display().to_string())?;

@@ -9,7 +9,6 @@ use crate::exit::Exit;
 use crate::render;
 use crate::signing_key::{KeyFiles, new_passphrase, open_key};
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments, key: &Key) -> Result<Exit> {
     match key {
         Key::New(new) => make(arguments, new),

@@ -31,7 +31,6 @@ const PLACES_PER_PROCESSOR: u32 = 2;
 /// Places of the host beyond those of the worker: one is free again only when its guest is gone, after its result was sent.
 const SPARE_PLACES: u32 = 8;
 
-/// Runs the command.
 pub(crate) async fn run(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> {
     match &worker.action {
         Some(WorkerAction::Drain { name, timeout }) => {

@@ -9,7 +9,6 @@ use fumehood::mcp::{
     RemoteOptions, ServerRequestPolicy, Token,
 };
 use fumehood::redact::Redactor;
-use fumehood::settings::ValueSource;
 
 use super::{Server, start_timeout, through_this_program};
 use crate::config::Config;

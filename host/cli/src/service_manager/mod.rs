@@ -18,7 +18,6 @@ pub(crate) enum ServiceState {
     Ready,
     /// It reads its configuration again.
     Reloading,
-    /// It ends.
     Stopping,
 }
 

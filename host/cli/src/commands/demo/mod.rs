@@ -51,7 +51,6 @@ struct Row<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum StepOutcome<'a> {
-    /// The result of a call.
     Call { call: &'a str, result: &'a CallResult },
     /// Any other outcome, as text.
     Words { outcome: String },

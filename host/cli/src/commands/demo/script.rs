@@ -14,7 +14,6 @@ pub(crate) enum Section {
 pub(crate) enum Expected {
     /// A result that contains this text.
     Answer(&'static str),
-    /// An error of this kind.
     Error(ErrorKind),
 }
 

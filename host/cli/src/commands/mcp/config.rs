@@ -103,7 +103,6 @@ fn path_text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Returns the snippet for a client.
 fn snippet(client: Client, program: &Path, served: Vec<String>) -> Result<String> {
     let mut arguments = vec!["serve".to_owned(), "mcp".to_owned()];
     arguments.extend(served);

@@ -50,7 +50,6 @@ impl Prepared {
     }
 }
 
-/// Runs the command.
 pub(crate) async fn run(arguments: &Arguments, options: &args::Publish) -> Result<Exit> {
     let prepared = prepare(options)?;
     if let Some(warning) = version_warning(options, prepared.publication.artifact().annotations()) {

@@ -7,7 +7,6 @@ use crate::hostile_env::Powers;
 /// The expected outcome of every attempt of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
-    /// An error of this kind.
     Error(ErrorKind),
     /// Any error but one of the host.
     Failed,
@@ -387,7 +386,6 @@ const REQUESTS: &[Case] = &[
     ),
 ];
 
-/// Returns all cases.
 pub(super) fn all() -> impl Iterator<Item = &'static Case> {
     BOUNDS.iter().chain(POWERS).chain(REQUESTS)
 }

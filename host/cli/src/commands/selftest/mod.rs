@@ -181,7 +181,6 @@ async fn baseline_usage(arguments: &Arguments) -> Result<ResourceUsage> {
 struct Aftermath {
     /// True if the harmless tool still answered correctly.
     answers: bool,
-    /// Duration of the shutdown.
     shutdown: Duration,
     left: Leftovers,
 }

@@ -13,7 +13,6 @@ const fn program(row: u8, what: &'static str, code: &'static [&'static str], exp
     case(row, what, RUN_CODE, code, expected)
 }
 
-/// The cases.
 pub(super) const PROGRAMS: &[Case] = &[
     program(77, "loop for ever in a program", &[r#"{"code":"while (true);"}"#; 3], Error(Deadline)),
     program(77, "wait for ever in a program", &[r#"{"code":"for (;;) await null"}"#], Error(Deadline)),

@@ -28,7 +28,6 @@ const fn rejected(row: u8, what: &'static str, message: &'static str, load: fn()
     RejectedComponent { row, what, message, load }
 }
 
-/// All rejected components.
 pub(super) const ALL: &[RejectedComponent] = &[
     rejected(14, "be 900 instances", "instances", || {
         let instances = "(core instance (instantiate $m))".repeat(900);

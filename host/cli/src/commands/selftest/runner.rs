@@ -68,7 +68,6 @@ fn status_bytes(name: &str) -> u64 {
     figure.and_then(|kib| kib.trim().parse::<u64>().ok()).unwrap_or_default() * 1024
 }
 
-/// Counts the entries of a folder.
 fn count_entries(folder: impl AsRef<Path>) -> usize {
     std::fs::read_dir(folder).map_or(0, Iterator::count)
 }

@@ -22,7 +22,6 @@ pub(crate) struct Sources<'a> {
 /// The tools of a host and of MCP servers, filtered by their full names.
 pub(crate) struct ServedTools {
     components: Arc<dyn ToolProvider>,
-    /// The tools of servers.
     servers: Option<Arc<dyn ToolProvider>>,
     /// Full names of the offered tools; `None` offers all.
     only: Option<BTreeSet<String>>,

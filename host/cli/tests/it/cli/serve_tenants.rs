@@ -139,7 +139,7 @@ fn only_tenants_with_the_right_answer_approvals() {
     let (status, problem) = answer_approval(&server);
     assert!(status == 403 && problem.contains("approves = true"), "{problem}");
     // There is no such call; that it may not be answered is not the reason.
-    assert_eq!(as_tenant(&mut server, &other, answer).0, 404);
+    assert_eq!(as_tenant(&mut server, &other, answer_approval).0, 404);
 }
 
 #[test]

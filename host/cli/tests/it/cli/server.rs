@@ -14,7 +14,6 @@ pub(crate) struct Server {
     _playing: JoinHandle<()>,
 }
 
-/// One response.
 pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) body: String,

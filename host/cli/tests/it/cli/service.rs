@@ -18,7 +18,6 @@ pub(crate) enum Service {
     Ollama,
 }
 
-/// A request.
 #[derive(Debug, Clone)]
 pub(crate) struct ReceivedRequest {
     pub(crate) head: String,

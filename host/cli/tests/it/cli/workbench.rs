@@ -110,7 +110,6 @@ impl Workbench {
         command
     }
 
-    /// Runs the command.
     pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         Self::finish(assert_cmd::Command::from_std(self.command(arguments)))
     }
