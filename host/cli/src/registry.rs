@@ -41,10 +41,7 @@ pub(crate) struct RegistrySettings {
 pub(crate) enum RegistrySetupError {
     /// A file with root certificates cannot be read.
     #[error("cannot read the root certificates in {}: {reason}; expected certificates in PEM", path.display())]
-    Roots {
-        path: PathBuf,
-        reason: String,
-    },
+    Roots { path: PathBuf, reason: String },
     /// The client refuses a setting.
     #[error(transparent)]
     Client(#[from] RegistryError),

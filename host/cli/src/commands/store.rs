@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments, command: &args::Store) -> Result<Exit> 
 fn list(arguments: &Arguments, store: &Store, lock: &Lock) -> Result<Exit> {
     let (records, damaged) = store.list()?;
     let used = named_digests(lock);
-    let row = |record: &StoreRecord| used.contains(&record.manifest);
+    let is_used = |record: &StoreRecord| used.contains(&record.manifest);
     if arguments.json {
         let rows: Vec<_> = records
             .iter()
@@ -62,7 +62,7 @@ fn list(arguments: &Arguments, store: &Store, lock: &Lock) -> Result<Exit> {
                 bytes: record.component_bytes,
                 signer: record.verified.as_ref().map(|verified| verified.key.to_string()),
                 pulled_at: record.pulled_at.0,
-                in_use: row(record),
+                in_use: is_used(record),
             })
             .collect();
         render::json(&rows)?;

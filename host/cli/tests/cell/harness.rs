@@ -145,8 +145,9 @@ impl Cell {
         self.nats = None;
     }
 
-    fn nodes_of(keys: &BTreeMap<String, String>, letter: char) -> String {
-        let of_role = keys.iter().filter(|(name, _)| name.starts_with(letter));
+    /// Returns the lines of the nodes whose names begin with `letter`.
+    fn nodes_of_role(&self, letter: char) -> String {
+        let of_role = self.keys.iter().filter(|(name, _)| name.starts_with(letter));
         of_role.map(|(name, key)| format!("{name} = \"{key}\"\n")).collect::<String>()
     }
 
@@ -162,8 +163,8 @@ impl Cell {
              [tools.files]\ncomponent = \"files.wasm\"\napproval = \"{approval}\"\nwrite = [\"./trace:/trace\"]\n{log}{}",
             self.proxies.get(name).map_or(self.port, |proxy| proxy.port),
             self.keys_of_all,
-            nodes_of(&self.keys, 'w'),
-            nodes_of(&self.keys, 'g'),
+            self.nodes_of_role('w'),
+            self.nodes_of_role('g'),
             self.deadline,
             self.sections,
         );

@@ -51,9 +51,14 @@ struct Row<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum StepOutcome<'a> {
-    Call { call: &'a str, result: &'a CallResult },
+    Call {
+        call: &'a str,
+        result: &'a CallResult,
+    },
     /// Any other outcome, as text.
-    Words { outcome: String },
+    Words {
+        outcome: String,
+    },
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {

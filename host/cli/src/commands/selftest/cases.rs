@@ -4,6 +4,9 @@ use fumehood::{CallResult, ErrorKind};
 
 use crate::hostile_env::Powers;
 
+/// The tool that runs programs.
+pub(super) const RUN_CODE: &str = fumehood::agent::code::RUN_CODE;
+
 /// The expected outcome of every attempt of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
@@ -44,7 +47,7 @@ pub(super) struct Case {
     pub(super) fuel: Option<u64>,
 }
 
-pub(super) const fn case(
+const fn case(
     row: u8,
     what: &'static str,
     tool: &'static str,
@@ -52,6 +55,11 @@ pub(super) const fn case(
     expected: Expected,
 ) -> Case {
     Case { row, what, tool, attempts, expected, at_once: false, fuel: None }
+}
+
+/// Defines a case with one program.
+const fn program(row: u8, what: &'static str, code: &'static [&'static str], expected: Expected) -> Case {
+    case(row, what, RUN_CODE, code, expected)
 }
 
 /// Defines a case that has to end at its deadline, with three attempts.
@@ -145,7 +153,7 @@ pub(super) const COMPONENTS: &[(&str, &str, Powers)] = &[
     program!("stranger", "fetch", Strangers),
 ];
 
-use ErrorKind::{BadResult, Deadline, Denied, Fuel, Memory, OutputTooLarge, Quota, Trap};
+use ErrorKind::{BadResult, Deadline, Denied, Fuel, Memory, OutputTooLarge, Quota, ToolFailed, Trap};
 use Expected::{Answer, AtLeast, Error, Failed};
 
 /// Cases about time, memory and results.
@@ -386,6 +394,41 @@ const REQUESTS: &[Case] = &[
     ),
 ];
 
+/// Programs of a model: what they do in the interpreter, and with the tools that they call.
+const PROGRAMS: &[Case] = &[
+    program(77, "loop for ever in a program", &[r#"{"code":"while (true);"}"#; 3], Error(Deadline)),
+    program(77, "wait for ever in a program", &[r#"{"code":"for (;;) await null"}"#], Error(Deadline)),
+    program(77, "recurse in a program", &[r#"{"code":"const f = n => f(n + 1) + 1; f(0)"}"#], Error(ToolFailed)),
+    program(
+        77,
+        "take all the memory in a program",
+        &[r#"{"code":"let a = []; while (true) a.push('x'.repeat(1e6) + a.length)"}"#],
+        Error(ToolFailed),
+    ),
+    program(
+        77,
+        "make a million calls in a program",
+        &[r#"{"code":"for (let i = 0; i < 1e6; i++) tools.counter.run({}); while (true);"}"#],
+        Error(Quota),
+    ),
+    program(
+        77,
+        "look for powers in a program",
+        &[
+            r#"{"code":"return [typeof fetch, typeof require, typeof process, typeof std, typeof os].every(it => it === 'undefined')"}"#,
+        ],
+        Answer("true"),
+    ),
+    program(
+        78,
+        "send the contents of a folder from a program",
+        &[
+            r#"{"code":"await tools.files.read({folder: 0, path: 'file.txt', follow: 1}).catch(e => e); try { await tools.fetch.fetch({}) } catch (e) { return e.kind }"}"#,
+        ],
+        Answer("needs_approval"),
+    ),
+];
+
 pub(super) fn all() -> impl Iterator<Item = &'static Case> {
-    BOUNDS.iter().chain(POWERS).chain(REQUESTS)
+    BOUNDS.iter().chain(POWERS).chain(REQUESTS).chain(PROGRAMS)
 }

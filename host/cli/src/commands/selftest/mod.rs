@@ -4,8 +4,6 @@
 mod cases;
 mod hooks;
 mod neighbour;
-mod plots;
-mod programs;
 mod rejected_components;
 mod runner;
 
@@ -23,7 +21,7 @@ use crate::exit::Exit;
 use crate::host;
 use crate::hostile_env::HostileEnv;
 use crate::isolation::Mode;
-use crate::plot;
+use crate::plot::{self, Bar, Panel};
 use crate::render::{self, table};
 use neighbour::{CallStats, Neighbour, p99};
 use runner::{Finding, ResourceUsage};
@@ -97,7 +95,7 @@ pub(crate) async fn run(arguments: &Arguments, selftest: &Selftest) -> Result<Ex
         render::json(&report)?;
     }
     if let Some(file) = &selftest.plot {
-        plot::write(file, "Containment on this machine", &plots::panels(&report.modes))?;
+        plot::write(file, "Containment on this machine", &panels(&report.modes))?;
     }
     Ok(if report.modes.iter().all(ModeReport::is_contained) { Exit::Ok } else { Exit::ToolFailed })
 }
@@ -141,7 +139,7 @@ async fn load_components(host: &Host, env: &HostileEnv) -> Result<Option<JailRep
 async fn run_cases(host: &Arc<Host>, env: &HostileEnv) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     runner::load_interpreter(host).await;
-    for case in cases::all().chain(programs::PROGRAMS) {
+    for case in cases::all() {
         findings.push(runner::run_case(host, env, case).await?);
     }
     for rejected in rejected_components::ALL {
@@ -303,4 +301,46 @@ fn cells(finding: &Finding) -> Vec<Cell> {
         Cell::new(display_amount(finding.growth)),
         Cell::new(left),
     ]
+}
+
+/// Returns the panels of all modes.
+fn panels(modes: &[ModeReport]) -> Vec<Panel> {
+    modes.iter().flat_map(panels_of).collect()
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a plot needs no more than 52 bits")]
+fn panels_of(mode: &ModeReport) -> Vec<Panel> {
+    let it = &mode.summary;
+    let title = |what: &str| format!("{what} ({})", mode.isolation);
+    let escaped = it.cases.saturating_sub(it.contained);
+    let outcomes = vec![bar("contained", it.contained as f64, true), bar("not contained", escaped as f64, false)];
+    let honest = vec![
+        bar("alone, p99", it.honest_alone_p99_ms, true),
+        bar("during the attacks, p99", it.honest_p99_ms, it.honest_wrong == 0),
+    ];
+    vec![
+        panel(title("Outcomes"), "cases", 0, outcomes),
+        panel(
+            title("Time after the deadline, longest per case"),
+            "milliseconds",
+            1,
+            mode.cases.iter().filter_map(overshoot_bar).collect(),
+        ),
+        panel(title("A call of a harmless tool"), "milliseconds", 2, honest),
+    ]
+}
+
+fn panel(title: String, axis: &str, digits: usize, bars: Vec<Bar>) -> Panel {
+    Panel { title, axis: axis.to_owned(), digits, bars }
+}
+
+fn bar(name: &str, value: f64, is_good: bool) -> Bar {
+    Bar { name: name.to_owned(), value, is_good }
+}
+
+/// Creates the bar of a case that has attempts with a deadline.
+fn overshoot_bar(finding: &Finding) -> Option<Bar> {
+    let longest = finding.overshoots.iter().max()?;
+    let name = format!("{} {}", finding.row, finding.what);
+    Some(bar(&name, longest.as_secs_f64() * 1e3, finding.contained))
 }

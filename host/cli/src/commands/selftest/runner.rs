@@ -12,8 +12,7 @@ use fumehood::{Call, CallError, CallResult, ErrorKind, FlowProvider, Host, Limit
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-use super::cases::{Case, Expected};
-use super::programs::RUN_CODE;
+use super::cases::{Case, Expected, RUN_CODE};
 use super::rejected_components::RejectedComponent;
 use crate::hostile_env::HostileEnv;
 

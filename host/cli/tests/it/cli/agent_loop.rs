@@ -172,13 +172,13 @@ fn script_with_block(rest: &str) -> [Value; 2] {
 }
 
 fn assert_told(config: &str, more: &[&str], rest: &str) {
+    let other = "[tools.other]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n";
     let ran = run(&bench(&format!("{config}{LIMITED}{other}"), &script_with_block(rest)), more);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "Told.\n"), "{config} {more:?}: {ran:?}");
 }
 
 #[test]
 fn first_block_skips_the_rest_if_asked_to() {
-    let other = "[tools.other]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n";
     let skipped = "the call was not made: the batch had ended before it";
     assert_told("", &[], "11");
     assert_told("", &["--stop-on-block"], skipped);

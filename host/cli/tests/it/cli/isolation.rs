@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::runtime::{Builder, Runtime};
 
-use super::workbench::Workbench;
+use super::workbench::{Ran, Workbench};
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 

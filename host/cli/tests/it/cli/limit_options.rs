@@ -3,7 +3,7 @@
 use expect_test::expect;
 
 use super::arguments::{calculator, check};
-use super::workbench::Workbench;
+use super::workbench::{Ran, Workbench};
 
 #[test]
 fn limits_of_zero_or_above_the_ceiling_are_refused() {

@@ -91,7 +91,7 @@ fn filters_leave_what_fits() {
 }
 
 fn kinds_of(call: &Value, part: &str) -> Vec<String> {
-    let rows = calls[0][part].as_array().unwrap();
+    let rows = call[part].as_array().unwrap();
     rows.iter().map(|row| row["kind"].as_str().unwrap().to_owned()).collect()
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::session::Session;
-use super::workbench::Workbench;
+use super::workbench::{Ran, Workbench};
 
 #[test]
 fn a_client_lists_and_calls_over_pipes() {
@@ -152,7 +152,7 @@ fn knowledge_and_prompts_are_served_as_configured() {
 }
 
 fn call_our_server(bench: &Workbench, cache: &str, server: &[&str], tool: &str, arguments: &str) -> Ran {
-    bench.run(&[&["mcp", "call", "--json", "--env", cache, tool, arguments, "--"], server.as_slice()].concat())
+    bench.run(&[&["mcp", "call", "--json", "--env", cache, tool, arguments, "--"], server].concat())
 }
 
 #[test]

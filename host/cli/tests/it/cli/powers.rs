@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 
-use super::workbench::Workbench;
+use super::workbench::{Ran, Workbench};
 
 fn check(bench: &Workbench, arguments: &[&str], expected: Expect) {
     expected.assert_eq(&bench.run(arguments).shown());

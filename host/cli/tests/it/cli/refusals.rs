@@ -189,7 +189,7 @@ fn anthropic(asked: &ReceivedRequest) -> Checked {
             "tools.0.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'".to_owned(),
         );
     }
-    anthropic_messages(body["messages"].as_array().unwrap(), tools.is_some(), thinks).or_else(refuse)
+    anthropic_messages(body["messages"].as_array().unwrap(), tools.is_some(), thinks).or_else(refuse_as_anthropic)
 }
 
 /// Returns whether this request to Anthropic asks for thoughts.

@@ -1,7 +1,7 @@
 //! Requests of tools: they never go to a proxy of the environment, and they are in the log.
 
 use std::io::ErrorKind;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use super::granted::serve;

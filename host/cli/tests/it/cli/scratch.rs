@@ -1,7 +1,7 @@
 //! Scratch space after a host has ended or was killed.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use super::workbench::Workbench;

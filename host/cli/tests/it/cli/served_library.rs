@@ -39,7 +39,7 @@ fn prompts(session: &mut Session) -> Vec<Value> {
 }
 
 fn count_finished(log: &str, method: &str) -> usize {
-    let records = log.stdout.lines().filter(|line| line.contains("other__") && line.contains(method));
+    let records = log.lines().filter(|line| line.contains("other__") && line.contains(method));
     records.filter(|line| line.contains("tool_finished") && line.contains("\"ok\"")).count()
 }
 

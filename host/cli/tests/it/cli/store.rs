@@ -1,6 +1,7 @@
 //! `fumehood store` and `fumehood audit`: what is kept, what is used, and what is revoked.
 
 use fumehood_tests::contract::Described;
+use serde_json::Value;
 
 use super::published::{KEY, Registry, store_files, trusting_bench};
 use super::workbench::Workbench;

@@ -234,7 +234,7 @@ fn a_key_goes_to_the_address_of_its_own_provider_only() {
 }
 
 fn answer_question(bench: &Workbench, typed: &str) -> (Option<i32>, String, String) {
-    let mut terminal = check();
+    let mut terminal = check_at_terminal(bench);
     terminal.wait_for("fumehood.toml is new here. With it, this command may:");
     terminal.wait_for(r#"| start   MCP server time: run: ["sh", "-c", "touch started"]"#);
     terminal.wait_for("Trust fumehood.toml in its current state?");

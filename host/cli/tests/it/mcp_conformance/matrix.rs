@@ -100,7 +100,7 @@ fn is_in_documentation(server: &RealServer, tools: usize) {
 fn run_git(folder: &Path, arguments: &[&str]) {
     let mut command = Command::new("git");
     command.args(["-c", "user.name=a", "-c", "user.email=a@example.org"]).args(arguments);
-    assert!(command.current_dir(folder.path()).status().unwrap().success(), "{arguments:?}");
+    assert!(command.current_dir(folder).status().unwrap().success(), "{arguments:?}");
 }
 
 /// Makes a folder with a text and a repository of one commit.
