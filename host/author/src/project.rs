@@ -280,6 +280,14 @@ struct PythonProject {
     authors: Vec<PythonAuthor>,
 }
 
+impl PythonProject {
+    fn find_url(&self, wanted: &[&str]) -> Option<String> {
+        let mut urls = self.urls.iter();
+        let found = urls.find(|(name, _)| wanted.iter().any(|wanted| name.eq_ignore_ascii_case(wanted)));
+        found.map(|(_, url)| url.clone())
+    }
+}
+
 #[derive(Deserialize)]
 struct PythonAuthor {
     name: Option<String>,
@@ -289,13 +297,9 @@ struct PythonAuthor {
 impl PythonManifest {
     fn read(text: &str) -> Result<Parts, String> {
         let Self { project, tool } = read_toml(text)?;
-        let url = |wanted: &[&str]| {
-            let is_wanted = |name: &str| wanted.iter().any(|wanted| name.eq_ignore_ascii_case(wanted));
-            project.urls.iter().find(|(name, _)| is_wanted(name)).map(|(_, url)| url.clone())
-        };
         let about = About {
-            repository: url(&["repository", "source"]),
-            homepage: url(&["homepage"]),
+            repository: project.find_url(&["repository", "source"]),
+            homepage: project.find_url(&["homepage"]),
             version: project.version,
             description: project.description,
             license: project.license,

@@ -342,8 +342,12 @@ fn restore(
     let session = saved.id().to_owned();
     let refuse = |source| BuildError::Resume { session: session.clone(), source };
     if saved.actor() != actor {
-        let quote = |actor: Option<&str>| actor.map_or_else(|| "nobody".to_owned(), |actor| format!("`{actor}`"));
-        return Err(refuse(SavedSessionError::Actor { found: quote(saved.actor()), expected: quote(actor) }));
+        let found = quote_actor(saved.actor());
+        return Err(refuse(SavedSessionError::Actor { found, expected: quote_actor(actor) }));
     }
     saved.restore(driver, compaction).map_err(refuse)
+}
+
+fn quote_actor(actor: Option<&str>) -> String {
+    actor.map_or_else(|| "nobody".to_owned(), |actor| format!("`{actor}`"))
 }

@@ -336,9 +336,10 @@ impl Agent {
     fn allowance(&self) -> CallAllowance {
         let budget = &self.session.config().budget;
         let spent = self.session.budget_usage();
-        let left = |limit: Option<u64>, used: u64| limit.map_or(u64::MAX, |limit| limit.saturating_sub(used));
+        let tokens_in = remaining_tokens(budget.tokens_in, spent.usage.input);
+        let tokens_out = remaining_tokens(budget.tokens_out, spent.usage.output);
         CallAllowance::new(budget.remaining_calls(spent), budget.remaining_fuel(spent))
-            .with_tokens(left(budget.tokens_in, spent.usage.input), left(budget.tokens_out, spent.usage.output))
+            .with_tokens(tokens_in, tokens_out)
             .tenant(self.tenant.clone())
     }
 
@@ -379,6 +380,11 @@ impl Agent {
             }
         }
     }
+}
+
+/// Returns the tokens that are left of a limit; [`u64::MAX`] without one.
+fn remaining_tokens(limit: Option<u64>, used: u64) -> u64 {
+    limit.map_or(u64::MAX, |limit| limit.saturating_sub(used))
 }
 
 fn panic_error(message: String) -> Result<Response, ModelError> {

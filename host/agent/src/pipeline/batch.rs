@@ -164,7 +164,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Adds what a tool with a session of its own has used: tokens and calls.
-    pub(super) fn add_account(&self, (usage, calls): (Usage, u32)) {
+    pub(super) fn add_account(&self, usage: Usage, calls: u32) {
         let mut state = self.lock();
         state.usage += usage;
         state.program_calls = state.program_calls.saturating_add(calls);

@@ -244,7 +244,8 @@ impl Dispatch<'_> {
                     let session = || self.call_session(account.insert(Arc::default()));
                     let ended = found.call(call.clone(), context.clone(), session).await;
                     if let Some(account) = account {
-                        self.batch.add_account(account.take());
+                        let (usage, calls) = account.take();
+                        self.batch.add_account(usage, calls);
                     }
                     ended
                 }
@@ -354,11 +355,14 @@ impl Dispatch<'_> {
     /// string if they are not JSON.
     fn raw_arguments(&self) -> Option<Value> {
         let raw = &self.call.arguments;
-        let value = || match serde_json::from_str(raw) {
-            Ok(value) if raw.len() <= MAX_RAW_BYTES => value,
-            _ => Value::from(truncate_text(raw, MAX_RAW_BYTES)),
-        };
-        catch_panic_sync(|| self.persist.arguments(&value())).unwrap_or_default()
+        catch_panic_sync(|| {
+            let value = match serde_json::from_str(raw) {
+                Ok(value) if raw.len() <= MAX_RAW_BYTES => value,
+                _ => Value::from(truncate_text(raw, MAX_RAW_BYTES)),
+            };
+            self.persist.arguments(&value)
+        })
+        .unwrap_or_default()
     }
 
     /// Returns the execution with this status and result, which takes the call and the id of the dispatch.

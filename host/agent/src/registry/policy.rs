@@ -25,6 +25,11 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// Returns whether a part of the calls is not recorded.
+    pub(crate) fn is_withheld(&self) -> bool {
+        self.persist.as_ref().is_some_and(|persist| !persist.is_full())
+    }
+
     /// Returns this policy, with settings that are `None` taken from `other`.
     #[must_use]
     pub fn or(self, other: &Self) -> Self {

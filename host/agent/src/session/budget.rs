@@ -140,10 +140,9 @@ impl Budget {
         if spent.turns >= self.turns.saturating_add(spent.granted_turns) {
             return Some(BudgetKind::Turns);
         }
-        let over = |limit: Option<u64>, used: u64| limit.is_some_and(|limit| used >= limit);
         [
-            (over(self.tokens_in, spent.usage.input), BudgetKind::TokensIn),
-            (over(self.tokens_out, spent.usage.output), BudgetKind::TokensOut),
+            (self.tokens_in.is_some_and(|limit| spent.usage.input >= limit), BudgetKind::TokensIn),
+            (self.tokens_out.is_some_and(|limit| spent.usage.output >= limit), BudgetKind::TokensOut),
             (self.wall_time.is_some_and(|limit| now.since(spent.since) >= limit), BudgetKind::WallTime),
             (self.stream_time.is_some_and(|limit| spent.streamed >= limit), BudgetKind::StreamTime),
         ]

@@ -79,15 +79,11 @@ fn generate_bindings(wit: &Path, world: &str, scratch: &Path) -> Result<Bindings
     let mut generator = wit_bindgen_c::Opts::default().build();
     generator.generate(&mut resolve, world, &mut generated).map_err(|error| invalid(&format!("{error:#}")))?;
     let folder = scratch.join("bindings");
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| BuildError::Io { action: "write", path, source }
-    };
-    std::fs::create_dir_all(&folder).map_err(failed(&folder))?;
+    std::fs::create_dir_all(&folder).map_err(|source| BuildError::io("write", &folder, source))?;
     let mut files = Vec::new();
     for (name, contents) in generated.iter() {
         let path = folder.join(name);
-        std::fs::write(&path, contents).map_err(failed(&path))?;
+        std::fs::write(&path, contents).map_err(|source| BuildError::io("write", &path, source))?;
         if path.extension().is_some_and(|extension| extension != "h") {
             files.push(path);
         }

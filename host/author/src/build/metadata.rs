@@ -52,12 +52,15 @@ pub fn finish(
     wit: Option<&Path>,
     dependencies: Option<&Dependencies>,
 ) -> Result<Vec<u8>, BuildError> {
-    let invalid = |error: &dyn std::fmt::Display| BuildError::Component(error.to_string());
     let component = match wit {
-        Some(wit) => fumehood::WitDocs::read(wit)?.embed(&component).map_err(|error| invalid(&error))?,
+        Some(wit) => {
+            let embedded = fumehood::WitDocs::read(wit)?.embed(&component);
+            embedded.map_err(|error| BuildError::Component(error.to_string()))?
+        }
         None => component,
     };
-    let mut labelled = to_metadata(labels)?.to_wasm(&component).map_err(|error| invalid(&format!("{error:#}")))?;
+    let labelled = to_metadata(labels)?.to_wasm(&component);
+    let mut labelled = labelled.map_err(|error| BuildError::Component(format!("{error:#}")))?;
     if let Some(dependencies) = dependencies {
         dependencies.section()?.append_to_component(&mut labelled);
     }
@@ -65,23 +68,24 @@ pub fn finish(
 }
 
 fn to_metadata(labels: &Labels) -> Result<AddMetadata, BuildError> {
-    let invalid = |field: &'static str| {
-        move |error: &dyn std::fmt::Display| BuildError::Metadata { field, reason: format!("{error:#}") }
-    };
     let license = labels.license.as_deref().map(Licenses::new).transpose();
     let source = labels.repository.as_deref().map(|url| Source::new(web_address(url))).transpose();
     let homepage = labels.homepage.as_deref().map(Homepage::new).transpose();
     let mut metadata = AddMetadata::default();
     metadata.name = AddMetadataField::Set(labels.name.clone());
     metadata.processed_by = vec![("fumehood".to_owned(), env!("CARGO_PKG_VERSION").to_owned())];
-    metadata.licenses = set(license.map_err(|error| invalid("licence")(&error))?);
-    metadata.source = set(source.map_err(|error| invalid("address of the source")(&error))?);
-    metadata.homepage = set(homepage.map_err(|error| invalid("homepage")(&error))?);
+    metadata.licenses = set(license.map_err(|error| metadata_error("licence", &error))?);
+    metadata.source = set(source.map_err(|error| metadata_error("address of the source", &error))?);
+    metadata.homepage = set(homepage.map_err(|error| metadata_error("homepage", &error))?);
     metadata.version = set(labels.version.clone().map(Version::new));
     metadata.description = set(labels.description.clone().map(Description::new));
     metadata.revision = set(labels.revision.clone().map(Revision::new));
     metadata.authors = set((!labels.authors.is_empty()).then(|| Authors::new(labels.authors.join(", "))));
     Ok(metadata)
+}
+
+fn metadata_error(field: &'static str, error: &dyn std::fmt::Display) -> BuildError {
+    BuildError::Metadata { field, reason: format!("{error:#}") }
 }
 
 fn set<T: std::fmt::Debug + Clone>(value: Option<T>) -> AddMetadataField<T> {
@@ -95,17 +99,19 @@ fn web_address(url: &str) -> &str {
 
 /// Returns the commit that the folder is checked out from, unless files were changed since.
 pub(super) fn revision(folder: &Path, notes: &mut Vec<String>) -> Option<String> {
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git").arg("-C").arg(folder).args(arguments).output().ok()?;
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let commit = git(&["rev-parse", "--verify", "--quiet", "HEAD"]).filter(|commit| !commit.is_empty())?;
-    let changes = git(&["status", "--porcelain", "--", "."])?;
+    let commit = run_git(folder, &["rev-parse", "--verify", "--quiet", "HEAD"]).filter(|commit| !commit.is_empty())?;
+    let changes = run_git(folder, &["status", "--porcelain", "--", "."])?;
     if changes.is_empty() {
         return Some(commit);
     }
     notes.push("the folder has uncommitted changes, so no source revision is embedded".to_owned());
     None
+}
+
+/// Returns what git writes; `None` if it fails.
+fn run_git(folder: &Path, arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").arg("-C").arg(folder).args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 #[cfg(test)]

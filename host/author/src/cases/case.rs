@@ -67,6 +67,20 @@ struct LimitSection {
     output: Option<Amount>,
 }
 
+impl LimitSection {
+    fn parse(&self) -> Result<Limits, LimitError> {
+        let Self { timeout, fuel, memory, output } = self;
+        let default = Limits::default();
+        Ok(Limits {
+            deadline: timeout.as_deref().map(parse_duration).transpose()?.unwrap_or(default.deadline),
+            fuel: fuel.as_ref().map(|fuel| parse_count(&fuel.text())).transpose()?.unwrap_or(default.fuel),
+            memory: memory.as_ref().map(|size| parse_bytes(&size.text())).transpose()?.unwrap_or(default.memory),
+            output: output.as_ref().map(|size| parse_bytes(&size.text())).transpose()?.unwrap_or(default.output),
+            ..default
+        })
+    }
+}
+
 /// A number, or a text with a unit.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
@@ -272,18 +286,7 @@ impl Case {
 
     /// Returns the limits of the call.
     pub(super) fn limits(&self) -> Result<Limits, String> {
-        let default = Limits::default();
-        let LimitSection { timeout, fuel, memory, output } = &self.limits;
-        let limits = || -> Result<Limits, LimitError> {
-            Ok(Limits {
-                deadline: timeout.as_deref().map(parse_duration).transpose()?.unwrap_or(default.deadline),
-                fuel: fuel.as_ref().map(|fuel| parse_count(&fuel.text())).transpose()?.unwrap_or(default.fuel),
-                memory: memory.as_ref().map(|size| parse_bytes(&size.text())).transpose()?.unwrap_or(default.memory),
-                output: output.as_ref().map(|size| parse_bytes(&size.text())).transpose()?.unwrap_or(default.output),
-                ..default
-            })
-        };
-        limits().map_err(|error| format!("`limits`: {error}"))
+        self.limits.parse().map_err(|error| format!("`limits`: {error}"))
     }
 
     /// Returns the time at which the wall clock stands, since 1970.
@@ -378,8 +381,8 @@ fn plain_json(value: &toml::Value) -> Result<Value, String> {
         toml::Value::Datetime(time) => Value::from(time.to_string()),
         toml::Value::Array(items) => Value::Array(items.iter().map(plain_json).collect::<Result<_, _>>()?),
         toml::Value::Table(table) => {
-            let member = |(key, value): (&String, &toml::Value)| Ok((key.clone(), plain_json(value)?));
-            Value::Object(table.iter().map(member).collect::<Result<_, String>>()?)
+            let members = table.iter().map(|(key, value)| Ok((key.clone(), plain_json(value)?)));
+            Value::Object(members.collect::<Result<_, String>>()?)
         }
     })
 }

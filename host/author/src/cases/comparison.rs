@@ -93,9 +93,8 @@ fn compare_cost(expected: u64, found: u64, tolerance_percent: u32) -> Cost {
 }
 
 fn compare_results(expected: &ExpectedResult, message: Option<&str>, found: &Value) -> Vec<String> {
-    let text = |value: &str| fumehood::sanitize::printable(value).into_owned();
     let expected = match expected {
-        ExpectedResult::Text(expected) => json!({"text": text(expected)}),
+        ExpectedResult::Text(expected) => json!({"text": fumehood::sanitize::printable(expected)}),
         ExpectedResult::Json(expected) => json!({"json": expected}),
         ExpectedResult::Content(expected) => json!({"content": expected}),
         ExpectedResult::Error(kind) => {

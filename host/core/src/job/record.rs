@@ -103,7 +103,7 @@ impl JobState {
 impl Job {
     /// Creates a job whose call is about to run.
     #[must_use]
-    pub fn begin(id: JobId, (owner, tool): (Arc<str>, String), now: Timestamp, ttl: Duration) -> Self {
+    pub fn begin(id: JobId, owner: Arc<str>, tool: String, now: Timestamp, ttl: Duration) -> Self {
         let state = JobState::Working { message: None };
         Self { id, owner, tool, created_at: now, updated_at: now, ttl, key: None, state }
     }

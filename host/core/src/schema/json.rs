@@ -43,9 +43,13 @@ pub fn to_integer(number: &Number) -> Option<i128> {
 pub fn to_float(number: &Number) -> Option<f64> {
     let float = number.as_f64()?;
     let is_plain = !number.as_str().contains(['.', 'e', 'E']);
-    // Below 2^53 every integer is one. A longer one is written in full for the comparison.
-    let is_kept = || number::Decimal::parse(&format!("{float:.0}")) == number::Decimal::parse(number.as_str());
-    (!is_plain || float.abs() < 9_007_199_254_740_992.0 || is_kept()).then_some(float)
+    // Below 2^53 every integer is one.
+    (!is_plain || float.abs() < 9_007_199_254_740_992.0 || is_exact(float, number)).then_some(float)
+}
+
+/// Returns whether a float that is an integer has all digits of the number, by writing it in full.
+fn is_exact(float: f64, number: &Number) -> bool {
+    number::Decimal::parse(&format!("{float:.0}")) == number::Decimal::parse(number.as_str())
 }
 
 /// Reads a number as a binary64. A type with a tag or a flattened field is read from a copy of its parts, in which numbers keep

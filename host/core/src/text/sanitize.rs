@@ -88,13 +88,12 @@ pub fn printable_json(text: &str) -> Cow<'_, str> {
 /// Percent-encodes every hidden character, space, tab and line break of a URI (RFC 3986, section 2.1).
 #[must_use]
 pub fn printable_uri(uri: &str) -> Cow<'_, str> {
-    let is_encoded = |c: char| c.is_whitespace() || is_hidden(c);
-    if !uri.chars().any(is_encoded) {
+    if !uri.chars().any(needs_encoding) {
         return Cow::Borrowed(uri);
     }
     let mut out = String::with_capacity(uri.len() + 16);
     for c in uri.chars() {
-        if is_encoded(c) {
+        if needs_encoding(c) {
             for byte in c.encode_utf8(&mut [0; 4]).bytes() {
                 let _ = write!(out, "%{byte:02X}");
             }
@@ -103,6 +102,10 @@ pub fn printable_uri(uri: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
+}
+
+fn needs_encoding(c: char) -> bool {
+    c.is_whitespace() || is_hidden(c)
 }
 
 /// Applies [`printable`] to every string and every member name of a JSON value, and returns the number of characters

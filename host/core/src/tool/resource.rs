@@ -237,11 +237,13 @@ impl RawPage {
                 return Err(wrong(format!("asks for `{shown}`; expected an origin such as `https://api.example.com`")));
             }
         }
-        let parse = |name: &String| {
-            let shown = PrintableText::from(name.chars().take(MAX_NAME_BYTES).collect::<String>());
-            ToolName::for_component(name).map_err(|_| wrong(format!("names `{shown}`, which is not a valid tool name")))
-        };
-        let tools = tools.iter().map(parse).collect::<Result<_, _>>()?;
+        let tools = tools.iter().map(|name| {
+            ToolName::for_component(name).map_err(|_| {
+                let shown = PrintableText::from(name.chars().take(MAX_NAME_BYTES).collect::<String>());
+                wrong(format!("names `{shown}`, which is not a valid tool name"))
+            })
+        });
+        let tools = tools.collect::<Result<_, _>>()?;
         Ok(PageDefinition { tools, connect_domains, resource_domains, frame_domains, base_uri_domains, prefers_border })
     }
 }

@@ -205,15 +205,17 @@ impl Piece {
 
 /// Takes the entries of a list of calls out of a field. The list may be an object whose fields are the entries.
 pub(super) fn take_calls(object: &mut Map<String, Value>, field: &str) -> Vec<Value> {
-    let has_entries = |list: &Map<String, Value>| {
-        !["function", "name"].iter().any(|field| list.contains_key(*field)) && list.values().all(Value::is_object)
-    };
     match object.get_mut(field) {
-        Some(Value::Object(list)) if has_entries(list) => {
+        Some(Value::Object(list)) if is_map_of_calls(list) => {
             std::mem::take(list).into_iter().map(|(_, call)| call).collect()
         }
         _ => take_list(object, field),
     }
+}
+
+/// Returns whether the members of an object are calls, so that it is not a call itself.
+fn is_map_of_calls(list: &Map<String, Value>) -> bool {
+    !list.contains_key("function") && !list.contains_key("name") && list.values().all(Value::is_object)
 }
 
 /// Takes the arguments as text; empty if there are none.

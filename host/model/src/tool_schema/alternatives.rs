@@ -39,7 +39,6 @@ pub(super) fn requirement_phrase(sets: impl Iterator<Item = BTreeSet<String>>) -
 pub(super) fn merge_enums(nodes: Vec<Node>) -> Vec<Node> {
     let mut merged: Vec<Node> = Vec::with_capacity(nodes.len());
     for node in nodes {
-        let is_list = |node: &Node| node.schema.len() == 2 && node.schema.contains_key("enum");
         let same_type = |other: &&mut Node| is_list(other) && other.schema.get("type") == node.schema.get("type");
         if merged.contains(&node) {
             continue;
@@ -54,6 +53,10 @@ pub(super) fn merge_enums(nodes: Vec<Node>) -> Vec<Node> {
         }
     }
     merged
+}
+
+fn is_list(node: &Node) -> bool {
+    node.schema.len() == 2 && node.schema.contains_key("enum")
 }
 
 #[cfg(test)]

@@ -130,8 +130,10 @@ fn reported_status(error: &serde_json::Value) -> Option<u16> {
     fields().find_map(number).or_else(|| {
         let kinds: Vec<String> =
             fields().filter_map(serde_json::Value::as_str).map(|kind| kind.to_ascii_lowercase()).collect();
-        let has_kind = |words: &[&str]| words.iter().any(|word| kinds.iter().any(|kind| kind.contains(word)));
-        REPORTED_KINDS.iter().find_map(|(status, words)| has_kind(words).then_some(*status))
+        let reported = REPORTED_KINDS
+            .iter()
+            .find(|(_, words)| words.iter().any(|word| kinds.iter().any(|kind| kind.contains(word))));
+        reported.map(|(status, _)| *status)
     })
 }
 

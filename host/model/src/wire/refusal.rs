@@ -54,14 +54,16 @@ const DEFINITION_WORDS: &[&str] = &["tool", "function", "schema"];
 /// count: without tools the model would answer, and nothing would show that it had none.
 pub(super) fn is_tools_unsupported(body: &str) -> bool {
     let body: String = body.to_lowercase().chars().filter(|c| !matches!(c, '"' | '\'' | '`' | '\\')).collect();
-    let says = |phrase: &str| {
-        let mut found = body.match_indices(phrase);
-        // `tools.3` and `tools[3]` are one tool.
-        found.any(|(at, _)| body.get(at + phrase.len()..).is_some_and(|rest| !continues(rest)))
-    };
-    let is_unsupported =
-        SUBJECTS.iter().any(|subject| UNSUPPORTED.iter().any(|text| says(&text.replace("{}", subject))));
+    let is_unsupported = SUBJECTS
+        .iter()
+        .any(|subject| UNSUPPORTED.iter().any(|text| contains_phrase(&body, &text.replace("{}", subject))));
     is_unsupported || body.contains("--enable-auto-tool-choice")
+}
+
+fn contains_phrase(body: &str, phrase: &str) -> bool {
+    let mut found = body.match_indices(phrase);
+    // `tools.3` and `tools[3]` are one tool.
+    found.any(|(at, _)| body.get(at + phrase.len()..).is_some_and(|rest| !continues(rest)))
 }
 
 /// Returns whether a name goes on, with an index or as a longer word.

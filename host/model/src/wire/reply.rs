@@ -165,14 +165,13 @@ impl ResponseBuilder {
         };
         let usage = end.captured_usage.as_ref();
         let of_prompt = usage.and_then(|usage| usage.prompt_tokens_details.as_ref());
-        let tokens = |count: Option<i32>| count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
         Ok(Response {
             reply: if calls.is_empty() { Reply::Text(text) } else { Reply::ToolCalls { text, calls } },
             usage: Usage {
-                input: tokens(usage.and_then(|usage| usage.prompt_tokens)),
-                output: tokens(usage.and_then(|usage| usage.completion_tokens)),
-                cache_read: tokens(of_prompt.and_then(|prompt| prompt.cached_tokens)),
-                cache_creation: tokens(of_prompt.and_then(|prompt| prompt.cache_creation_tokens)),
+                input: to_tokens(usage.and_then(|usage| usage.prompt_tokens)),
+                output: to_tokens(usage.and_then(|usage| usage.completion_tokens)),
+                cache_read: to_tokens(of_prompt.and_then(|prompt| prompt.cached_tokens)),
+                cache_creation: to_tokens(of_prompt.and_then(|prompt| prompt.cache_creation_tokens)),
             },
             stop,
             thoughts,
@@ -208,6 +207,10 @@ impl ResponseBuilder {
         }
         thoughts
     }
+}
+
+fn to_tokens(count: Option<i32>) -> u64 {
+    count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
 }
 
 /// Returns the error of an answer that ended too early.

@@ -221,7 +221,7 @@ impl Allowlists {
         now: Timestamp,
     ) -> Result<Envelope, EnvelopeError> {
         let key = self.key.as_ref().ok_or(EnvelopeError::NoKey)?;
-        Envelope::open_for(text, key, (skill.map(AsRef::as_ref), actor), now)
+        Envelope::open_for(text, key, skill.map(AsRef::as_ref), actor, now)
     }
 
     /// Returns the tools of a skill. An unknown skill may use none, not even the agent's own tools.

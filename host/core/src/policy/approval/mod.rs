@@ -177,34 +177,35 @@ impl Manifest {
     #[must_use]
     pub fn changes(&self, new: &Self) -> Vec<Change> {
         let mut changes = Vec::new();
-        let lines = |lines: &[String], others: &[String]| -> Vec<String> {
-            lines.iter().filter(|line| !others.contains(line)).cloned().collect()
-        };
-        for gone in lines(&self.grants, &new.grants) {
-            changes.push(Change { what: "grant".to_owned(), old: Some(gone.into()), new: None });
+        for gone in self.grants.iter().filter(|line| !new.grants.contains(line)) {
+            changes.push(Change { what: "grant".to_owned(), old: Some(gone.clone().into()), new: None });
         }
-        for added in lines(&new.grants, &self.grants) {
-            changes.push(Change { what: "grant".to_owned(), old: None, new: Some(added.into()) });
+        for added in new.grants.iter().filter(|line| !self.grants.contains(line)) {
+            changes.push(Change { what: "grant".to_owned(), old: None, new: Some(added.clone().into()) });
         }
-        let digest = |parts: &Self| parts.component.map(|digest| digest.to_string().into());
-        let contract = |parts: &Self| Some(parts.contract.as_str().into());
-        push_change(&mut changes, "component".to_owned(), digest(self), digest(new));
-        push_change(&mut changes, "contract".to_owned(), contract(self), contract(new));
+        push_change(&mut changes, "component".to_owned(), self.component_text(), new.component_text());
+        let contract = Some(self.contract.as_str().into());
+        push_change(&mut changes, "contract".to_owned(), contract, Some(new.contract.as_str().into()));
         push_origin_changes(&mut changes, self.origin.as_ref(), new.origin.as_ref());
         push_change(&mut changes, "instructions".to_owned(), self.instructions.clone(), new.instructions.clone());
-        let name = |tool: &ToolManifest| Some(tool.name.as_str().into());
         for old in &self.tools {
             match new.tools.iter().find(|tool| tool.name == old.name) {
                 Some(new) => old.changes(new, &mut changes),
-                None => changes.push(Change { what: "tool".to_owned(), old: name(old), new: None }),
+                None => {
+                    changes.push(Change { what: "tool".to_owned(), old: Some(old.name.as_str().into()), new: None })
+                }
             }
         }
         for added in new.tools.iter().filter(|tool| self.tools.iter().all(|old| old.name != tool.name)) {
-            changes.push(Change { what: "tool".to_owned(), old: None, new: name(added) });
+            changes.push(Change { what: "tool".to_owned(), old: None, new: Some(added.name.as_str().into()) });
             ToolManifest::empty(&added.name).changes(added, &mut changes);
         }
         library::push_changes(&mut changes, &self.library, &new.library);
         changes
+    }
+
+    fn component_text(&self) -> Option<Untrusted<String>> {
+        self.component.map(|digest| digest.to_string().into())
     }
 }
 

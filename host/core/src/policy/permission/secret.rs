@@ -142,12 +142,11 @@ impl SecretValue {
     /// If it is anything else. The error does not contain the value.
     pub fn new(value: impl Into<Arc<str>>) -> Result<Self, SecretError> {
         let value = value.into();
-        let is_space = |byte: Option<&u8>| byte.is_some_and(|byte| *byte == b' ');
         match value.as_bytes() {
             bytes if bytes.len() < MIN_VALUE_BYTES => Err(SecretError::Short),
             bytes if bytes.len() > MAX_VALUE_BYTES => Err(SecretError::Long),
             bytes if bytes.iter().any(|byte| !matches!(byte, b' '..=b'~')) => Err(SecretError::Characters),
-            bytes if is_space(bytes.first()) || is_space(bytes.last()) => Err(SecretError::Characters),
+            bytes if bytes.starts_with(b" ") || bytes.ends_with(b" ") => Err(SecretError::Characters),
             _ => Ok(Self(value)),
         }
     }
@@ -260,8 +259,8 @@ impl FromStr for Template {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let invalid = || SecretError::Template(text.to_owned());
         let (before, after) = text.split_once(PLACEHOLDER).ok_or_else(invalid)?;
-        let is_visible = |text: &str| text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-        if after.contains(PLACEHOLDER) || !is_visible(text) || text.trim() != text {
+        let is_visible = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        if after.contains(PLACEHOLDER) || !is_visible || text.trim() != text {
             return Err(invalid());
         }
         Ok(Self { before: before.to_owned(), after: after.to_owned() })

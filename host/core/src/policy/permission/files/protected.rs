@@ -159,9 +159,8 @@ impl ProtectedFiles {
     /// # Errors
     /// If it is protected against that use.
     pub fn check_use(&self, wanted: FileUse, id: FileId, folder: FileId, name: &[u8]) -> Result<(), Protection> {
-        let is_refused = |file: &ProtectedFile| wanted == FileUse::Change || file.role.is_hidden();
         let is_same = |file: &&ProtectedFile| file.ids.contains(&id) || file.is_named(folder, name);
-        match self.0.iter().filter(is_same).find(|file| is_refused(file)) {
+        match self.0.iter().filter(is_same).find(|file| wanted == FileUse::Change || file.role.is_hidden()) {
             Some(file) => Err(file.protection(false)),
             None => Ok(()),
         }
