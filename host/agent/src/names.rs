@@ -99,7 +99,10 @@ mod tests {
 
     #[test]
     fn suggests_similar_names() {
-        let check = |name: &str, expected: &[&str]| assert_eq!(suggestions(name, NAMES), expected, "{name}");
+        fn check(name: &str, expected: &[&str]) {
+            assert_eq!(suggestions(name, NAMES), expected, "{name}");
+        }
+
         check("evaluate", &["calculator__evaluate"]);
         check("Calculator__Evaluate", &["calculator__evaluate"]);
         check("calculator__evalute", &["calculator__evaluate"]);

@@ -451,10 +451,11 @@ mod tests {
 
     #[test]
     fn rejects_manifests_in_words() {
-        let check = |name: &str, text: &str, expected: &str| {
+        fn check(name: &str, text: &str, expected: &str) {
             let error = open(name, text).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
-        };
+        }
+
         check(
             "README.md",
             "",

@@ -275,9 +275,12 @@ mod tests {
 
     #[test]
     fn flows_follow_from_grants() {
+        fn source(grant: &Grant) -> &'static str {
+            ToolFlow::from_grant(grant).source.unwrap_or_default()
+        }
+
         let none = Grant::none();
         assert_eq!(ToolFlow::from_grant(&none), ToolFlow::NONE);
-        let source = |grant: &Grant| ToolFlow::from_grant(grant).source.unwrap_or_default();
         let folder = none.clone().with_folder(Folder::read("./docs:/docs").unwrap()).unwrap();
         assert_eq!(source(&folder), "it has granted folders");
         assert!(source(&none.clone().with_key_value(KeyValueQuota::new(1024).unwrap())).starts_with("it has a store"));
@@ -292,12 +295,21 @@ mod tests {
 
     #[test]
     fn tools_without_a_claim_reach_an_open_world() {
-        let function = |open_world| tool(None, "a", open_world, None).flow();
-        assert_eq!((function(Some(false)), function(None).sink.is_some()), (ToolFlow::NONE, true));
-        let sink = |open_world| tool(Some("s"), "a", open_world, None).flow().sink;
-        assert!(sink(None).is_some() && sink(Some(true)).is_some() && sink(Some(false)).is_none());
         // A claim makes a component with known powers worse and never better.
-        let known = |open_world, flow| tool(Some("s"), "a", open_world, Some(flow)).flow();
+        fn known(open_world: Option<bool>, flow: ToolFlow) -> ToolFlow {
+            tool(Some("s"), "a", open_world, Some(flow)).flow()
+        }
+
+        fn sink(open_world: Option<bool>) -> Option<&'static str> {
+            tool(Some("s"), "a", open_world, None).flow().sink
+        }
+
+        fn function(open_world: Option<bool>) -> ToolFlow {
+            tool(None, "a", open_world, None).flow()
+        }
+
+        assert_eq!((function(Some(false)), function(None).sink.is_some()), (ToolFlow::NONE, true));
+        assert!(sink(None).is_some() && sink(Some(true)).is_some() && sink(Some(false)).is_none());
         assert_eq!(known(None, ToolFlow::NONE), ToolFlow::NONE);
         assert_eq!(known(Some(false), ToolFlow::NONE), ToolFlow::NONE);
         assert!(known(Some(true), ToolFlow::NONE).sink.is_some());
@@ -307,9 +319,12 @@ mod tests {
 
     #[test]
     fn labels_take_precedence_and_those_of_a_tool_over_those_of_its_component() {
+        fn labels(source: Option<FlowLabel>, sink: Option<FlowLabel>) -> FlowLabels {
+            FlowLabels { source, sink }
+        }
+
         let read = tool(Some("c"), "read", Some(false), None);
         let post = tool(Some("c"), "post", None, None);
-        let labels = |source, sink| FlowLabels { source, sink };
         let policy = FlowPolicy::new().label_component("c", labels(Some(FlowLabel::Private), None));
         assert!(policy.source_of(&post).is_some() && policy.sink_of(&post).is_some());
         let policy = policy.label_tool("c__post", labels(Some(FlowLabel::Public), Some(FlowLabel::Private)));

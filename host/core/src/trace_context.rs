@@ -177,7 +177,10 @@ mod tests {
 
     #[test]
     fn accepts_valid_values_only() {
-        let check = |text: String, expected: bool| assert_eq!(is_valid(&text), expected, "{text}");
+        fn check(text: String, expected: bool) {
+            assert_eq!(is_valid(&text), expected, "{text}");
+        }
+
         check(format!("00-{TRACE}-{PARENT}-01"), true);
         check(format!("01-{TRACE}-{PARENT}-01-more"), true);
         check(format!("00-{TRACE}-{PARENT}-01-more"), false);

@@ -348,6 +348,10 @@ async fn a_record_that_cannot_be_kept_ends_the_run() {
 
 #[tokio::test(start_paused = true)]
 async fn runs_step_by_step_and_replays_its_inputs() {
+    fn written(session: &crate::session::Session) -> String {
+        serde_json::to_string(session.transcript()).unwrap()
+    }
+
     let tools = Arc::new(Tools::default());
     let memory = Arc::new(Memory::default());
     let answers = vec![calls(1, 2), Response::calls(vec![call("o", "odd", "{}")]), Response::text("done")];
@@ -362,7 +366,6 @@ async fn runs_step_by_step_and_replays_its_inputs() {
     drop(steps);
     let mut again = session(agent.session().config().clone());
     replay(&mut again, agent.inputs().to_vec()).unwrap();
-    let written = |session: &crate::session::Session| serde_json::to_string(session.transcript()).unwrap();
     assert_eq!(written(&again), written(agent.session()));
 }
 

@@ -150,9 +150,10 @@ mod tests {
 
     #[test]
     fn identity_shaped_names_are_found_however_they_are_written_and_nested() {
-        let check = |schema: Value, expected: Option<&str>| {
+        fn check(schema: Value, expected: Option<&str>) {
             assert_eq!(ActorArguments::default().find(&schema).as_deref(), expected, "{schema}");
-        };
+        }
+
         for name in ["user_id", "userid", "user", "userId", "UserID", "user-id", "USER_ID", "actor_id", "accountId"] {
             check(json!({"type": "object", "properties": {name: {}}}), Some(name));
         }

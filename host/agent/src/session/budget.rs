@@ -208,12 +208,13 @@ mod tests {
 
     #[test]
     fn every_limit_has_its_edge() {
-        let check = |change: &dyn Fn(&mut BudgetUsage), request: Option<BudgetKind>, call: Option<BudgetKind>| {
+        fn check(change: &dyn Fn(&mut BudgetUsage), request: Option<BudgetKind>, call: Option<BudgetKind>) {
             let budget = Budget { fuel: Some(100), ..Budget::default() };
             let mut spent = BudgetUsage { since: NOW, ..BudgetUsage::default() };
             change(&mut spent);
             assert_eq!((budget.check_request(&spent, NOW), budget.check_call(&spent, NOW)), (request, call));
-        };
+        }
+
         check(&|_| {}, None, None);
         check(&|spent| spent.turns = 7, None, None);
         check(&|spent| spent.turns = 8, Some(BudgetKind::Turns), None);

@@ -28,14 +28,18 @@ mod tests {
 
     #[test]
     fn newest_images_stay() {
-        let shows = |bytes: usize| {
+        fn counts(messages: &[Message]) -> Vec<usize> {
+            messages.iter().map(|message| message.images.len()).collect::<Vec<_>>()
+        }
+
+        fn shows(bytes: usize) -> Message {
             let image = Image { mime_type: "image/png".to_owned(), data: "a".repeat(bytes).into() };
             Message { images: vec![image], ..Message::user("an image") }
-        };
+        }
+
         let mut conversation = vec![shows(10), Message::user("x")];
         let mut trace = vec![shows(50), shows(40), shows(50)];
         limit_images(&mut conversation, &mut trace, 100);
-        let counts = |messages: &[Message]| messages.iter().map(|message| message.images.len()).collect::<Vec<_>>();
         assert_eq!((counts(&conversation), counts(&trace)), (vec![0, 0], vec![0, 1, 1]));
         limit_images(&mut conversation, &mut trace, 0);
         assert_eq!(counts(&trace), [0, 0, 0]);

@@ -92,8 +92,10 @@ mod tests {
 
     #[test]
     fn only_successful_searches_show_tools() {
-        let found =
-            || Content::json(r#"{"tools":[{"name":"a__b","summary":"x"},{"name":"a__c"}]}"#.to_owned()).unwrap();
+        fn found() -> Content {
+            Content::json(r#"{"tools":[{"name":"a__b","summary":"x"},{"name":"a__c"}]}"#.to_owned()).unwrap()
+        }
+
         assert_eq!(shown_tools(&execution(SEARCH_TOOLS, Status::Ok, found())), ["a__b", "a__c"]);
         let none: [&str; 0] = [];
         assert_eq!(shown_tools(&execution(SEARCH_TOOLS, Status::HandlerError, found())), none);
@@ -106,7 +108,10 @@ mod tests {
 
     #[test]
     fn a_tool_that_was_shown_twice_counts_once() {
-        let found = |text: &str| execution(SEARCH_TOOLS, Status::Ok, Content::json(text.to_owned()).unwrap());
+        fn found(text: &str) -> ToolExecution {
+            execution(SEARCH_TOOLS, Status::Ok, Content::json(text.to_owned()).unwrap())
+        }
+
         let executions = [found(r#"{"tools":[{"name":"b"}]}"#), found(r#"{"tools":[{"name":"a"},{"name":"b"}]}"#)];
         assert_eq!(all_shown(executions.iter()), ["b", "a"]);
     }

@@ -126,6 +126,10 @@ mod tests {
 
     #[test]
     fn embeds_metadata_and_documentation() {
+        fn text(value: Option<&dyn std::fmt::Display>) -> Option<String> {
+            value.map(ToString::to_string)
+        }
+
         let wit = tempfile::tempdir().unwrap();
         fs::write(wit.path().join("w.wit"), "package a:b;\nworld w {\n  /// Runs it.\n  export run: func();\n}\n")
             .unwrap();
@@ -141,7 +145,6 @@ mod tests {
         let component = finish(EMPTY.to_vec(), &labels, Some(wit.path()), None).unwrap();
         let payload = Payload::from_binary(&component).unwrap();
         let found = payload.metadata();
-        let text = |value: Option<&dyn std::fmt::Display>| value.map(ToString::to_string);
         assert_eq!(found.name.as_deref(), Some("cities"));
         assert_eq!(text(found.version.as_ref().map(|v| v as _)).as_deref(), Some("1.2.0"));
         assert_eq!(text(found.licenses.as_ref().map(|v| v as _)).as_deref(), Some("MIT OR Apache-2.0"));
@@ -154,10 +157,11 @@ mod tests {
 
     #[test]
     fn rejects_values_that_have_no_meaning() {
-        let check = |labels: Labels, expected: &str| {
+        fn check(labels: Labels, expected: &str) {
             let error = finish(EMPTY.to_vec(), &labels, None, None).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
-        };
+        }
+
         check(Labels { license: Some("free".to_owned()), ..Labels::default() }, "the licence of the manifest");
         check(Labels { repository: Some("here".to_owned()), ..Labels::default() }, "the address of the source of");
         let error = finish(b"text".to_vec(), &Labels::default(), None, None).unwrap_err().to_string();

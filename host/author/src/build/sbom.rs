@@ -199,12 +199,16 @@ mod tests {
     use super::*;
 
     fn metadata() -> CargoMetadata {
-        let package = |id: &str, kind: &str, source: Option<&str>| {
+        fn edge(to: &str, kind: Option<&str>) -> Value {
+            json!({"pkg": to, "dep_kinds": [{"kind": kind}]})
+        }
+
+        fn package(id: &str, kind: &str, source: Option<&str>) -> Value {
             json!({"id": id, "name": id, "version": "1.0.0", "source": source, "manifest_path": "/x/Cargo.toml",
                 "targets": [{"kind": [kind]}]})
-        };
+        }
+
         let registry = Some("registry+https://github.com/rust-lang/crates.io-index");
-        let edge = |to: &str, kind: Option<&str>| json!({"pkg": to, "dep_kinds": [{"kind": kind}]});
         let value = json!({
             "packages": [
                 package("tool", "cdylib", None),

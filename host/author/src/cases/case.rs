@@ -428,10 +428,11 @@ mod tests {
 
     #[test]
     fn rejects_cases_with_the_place_and_a_remedy() {
-        let check = |case: &str, expected: &str| {
+        fn check(case: &str, expected: &str) {
             let error = parse(case).unwrap_err().to_string();
             assert!(error.starts_with("tests/a.toml: ") && error.contains(expected), "{case}: {error}");
-        };
+        }
+
         check("argument = {}", "unknown field `argument`");
         check("arguments = [1]", "`arguments` is not an object");
         check("arguments = \"a=1\"", "`arguments` is not JSON");

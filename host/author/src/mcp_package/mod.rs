@@ -291,10 +291,11 @@ mod tests {
 
     #[test]
     fn rejects_what_the_registry_would_reject() {
-        let check = |info: ServerInfo, expected: &str| {
+        fn check(info: ServerInfo, expected: &str) {
             let error = McpPackage::new(b"\0asm", &info).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
-        };
+        }
+
         check(ServerInfo { version: None, ..info() }, "requires a version");
         check(ServerInfo { repository: None, ..info() }, "--mcp-name");
         let named = |name: &str| ServerInfo { server_name: Some(name.to_owned()), ..info() };

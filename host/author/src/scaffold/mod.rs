@@ -347,10 +347,11 @@ mod tests {
 
     #[test]
     fn sdk_is_a_version_or_a_checkout() {
-        let manifest = |scaffold: &Scaffold| {
+        fn manifest(scaffold: &Scaffold) -> bool {
             let files = scaffold.files();
             files.into_iter().find(|(name, _)| name == Path::new("Cargo.toml")).unwrap().1
-        };
+        }
+
         let scaffold = Scaffold::tool("a", Language::Rust, None).unwrap();
         assert!(manifest(&scaffold).contains(concat!("fumehood-guest = \"", env!("CARGO_PKG_VERSION"), "\"")));
         assert!(matches!(scaffold.clone().sdk(Path::new("/")), Err(ScaffoldError::Sdk { .. })));

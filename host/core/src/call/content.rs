@@ -321,10 +321,11 @@ mod tests {
 
     #[test]
     fn json_content_is_parsed_as_a_whole() {
-        let check = |text: &str, expected: &str| {
+        fn check(text: &str, expected: &str) {
             let found = Content::json(text.to_owned()).map_or_else(|error| error.to_string(), |_| "ok".to_owned());
             assert!(found.contains(expected), "{text:?}: {found}");
-        };
+        }
+
         check(r#"{"a": [1, -2, 2.5, true, null, "b"]}"#, "ok");
         check(r#""\ud83d\ude00""#, "ok");
         check(&format!("{}{}", "[".repeat(127), "]".repeat(127)), "ok");

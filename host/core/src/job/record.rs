@@ -165,10 +165,14 @@ mod tests {
 
     #[test]
     fn the_result_decides_on_the_state() {
-        let failure = |kind| result(Err(CallError::new(kind, "why")));
-        let check = |result: CallResult, was_cancelled: bool, expected: &str| {
+        fn check(result: CallResult, was_cancelled: bool, expected: &str) {
             assert_eq!(JobState::of_result(result, was_cancelled).as_str(), expected);
-        };
+        }
+
+        fn failure(kind: ErrorKind) -> CallResult {
+            result(Err(CallError::new(kind, "why")))
+        }
+
         check(result(Ok(vec![Content::text("3")])), false, "completed");
         // It ended before it could be stopped.
         check(result(Ok(vec![Content::text("3")])), true, "completed");

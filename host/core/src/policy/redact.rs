@@ -326,6 +326,14 @@ mod tests {
 
     #[test]
     fn redacts_all_texts_of_a_result() {
+        fn stream() -> CapturedStream {
+            CapturedStream { text: VALUE.into(), dropped: 0 }
+        }
+
+        fn member() -> Option<Untrusted<serde_json::Value>> {
+            Some(Untrusted::new(serde_json::json!([{ "a": VALUE }])))
+        }
+
         let redactor = redactor(VALUE);
         let mut parts = vec![
             Content::text(VALUE),
@@ -335,10 +343,8 @@ mod tests {
         parts.iter_mut().for_each(|part| redactor.redact_content(part));
         let mut error = CallError::new(ErrorKind::ToolFailed, VALUE).with_hint(VALUE);
         error.backtrace.push(VALUE.into());
-        let member = || Some(Untrusted::new(serde_json::json!([{ "a": VALUE }])));
         error = error.with_details(ErrorDetails { content: vec![Content::text(VALUE)], code: None, data: member() });
         redactor.redact_error(&mut error);
-        let stream = || CapturedStream { text: VALUE.into(), dropped: 0 };
         let tried = VALUE.to_owned();
         let allow = Some(VALUE.to_owned());
         let refused = vec![Refusal { power: Power::Http, tried, because: VALUE.to_owned(), allow }];

@@ -277,9 +277,10 @@ mod tests {
 
     #[test]
     fn counts_hidden_characters_in_all_texts() {
-        let check = |raw: RawDefinition, expected: u64| {
+        fn check(raw: RawDefinition, expected: u64) {
             assert_eq!(raw.parse(&DefinitionLimits::default()).unwrap().hidden_chars(), expected);
-        };
+        }
+
         let schema = r#"{"properties":{"a\u200b":{"enum":["\u202e",1]}}}"#.to_owned();
         check(raw("a"), 0);
         check(RawDefinition { description: "plain\ttext\n".to_owned(), ..raw("a") }, 0);
@@ -291,14 +292,15 @@ mod tests {
 
     #[test]
     fn rejects_tools_with_equal_folded_names() {
-        let check = |names: &[&str], expected: &str| {
+        fn check(names: &[&str], expected: &str) {
             let names: Vec<_> = names.iter().map(|name| ToolName::parse(name).unwrap()).collect();
             let found = match check_set(names.iter(), &DefinitionLimits::default()) {
                 Ok(()) => "ok".to_owned(),
                 Err(error) => error.to_string(),
             };
             assert!(found.contains(expected), "{found}");
-        };
+        }
+
         check(&["a", "b"], "ok");
         check(&[], "no tools");
         check(&["read-file", "read_file"], "same name");

@@ -342,6 +342,10 @@ mod tests {
 
     #[test]
     fn rejects_resources_over_their_limits() {
+        fn long(bytes: usize) -> String {
+            "x".repeat(bytes)
+        }
+
         let numbered = |count: usize| (0..count).map(|n| resource(&format!("a:{n}"))).collect::<Vec<_>>();
         check(numbered(64), "ok");
         check(numbered(65), "lists 65 resources; at most 64");
@@ -350,7 +354,6 @@ mod tests {
         for uri in ["", "a", "a:", ":b", "1:b", "a:b c", "a:\u{202e}", &format!("a:{}", "x".repeat(1023))] {
             check(vec![resource(uri)], "expected a scheme");
         }
-        let long = |bytes: usize| "x".repeat(bytes);
         check(vec![RawResource { name: long(256), ..resource("a:b") }], "ok");
         check(vec![RawResource { name: long(257), ..resource("a:b") }], "the name of the resource `a:b` is 257 bytes");
         check(vec![RawResource { name: String::new(), ..resource("a:b") }], "is empty");

@@ -155,7 +155,10 @@ mod tests {
 
     #[test]
     fn sizes_of_values_are_bounded_from_below() {
-        let is_within = |value: Value, bytes: usize| fits(&value, &mut { bytes });
+        fn is_within(value: Value, bytes: usize) -> bool {
+            fits(&value, &mut { bytes })
+        }
+
         let list = Value::from(vec![1; 1000]);
         assert!(is_within(list.clone(), 10_000));
         assert!(!is_within(list, 1000));

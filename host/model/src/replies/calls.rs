@@ -320,11 +320,12 @@ mod tests {
 
     #[test]
     fn tells_calls_apart_that_share_an_index_or_an_id() {
-        let null = Value::Null;
-        let two = |first: (Value, Value), second: (Value, Value), ids: [&str; 2]| {
+        fn two(first: (Value, Value), second: (Value, Value), ids: [&str; 2]) {
             let pieces = [piece(first.0, first.1, "add", "{\"a\":1}"), piece(second.0, second.1, "add", "{\"a\":2}")];
             check(json!(pieces), &[[ids[0], "add", "{\"a\":1}"], [ids[1], "add", "{\"a\":2}"]]);
-        };
+        }
+
+        let null = Value::Null;
         two((json!(0), json!("a")), (json!(0), json!("b")), ["a", "b"]);
         two((json!(0), json!("a")), (json!(1), json!("a")), ["a", "call_0"]);
         two((json!(0), json!("a")), (json!(0), json!("a")), ["a", "call_0"]);

@@ -89,10 +89,11 @@ mod tests {
 
     #[test]
     fn says_what_alternatives_require_if_that_differs() {
-        let check = |sets: &[&[&str]], expected: Option<&str>| {
+        fn check(sets: &[&[&str]], expected: Option<&str>) {
             let sets = sets.iter().map(|names| names.iter().map(|name| (*name).to_owned()).collect());
             assert_eq!(requirement_phrase(sets).as_deref(), expected);
-        };
+        }
+
         check(&[&["a", "b"], &["c"]], Some("requires a and b, or c"));
         check(&[&["a"], &[]], Some("requires none, or a"));
         check(&[&["a"], &["a"]], None);

@@ -221,7 +221,10 @@ mod tests {
 
     #[test]
     fn restores_names_and_leaves_all_else_as_written() {
-        let check = |text: &str, expected: &str| assert_eq!(renamed().to_original(text), expected);
+        fn check(text: &str, expected: &str) {
+            assert_eq!(renamed().to_original(text), expected);
+        }
+
         check(r#"{"top": 18446744073709551616, "b": 1.0}"#, r#"{"$top":18446744073709551616,"b":1.0}"#);
         check(r#"{"top":1,"top":2}"#, r#"{"$top":1,"$top":2}"#);
         check(r#"{"list":[{"a_b":"\ud800"},5],"same":{"top":1}}"#, r#"{"list":[{"a b":"\ud800"},5],"same":{"top":1}}"#);

@@ -113,9 +113,10 @@ mod tests {
 
     #[test]
     fn finds_the_types_of_a_schema() {
-        let check = |schema: Value, expected: &[&str]| {
+        fn check(schema: Value, expected: &[&str]) {
             assert_eq!(types_of(schema.as_object().unwrap()), expected, "{schema}");
-        };
+        }
+
         check(json!({}), &[]);
         check(json!({"type": "any"}), &[]);
         check(json!({"type": ["null", "string", "odd"]}), &["string", "null"]);

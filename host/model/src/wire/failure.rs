@@ -271,11 +271,12 @@ mod tests {
 
     #[test]
     fn reported_error_has_the_failure_of_its_kind() {
-        let check = |error: serde_json::Value, failure: ModelFailure, words: &str| {
+        fn check(error: serde_json::Value, failure: ModelFailure, words: &str) {
             let found = classify_reported(Service::Compatible, None, true, false, &error);
             assert_eq!(found.failure, failure, "{error}");
             assert!(found.message.contains(words), "{}", found.message);
-        };
+        }
+
         check(json!({"message": "model not found", "type": "not_found"}), ModelFailure::Refused, "model not found");
         check(json!({"message": "slow down", "code": "429"}), ModelFailure::RateLimited, "slow down");
         check(json!({"message": "busy", "status": "RESOURCE_EXHAUSTED"}), ModelFailure::RateLimited, "busy");

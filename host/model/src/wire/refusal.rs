@@ -171,7 +171,10 @@ mod tests {
 
     #[test]
     fn a_refusal_of_tools_is_told_from_a_refusal_of_one_tool() {
-        let check = |body: &str, expected: bool| assert_eq!(is_tools_unsupported(body), expected, "{body}");
+        fn check(body: &str, expected: bool) {
+            assert_eq!(is_tools_unsupported(body), expected, "{body}");
+        }
+
         check("registry/library/gemma:2b does not support tools", true);
         check("Unrecognized request argument supplied: tools", true);
         check("Function calling is not enabled for this model", true);

@@ -158,9 +158,12 @@ async fn calls_wait_and_go_on_with_the_answers() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_to_a_rule_is_none_about_flows() {
+    fn labels(source: Option<FlowLabel>, sink: Option<FlowLabel>) -> FlowLabels {
+        FlowLabels { source, sink }
+    }
+
     let shop = Shop::default();
     let saved = Arc::new(Saved::default());
-    let labels = |source, sink| FlowLabels { source, sink };
     let policy = FlowPolicy::new()
         .label_tool("look", labels(Some(FlowLabel::Private), None))
         .label_tool("pay", labels(None, Some(FlowLabel::Public)));

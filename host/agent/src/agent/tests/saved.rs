@@ -78,6 +78,10 @@ async fn finish(agent: &mut Agent) -> Option<String> {
 
 #[tokio::test(start_paused = true)]
 async fn session_goes_on_from_each_of_its_entries() {
+    fn transcript(agent: &Agent) -> Value {
+        serde_json::to_value(agent.session().transcript()).unwrap()
+    }
+
     let tools = Arc::new(Tools::default());
     let saved = Arc::new(Saved::default());
     let mut whole = saved_agent(&tools, &saved).build().unwrap();
@@ -99,7 +103,6 @@ async fn session_goes_on_from_each_of_its_entries() {
         assert_eq!(agent.run("task three").await.unwrap().text(), "4 results", "{kept} entries");
         // What was appended can be read again, and is the same session.
         let again = resumed(&tools, &saved);
-        let transcript = |agent: &Agent| serde_json::to_value(agent.session().transcript()).unwrap();
         assert_eq!(transcript(&again), transcript(&agent), "{kept} entries");
         assert_eq!(again.session().budget_usage(), agent.session().budget_usage(), "{kept} entries");
     }
@@ -201,6 +204,16 @@ async fn dropped_run_is_saved_as_cancelled() {
 
 #[tokio::test(start_paused = true)]
 async fn entries_that_do_not_fit_are_refused_in_words() {
+    fn refused(builder: LoopBuilder) -> SavedSessionError {
+        match builder.build().unwrap_err() {
+            BuildError::Resume { session, source } => {
+                assert_eq!(session, "s1");
+                source
+            }
+            other => panic!("{other}"),
+        }
+    }
+
     let tools = Arc::new(Tools::default());
     let saved = Arc::new(Saved::default());
     saved_agent(&tools, &saved).build().unwrap().run("task").await.unwrap();
@@ -219,13 +232,6 @@ async fn entries_that_do_not_fit_are_refused_in_words() {
     assert_eq!(read(&newer).unwrap_err(), SavedSessionError::Version { found: 2 });
     assert!(error(&|entries| entries[4].content.truncate(10)).contains("entry 4 cannot be read"));
 
-    let refused = |builder: LoopBuilder| match builder.build().unwrap_err() {
-        BuildError::Resume { session, source } => {
-            assert_eq!(session, "s1");
-            source
-        }
-        other => panic!("{other}"),
-    };
     let misplaced = read(&|entries| {
         let input = serde_json::to_string(&serde_json::json!({ "input": Input::Cancelled })).unwrap();
         entries[1].content = input;
@@ -257,6 +263,11 @@ fn batch_agent(saved: &Arc<Saved>, from: usize) -> LoopBuilder {
 
 #[tokio::test(start_paused = true)]
 async fn saved_batches_are_rebuilt_from_one_entry_for_each_call() {
+    fn output(agent: &Agent) -> Vec<(Role, String)> {
+        let steps = agent.session().transcript().runs[0].steps.clone();
+        steps.iter().flat_map(|step| step.output.clone()).map(|it| (it.role, it.content)).collect::<Vec<_>>()
+    }
+
     let saved = Arc::new(Saved::default());
     let mut live = batch_agent(&saved, 0).build().unwrap();
     assert_eq!(live.run("task").await.unwrap().text(), "It is 3.");
@@ -293,10 +304,6 @@ async fn saved_batches_are_rebuilt_from_one_entry_for_each_call() {
         if let Some(run) = agent.resume() {
             assert_eq!(run.finish().await.unwrap().text(), "It is 3.", "{kept} entries");
         }
-        let output = |agent: &Agent| {
-            let steps = agent.session().transcript().runs[0].steps.clone();
-            steps.iter().flat_map(|step| step.output.clone()).map(|it| (it.role, it.content)).collect::<Vec<_>>()
-        };
         assert_eq!(output(&agent), output(&live), "{kept} entries");
     }
 }
@@ -325,17 +332,21 @@ async fn only_what_is_said_is_saved_once() {
 
 #[tokio::test(start_paused = true)]
 async fn reply_that_is_asked_about_again_is_saved_as_it_is() {
-    let saved = Arc::new(Saved::default());
-    let replies = || {
+    fn transcript(agent: &Agent) -> Value {
+        serde_json::to_value(agent.session().transcript()).unwrap()
+    }
+
+    fn replies() -> Vec<Response> {
         vec![Response::text("<execute>[{]</execute>"), Response::text("<execute>[]</execute>"), Response::text("ok")]
-    };
+    }
+
+    let saved = Arc::new(Saved::default());
     let build = |replies| {
         agent(script(SOON, replies), &Arc::default(), &Arc::default()).driver(BatchDriver::new()).save_to(saved.clone())
     };
     let mut live = build(replies()).build().unwrap();
     assert_eq!(live.run("task").await.unwrap().text(), "ok");
     let again = build(Vec::new()).resume(saved.session().unwrap()).build().unwrap();
-    let transcript = |agent: &Agent| serde_json::to_value(agent.session().transcript()).unwrap();
     assert_eq!(transcript(&again), transcript(&live));
 }
 

@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn the_prompt_teaches_single_batch_success_and_failure() {
-        let sizes = |tag| -> Vec<usize> {
+        fn sizes(tag: &str) -> Vec<usize> {
             blocks(tag)
                 .iter()
                 .map(|block| match &parse(block, ParserLimits::default())[..] {
@@ -113,7 +113,8 @@ mod tests {
                     other => panic!("{block}: {other:?}"),
                 })
                 .collect()
-        };
+        }
+
         assert_eq!(sizes("execute"), [1, 3], "one call and a batch, and both parse");
         assert_eq!(sizes("results"), [1, 3], "their results, and both parse");
         let prompt = system_prompt(&[tool()]);
@@ -122,10 +123,11 @@ mod tests {
 
     #[test]
     fn examples_call_existing_tools() {
-        let names = |prompt: &str| -> BTreeSet<String> {
+        fn names(prompt: &str) -> BTreeSet<String> {
             let named = prompt.split(r#"{"name": ""#).skip(1).chain(prompt.split(r#"{"tool": ""#).skip(1));
             named.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
-        };
+        }
+
         assert_eq!(names(&system_prompt(&[tool()])), ["calculator__add".to_owned()].into());
         let other = ToolSpec { name: "files__read".to_owned(), ..tool() };
         let both = names(&system_prompt(&[tool(), other]));

@@ -149,12 +149,10 @@ mod tests {
     use serde_json::json;
 
     fn tools() -> Vec<ToolSpec> {
-        let spec = |name: &str, parameters| ToolSpec {
-            name: name.to_owned(),
-            alias: None,
-            description: String::new(),
-            parameters,
-        };
+        fn spec(name: &str, parameters: Value) -> ToolSpec {
+            ToolSpec { name: name.to_owned(), alias: None, description: String::new(), parameters }
+        }
+
         vec![
             spec("add", json!({"type": "object", "required": ["a", "b"]})),
             spec("now", json!({"type": "object", "properties": {"zone": {"type": "string"}}})),
@@ -212,7 +210,10 @@ mod tests {
 
     #[test]
     fn each_rule_has_its_text() {
-        let err = |text: &str| Err(text.to_owned());
+        fn err(text: &str) -> Result<Decision, String> {
+            Err(text.to_owned())
+        }
+
         for tool in ["", r#", "tool": """#, r#", "tool": null"#, r#", "tool": 42"#] {
             let reply = format!(r#"{{"type": "call_tool"{tool}, "args": {{"a": 1}}}}"#);
             check(&reply, err("Tool name is required when type=call_tool."));
@@ -238,12 +239,10 @@ mod tests {
 
     #[test]
     fn finds_a_partial_or_misplaced_tool_name() {
-        let spec = |name: &str| ToolSpec {
-            name: name.to_owned(),
-            alias: None,
-            description: String::new(),
-            parameters: json!({}),
-        };
+        fn spec(name: &str) -> ToolSpec {
+            ToolSpec { name: name.to_owned(), alias: None, description: String::new(), parameters: json!({}) }
+        }
+
         let tools = [spec("calculator__add"), spec("calculator__evaluate"), spec("a__list"), spec("b__list")];
         let check = |reply: &str, expected: Result<NextAction, String>| {
             let decision = RawDecision::extract(&Response::text(reply)).unwrap().validate(&tools);

@@ -234,9 +234,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_model_allows_denies_or_has_a_person_asked() {
-        let check = async |said: &str, expected: Verdict| {
+        async fn check(said: &str, expected: Verdict) {
             assert_eq!(judge_answering(said).judge(&proposed(json!({"a": 1}))).await.verdict, expected, "{said}");
-        };
+        }
+
         check(r#"{"verdict": "allow"}"#, Verdict::Allow).await;
         check("```json\n{\"verdict\": \"allow\", \"reason\": \"it reads\"}\n```", Verdict::Allow).await;
         check(r#"{"verdict": "deny", "reason": "it deletes"}"#, deny("it deletes")).await;

@@ -38,8 +38,11 @@ impl Driver for Plain {
     }
 
     fn decide(&mut self, response: &Response) -> Decision {
+        fn failed(fault: Fault) -> Decision {
+            Decision::Failed(DecisionError { fault, message: "no decision".to_owned() })
+        }
+
         let text = response.reply.text().to_owned();
-        let failed = |fault| Decision::Failed(DecisionError { fault, message: "no decision".to_owned() });
         match (&response.reply, text.split_once(':')) {
             (Reply::ToolCalls { calls, .. }, _) => {
                 let odd = calls.iter().enumerate().filter(|(_, call)| call.name == "odd");

@@ -43,7 +43,10 @@ pub(crate) fn execution(call: ToolIntent, outcome: Result<Vec<Content>, CallErro
 }
 
 fn calculate(call: &ToolIntent) -> Result<Vec<Content>, CallError> {
-    let refused = |why: &str| CallError::new(ErrorKind::InvalidArguments, why);
+    fn refused(why: &str) -> CallError {
+        CallError::new(ErrorKind::InvalidArguments, why)
+    }
+
     let args: Value = serde_json::from_str(&call.arguments).map_err(|_| refused("not JSON"))?;
     let number = |key: &str| args[key].as_f64().ok_or_else(|| refused("a number is missing"));
     let a = number("a")?;

@@ -110,7 +110,7 @@ fn the_final_answer_can_be_a_request_of_its_own() {
 
 #[test]
 fn only_the_final_answer_is_shown_while_it_is_written() {
-    let passed_deltas = |driver: &ReactDriver| {
+    fn passed_deltas(driver: &ReactDriver) -> Vec<Delta> {
         let mut seen = Vec::new();
         let mut sink = |delta: Delta| seen.push(delta);
         let mut filter = driver.filter_deltas(&mut sink);
@@ -118,7 +118,8 @@ fn only_the_final_answer_is_shown_while_it_is_written() {
         filter.delta(Delta::Text("words".to_owned()));
         drop(filter);
         seen
-    };
+    }
+
     let thought = Delta::Thought("hm".to_owned());
     let mut driver = bound(ReactDriver::new().final_via_inference(true));
     driver.request(&[Message::user("3 + 5")], &[]);
@@ -172,8 +173,11 @@ fn an_invalid_decision_fails_after_the_retries_and_runs_nothing() {
 
 #[test]
 fn a_step_is_thought_action_and_observation() {
+    fn call() -> ToolIntent {
+        ToolIntent { id: "c".to_owned(), ..intent("", "divide", r#"{"a": 1, "b": 0}"#) }
+    }
+
     let driver = bound(ReactDriver::new());
-    let call = || ToolIntent { id: "c".to_owned(), ..intent("", "divide", r#"{"a": 1, "b": 0}"#) };
     let check = |outcome: Result<Vec<Content>, CallError>, expected: &str| {
         let failed = outcome.is_err();
         let messages = driver.trace(&Response::text(ADD), &[execution(call(), outcome)]);

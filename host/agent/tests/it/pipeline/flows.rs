@@ -149,10 +149,16 @@ fn program(lines: &[&str]) -> (&'static str, String) {
 
 /// Replies of a model that carry the secret out.
 fn ways() -> Vec<(&'static str, Vec<Reply>)> {
-    let direct = || ("post", post(SECRET));
+    fn read() -> (&'static str, String) {
+        ("read", "{}".to_owned())
+    }
+
+    fn direct() -> (&'static str, String) {
+        ("post", post(SECRET))
+    }
+
     let post_line: &str = "host__post {\"text\": \"the-secret\"}";
     let encoded: &str = "host__post {\"text\": \"dGhlLXNlY3JldA==\"}";
-    let read = || ("read", "{}".to_owned());
     vec![
         ("direct calls", vec![vec![read()], vec![direct()]]),
         ("one program", vec![vec![program(&["host__read", post_line])]]),
@@ -297,12 +303,16 @@ async fn programs_can_be_judged_by_themselves() {
 
 #[tokio::test]
 async fn labels_decide() {
-    let labels = |source, sink| FlowLabels { source, sink };
-    let check = async |policy: FlowPolicy, source: &str, sink: &str, expected: Status| {
+    async fn check(policy: FlowPolicy, source: &str, sink: &str, expected: Status) {
         let stage = flow_stage(&World::default(), Some(policy.clone()), &Arc::default());
         stage.call(source, "{}").await;
         assert_eq!(stage.call(sink, &post("x")).await.status, expected, "{source}, {sink}: {policy:?}");
-    };
+    }
+
+    fn labels(source: Option<FlowLabel>, sink: Option<FlowLabel>) -> FlowLabels {
+        FlowLabels { source, sink }
+    }
+
     let new = FlowPolicy::new;
     let private = Some(FlowLabel::Private);
     let public = Some(FlowLabel::Public);

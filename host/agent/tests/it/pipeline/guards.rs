@@ -90,7 +90,10 @@ async fn what_a_judge_used_is_told_with_the_batch() {
 
 #[tokio::test]
 async fn reads_are_not_judged_unless_the_policy_asks_for_it() {
-    let judged = |policy: JudgePolicy| stage(move |builder| builder.judge(Arc::new(DenyingJudge), policy));
+    fn judged(policy: JudgePolicy) -> Stage {
+        stage(move |builder| builder.judge(Arc::new(DenyingJudge), policy))
+    }
+
     let default = judged(JudgePolicy::default());
     assert_eq!(default.call("add", ADD).await.status, Status::Ok);
     assert_eq!(default.call("echo", r#"{"text": ""}"#).await.status, Status::RejectedDenied);
@@ -112,7 +115,10 @@ impl Approver for FixedAnswer {
 
 #[tokio::test]
 async fn a_person_is_asked_and_nobody_means_no() {
-    let ask = || Arc::new(RuleFn::new("ask", |_: &ProposedCall| Verdict::Ask { question: "really?".to_owned() }));
+    fn ask() -> Arc {
+        Arc::new(RuleFn::new("ask", |_: &ProposedCall| Verdict::Ask { question: "really?".to_owned() }))
+    }
+
     let nobody = stage(|builder| builder.rule(ask()));
     assert_eq!(nobody.call("add", ADD).await.error().unwrap().kind, ErrorKind::NeedsApproval);
     let yes = stage(|builder| builder.rule(ask()).approver(Arc::new(FixedAnswer(Answer::Allow))));
@@ -126,12 +132,13 @@ async fn a_person_is_asked_and_nobody_means_no() {
 
 #[tokio::test]
 async fn a_hook_changes_or_blocks_a_call() {
-    let hook = |before: BeforeAction| {
+    fn hook(before: BeforeAction) -> HookFn {
         HookFn::new("hook", 0, &[Field::Arguments], move |call: &mut ToolUse| {
             call.arguments = json!({"a": 10, "b": 10});
             before.clone()
         })
-    };
+    }
+
     let changed = stage(|builder| builder.before(Arc::new(hook(BeforeAction::Continue))));
     assert_eq!(changed.call("add", ADD).await.result.text().as_deref(), Some("20"));
     let blocked = stage(|builder| builder.before(Arc::new(hook(BeforeAction::Block { message: None }))));
@@ -153,12 +160,13 @@ async fn checks_arguments_that_a_hook_changed() {
 
 #[tokio::test]
 async fn undeclared_changes_are_undone_and_fail_in_strict_mode() {
-    let hook = || {
+    fn hook() -> Arc {
         Arc::new(HookFn::new("sly", 0, &[] as &[Field], |call: &mut ToolUse| {
             call.arguments = json!({"a": 10, "b": 10});
             BeforeAction::Continue
         }))
-    };
+    }
+
     let lenient = stage(|builder| builder.before(hook()));
     assert_eq!(lenient.call("add", ADD).await.result.text().as_deref(), Some("3"));
     assert_eq!(statuses(&lenient), ["undeclared_change"]);

@@ -132,7 +132,7 @@ fn skills_take_handles_and_names_still_work() {
 
 #[tokio::test]
 async fn what_a_tool_keeps_to_itself_is_in_no_record() {
-    let check = async |persist: Persistence| {
+    async fn check(persist: Persistence) {
         let stage = stage(|builder| {
             let policy = Policy { persist: Some(persist), ..Policy::default() };
             builder.tool_policy("echo", policy)
@@ -141,7 +141,8 @@ async fn what_a_tool_keeps_to_itself_is_in_no_record() {
         assert_eq!(execution.result.text().as_deref(), Some("hunter2"));
         stage.call("echo", r#"{"text": "hunter2", "x": "hunter2"}"#).await;
         stage.recorder
-    };
+    }
+
     let redact = Persistence::redact(|_| json!("redacted"), |_, result| Some(json!(result.is_ok())));
     let redacted = check(redact).await;
     assert!(!redacted.text().contains("hunter2"), "{}", redacted.text());
@@ -195,10 +196,13 @@ fn library() -> (Stage, Arc<Mutex<u32>>, Lines) {
 
 #[tokio::test]
 async fn memory_is_there_for_every_skill_once_it_is_configured() {
+    fn lists() -> Allowlists {
+        Allowlists { skills: [("s".to_owned(), Skill::new())].into(), ..Allowlists::default() }
+    }
+
     let tools = tools();
     let notes: Arc<dyn Memory> = Arc::new(InMemoryStore::default());
     memory::register(&tools, &notes).unwrap();
-    let lists = || Allowlists { skills: [("s".to_owned(), Skill::new())].into(), ..Allowlists::default() };
     let mut stage = stage_of(tools, |builder| builder.allowlists(lists()).memory_tools());
     stage.scope.skill = Some(Arc::from("s"));
     stage.scope.actor = Some(Arc::from("ann"));

@@ -205,10 +205,11 @@ async fn program_gets_the_message_as_its_input() {
 
 #[test]
 fn implementations_that_cannot_work_are_refused_at_once() {
-    let build = |skill: Skill| {
+    fn build(skill: Skill) -> (PipelineBuilder, ProgramLimits) {
         let builder = PipelineBuilder::default().built_ins(tools()).allowlists(lists(skill));
         (builder, ProgramLimits { code: 3, ..ProgramLimits::default() })
-    };
+    }
+
     let refused = |skill: Skill| build(skill).0.build().err().unwrap().to_string();
     assert!(refused(tool_skill("ad")).contains("names the tool 'ad', which is not registered"));
     assert!(refused(program_skill("", &["ad"])).contains("names the tool 'ad'"));
@@ -330,14 +331,15 @@ impl Saved {
 
 #[tokio::test]
 async fn skill_goes_on_after_a_stop_from_each_entry() {
-    let calls = Arc::new(AtomicUsize::new(0));
-    let counted = |calls: &Arc<AtomicUsize>| {
+    fn counted(calls: &Arc<AtomicUsize>) -> RuleFn {
         let calls = Arc::clone(calls);
         RuleFn::new("count", move |_: &ProposedCall| {
             calls.fetch_add(1, Ordering::SeqCst);
             Verdict::Allow
         })
-    };
+    }
+
+    let calls = Arc::new(AtomicUsize::new(0));
     let build = || {
         let rule = counted(&calls);
         agent_with(tool_skill("echo"), Arc::new(Asked::default()).model(&[]), &Arc::default(), |builder| {

@@ -36,7 +36,10 @@ async fn replayed(channel: Channel, context: ChannelContext, later: u64) -> usiz
 
 #[tokio::test]
 async fn window_of_replay_is_that_of_the_channel() {
-    let channel = || Channel::new(["echo"]);
+    fn channel() -> Channel {
+        Channel::new(["echo"])
+    }
+
     let open = ChannelContext::default;
     // 300 s unless a channel says otherwise, and its edge is within.
     assert_eq!(replayed(channel(), open(), 300_000).await, 2);

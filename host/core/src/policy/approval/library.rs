@@ -134,8 +134,10 @@ mod tests {
 
     #[test]
     fn a_library_is_part_of_the_pin_and_of_the_changes() {
-        let prompt =
-            |about: &str| LibraryItem::new(LibraryKind::Prompt, "p", &json!({"name": "p", "description": about}));
+        fn prompt(about: &str) -> LibraryItem {
+            LibraryItem::new(LibraryKind::Prompt, "p", &json!({"name": "p", "description": about}))
+        }
+
         let bare = manifest(Vec::new());
         assert!(!serde_json::to_string(&bare).unwrap().contains("library"), "older pins stay valid");
         let old = manifest(vec![prompt("a"), LibraryItem::all_resources()]);

@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn rejects_secret_that_no_rule_could_use() {
-        let check = |rule: &str, target: &str, expected: bool| {
+        fn check(rule: &str, target: &str, expected: bool) {
             let http = HttpGrant::new(vec![rule.parse().unwrap()], Vec::new(), HttpLimits::default()).unwrap();
             let added = Grant::none().with_http(http).with_secret(secret("api", target).unwrap());
             match added {
@@ -375,7 +375,8 @@ mod tests {
                 Err(SecretGrantError::NoRule { .. }) => assert!(!expected, "{rule} {target}"),
                 Err(error) => panic!("{rule} {target}: {error}"),
             }
-        };
+        }
+
         check("POST https://a.example/**", "https://a.example/v1/**", true);
         check("https://a.example/v1/b", "https://a.example/v1/**", true);
         check("https://a.example/v1/**", "https://a.example/v1", true);
@@ -391,7 +392,10 @@ mod tests {
 
     #[test]
     fn rejects_unencrypted_secret_unless_address_is_named() {
-        let over = |scheme: &str| secret("api", &format!("{scheme}://a.example/**")).unwrap();
+        fn over(scheme: &str) -> Secret {
+            secret("api", &format!("{scheme}://a.example/**")).unwrap()
+        }
+
         let none = Grant::none().with_secret(over("https"));
         assert!(matches!(none, Err(SecretGrantError::NoRequests(_))));
         let open = Grant::none().with_http(requests(&[]));

@@ -159,10 +159,11 @@ mod tests {
 
     #[test]
     fn shows_short_excerpt_around_error() {
-        let sentence = |text: &str| {
+        fn sentence(text: &str) -> String {
             let error = serde_json::from_str::<Value>(text).unwrap_err();
             explain_syntax_error(text, &error).to_string()
-        };
+        }
+
         let short = sentence("{\"a\": None}");
         assert!(short.contains("line 1, column 7, between `{\"a\": ` and `None}`;"), "{short}");
         let long = format!("{{\"é\": \"{}\", \u{200b}}}", "é".repeat(5_000));

@@ -251,9 +251,12 @@ mod tests {
 
     #[test]
     fn parses_containers_that_are_written_as_text() {
+        fn with(name: &str, value: Value) -> Value {
+            json!({"needed": 1, name: value})
+        }
+
         use RepairKind::ParsedText;
         let gate = of_everything();
-        let with = |name: &str, value: Value| json!({"needed": 1, name: value});
         for (name, text, parsed, pointer) in [
             ("list", r#"[{"id": 1}]"#, json!([{"id": 1}]), "/list"),
             (
@@ -340,7 +343,10 @@ mod tests {
 
     #[test]
     fn repairs_alternatives_where_all_of_them_agree() {
-        let shape = |kind: &str| json!({"type": "object", "properties": {"n": {"type": "integer"}, "l": {"type": "array"}, kind: {}}, "required": [kind]});
+        fn shape(kind: &str) -> Value {
+            json!({"type": "object", "properties": {"n": {"type": "integer"}, "l": {"type": "array"}, kind: {}}, "required": [kind]})
+        }
+
         let gate = gate(json!({"properties": {"s": {"anyOf": [shape("a"), shape("b"), {"type": "null"}]}}}));
         check(
             &gate,

@@ -359,10 +359,11 @@ mod tests {
 
     #[test]
     fn omits_output_schema_of_text_and_unit() {
-        let check = |result: Option<Ty>, expected: bool| {
+        fn check(result: Option<Ty>, expected: bool) {
             let function = TypedFunction { params: vec![], result };
             assert_eq!(function.output_schema(&TypeDocs::new()).is_some(), expected, "{function}");
-        };
+        }
+
         check(None, false);
         check(Some(Ty::String), false);
         check(Some(result(None, Some(Ty::U8))), false);

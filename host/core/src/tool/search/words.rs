@@ -133,10 +133,11 @@ mod tests {
 
     #[test]
     fn forms_of_a_word_are_one_word() {
-        let check = |forms: &[&str]| {
+        fn check(forms: &[&str]) {
             let stems: Vec<_> = forms.iter().map(|form| words(form)).collect();
             assert!(stems.windows(2).all(|pair| pair[0] == pair[1]), "{forms:?} {stems:?}");
-        };
+        }
+
         check(&["create", "creates", "created", "creating", "creation", "creator"]);
         check(&["file", "files"]);
         check(&["query", "queries", "querying"]);

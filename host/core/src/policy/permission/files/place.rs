@@ -128,7 +128,10 @@ mod tests {
 
     #[test]
     fn rejects_overlap_with_a_writable_folder() {
-        let overlaps = |grants: &[(&str, bool)]| matches!(check(grants, &[]), Err(PlaceError::Overlap { .. }));
+        fn overlaps(grants: &[(&str, bool)]) -> bool {
+            matches!(check(grants, &[]), Err(PlaceError::Overlap { .. }))
+        }
+
         assert!(overlaps(&[("/a", false), ("/a", true)]));
         assert!(overlaps(&[("/a", true), ("/a/b", false)]));
         assert!(overlaps(&[("/a/b", true), ("/c", false), ("/a", false)]));

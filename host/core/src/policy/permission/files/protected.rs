@@ -218,7 +218,10 @@ mod tests {
     const OTHER: FileId = FileId { device: 1, inode: 4 };
 
     fn files(role: FileRole, name: &str, ids: &[FileId]) -> ProtectedFiles {
-        let at = |folder, name: &str| FolderEntry { folder, name: name.as_bytes().to_vec() };
+        fn at(folder: FileId, name: &str) -> FolderEntry {
+            FolderEntry { folder, name: name.as_bytes().to_vec() }
+        }
+
         let mut files = ProtectedFiles::default();
         files.add(ProtectedFile {
             role,
@@ -232,7 +235,10 @@ mod tests {
 
     #[test]
     fn protects_components_of_a_folder_there_or_not() {
-        let at = |folder, name: &[u8]| FolderEntry { folder, name: name.to_vec() };
+        fn at(folder: FileId, name: &[u8]) -> FolderEntry {
+            FolderEntry { folder, name: name.to_vec() }
+        }
+
         let mut files = ProtectedFiles::default();
         files.add(ProtectedFile {
             role: FileRole::ComponentFolder,

@@ -234,11 +234,12 @@ fn admits_host_only_if_all_addresses_are_allowed() {
 
 #[test]
 fn rejects_invalid_grants() {
-    let check = |rules: &[&str], private: &[&str], limits: HttpLimits, expected: Expect| {
+    fn check(rules: &[&str], private: &[&str], limits: HttpLimits, expected: Expect) {
         let rules = rules.iter().map(|rule| rule.parse().unwrap()).collect();
         let private = private.iter().map(|net| net.parse().unwrap()).collect();
         expected.assert_eq(&HttpGrant::new(rules, private, limits).unwrap_err().to_string());
-    };
+    }
+
     let default = HttpLimits::default();
     check(
         &[],

@@ -48,7 +48,10 @@ fn rejects_multiplying_schemas() {
 
 #[test]
 fn accepts_linear_recursion() {
-    let check = |schema: Value, document: Value| assert_eq!(arguments(schema).check(&document), Ok(()));
+    fn check(schema: Value, document: Value) {
+        assert_eq!(arguments(schema).check(&document), Ok(()));
+    }
+
     let tree = json!({"$ref": "#/$defs/T", "$defs": {"T": {"type": "object", "properties": {
         "value": {"type": "integer"}, "left": {"$ref": "#/$defs/T"}, "kids": {"type": "array", "items": {"$ref": "#/$defs/T"}}}}}});
     let deep = (0..20).fold(json!({}), |inner, level| json!({"value": level, "left": {}, "kids": [inner, {}]}));
@@ -93,12 +96,13 @@ fn limits_documents_of_expensive_schemas() {
 
 #[test]
 fn limits_texts_of_slow_patterns() {
-    let check = |pattern: &str, bytes: usize, fits: bool| {
+    fn check(pattern: &str, bytes: usize, fits: bool) {
         let gate = arguments(json!({"properties": {"a": {"items": {"pattern": pattern}}}}));
         let document = json!({"a": vec!["a".repeat(1_000); bytes / 1_000]});
         let message = gate.check(&document).map_or_else(|violations| violations.to_string(), |()| String::new());
         assert_eq!(!message.contains("steps"), fits, "{pattern}: {message}");
-    };
+    }
+
     check("^[a-z]+$", 1_000_000, true);
     check("[ab]*a[ab]{3000}", 8_000, true);
     check("[ab]*a[ab]{3000}", 16_000, false);
@@ -119,22 +123,28 @@ fn bounds_steps_by_text_length() {
 
 #[test]
 fn runs_on_a_small_stack() {
+    fn deep(end: Value) -> Value {
+        (1..64).fold(end, |inner, _| json!({ "a": inner }))
+    }
+
+    // Like `chained`, with `unevaluatedProperties`, for which subschemas are evaluated once more.
+    fn marked(piece: fn(Value) -> Value) -> Value {
+        let innermost = json!({"properties": {"a": {"$ref": "#/$defs/d"}}});
+        let mut definition = (0..5).fold(innermost, |inner, _| piece(inner));
+        definition["properties"] = json!({"b": true});
+        arguments(json!({"$ref": "#/$defs/d", "$defs": {"d": definition}}))
+    }
+
     // As long a chain in place, at every level of as deep a document, as the limits allow.
-    let chained = |levels: usize, link: fn(Value) -> Value| {
+    fn chained(levels: usize, link: fn(Value) -> Value) -> Value {
         let mut definitions = serde_json::Map::new();
         for index in 0..levels {
             definitions.insert(format!("d{index}"), link(json!({"$ref": format!("#/$defs/d{}", index + 1)})));
         }
         definitions.insert(format!("d{levels}"), json!({"properties": {"a": {"$ref": "#/$defs/d0"}}}));
         arguments(json!({"$ref": "#/$defs/d0", "$defs": definitions}))
-    };
-    // Like `chained`, with `unevaluatedProperties`, for which subschemas are evaluated once more.
-    let marked = |piece: fn(Value) -> Value| {
-        let innermost = json!({"properties": {"a": {"$ref": "#/$defs/d"}}});
-        let mut definition = (0..5).fold(innermost, |inner, _| piece(inner));
-        definition["properties"] = json!({"b": true});
-        arguments(json!({"$ref": "#/$defs/d", "$defs": {"d": definition}}))
-    };
+    }
+
     let run = move || {
         for gate in [
             chained(12, |next| next),
@@ -144,7 +154,6 @@ fn runs_on_a_small_stack() {
             marked(|inner| json!({"allOf": [inner]})),
             chained(6, |next| json!({"if": {"required": ["b"]}, "else": next})),
         ] {
-            let deep = |end: Value| (1..64).fold(end, |inner, _| json!({ "a": inner }));
             assert_eq!(gate.check(&deep(json!({}))), Ok(()));
             assert!(gate.check(&deep(json!({"z": 1}))).is_err());
         }

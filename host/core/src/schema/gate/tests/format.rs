@@ -202,12 +202,15 @@ fn reports_all_strictness_violations_at_once() {
 
 #[test]
 fn enforces_caps_on_text_and_value() {
+    fn nested(levels: usize) -> Value {
+        (1..levels).fold(json!({}), |inner, _| json!({ "a": inner }))
+    }
+
     let gate = arguments(json!({"additionalProperties": true}));
     let check = |document: Value, fits: bool| {
         assert_eq!(gate.check(&document).is_ok(), fits);
         assert_eq!(gate.parse(&document.to_string()).is_ok(), fits);
     };
-    let nested = |levels: usize| (1..levels).fold(json!({}), |inner, _| json!({ "a": inner }));
     check(nested(64), true);
     check(nested(65), false);
     check(json!({"a": "x".repeat(10_240)}), true);

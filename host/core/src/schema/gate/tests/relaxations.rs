@@ -95,8 +95,11 @@ fn names_that_change_a_value_are_refused() {
 
 #[test]
 fn exact_arithmetic_counts_towards_the_work() {
+    fn document(count: usize) -> String {
+        format!(r#"{{"a": [{}]}}"#, vec!["1e-300"; count].join(","))
+    }
+
     let gate = arguments(json!({"properties": {"a": {"items": {"type": "number", "multipleOf": 1e-300}}}}));
-    let document = |count: usize| format!(r#"{{"a": [{}]}}"#, vec!["1e-300"; count].join(","));
     assert_eq!(text(&gate, &document(10)), "fits");
     let refused = text(&gate, &document(100_000));
     assert!(refused.contains("a smaller document") && refused.contains("long numbers"), "{refused}");

@@ -16,6 +16,10 @@ fn call(function: Value) -> Value {
 
 #[tokio::test]
 async fn reads_calls_without_ids_or_arguments() {
+    fn two(first: &str, second: &str) -> Read {
+        Read::calls([[first, "calculator__add", r#"{"a":1}"#], [second, "calculator__add", r#"{"a":2}"#]])
+    }
+
     let stop = || event(json!([{"text": ""}]), json!("STOP"));
     for function in [
         json!({"name": "calculator__add"}),
@@ -27,9 +31,6 @@ async fn reads_calls_without_ids_or_arguments() {
     }
     // One call in each event.
     let with = |id: Value, a: u32| call(json!({"id": id, "name": "calculator__add", "args": {"a": a}}));
-    let two = |first: &str, second: &str| {
-        Read::calls([[first, "calculator__add", r#"{"a":1}"#], [second, "calculator__add", r#"{"a":2}"#]])
-    };
     let body = [event(with(Value::Null, 1), Value::Null), event(with(Value::Null, 2), json!("")), stop()];
     check("gemini", &events(&body), &two("call#calculator__add#0", "call#calculator__add#1")).await;
     let body = [event(with(json!("q"), 1), Value::Null), event(with(json!("q"), 2), json!("STOP"))];
@@ -38,8 +39,14 @@ async fn reads_calls_without_ids_or_arguments() {
 
 #[tokio::test]
 async fn reads_parts_in_other_forms() {
-    let add = || json!({"name": "calculator__add", "args": {"a": 1}});
-    let one = || Read::calls([["call#calculator__add#0", "calculator__add", r#"{"a":1}"#]]);
+    fn one() -> Read {
+        Read::calls([["call#calculator__add#0", "calculator__add", r#"{"a":1}"#]])
+    }
+
+    fn add() -> Value {
+        json!({"name": "calculator__add", "args": {"a": 1}})
+    }
+
     for candidates in [
         json!([{"content": {"parts": [{"function_call": add()}]}, "finish_reason": "STOP"}]),
         json!([{"content": [{"parts": {"functionCall": {"name": "calculator__add", "arguments": {"a": 1}}}}], "finishReason": 1}]),

@@ -96,13 +96,21 @@ async fn reads_calls_however_their_pieces_are_labelled() {
 
 #[tokio::test]
 async fn reads_calls_in_other_places_than_the_usual_one() {
-    let entry =
-        |id: &str, arguments: Value| json!({"id": id, "function": {"name": "calculator__add", "arguments": arguments}});
+    fn said() -> Read {
+        Read { text: "Let me see.".to_owned(), ..one() }
+    }
+
+    fn choices(choices: Value) -> Value {
+        json!({ "choices": choices })
+    }
+
+    fn entry(id: &str, arguments: Value) -> Value {
+        json!({"id": id, "function": {"name": "calculator__add", "arguments": arguments}})
+    }
+
     let first = entry("a", json!(r#"{"a":1}"#));
     let second = entry("b", json!({"a": 2}));
-    let choices = |choices: Value| json!({ "choices": choices });
     let look = json!({"delta": {"content": "Let me see."}, "finish_reason": null});
-    let said = || Read { text: "Let me see.".to_owned(), ..one() };
     for (event, expected) in [
         // In a choice beside that of the text, streamed or whole.
         (choices(json!([look, {"delta": {"tool_calls": [first]}}])), said()),
@@ -128,7 +136,10 @@ async fn reads_calls_in_other_places_than_the_usual_one() {
 
 #[tokio::test]
 async fn reads_text_of_any_type_and_place() {
-    let text = || Read::text("It is 8.", StopReason::Done);
+    fn text() -> Read {
+        Read::text("It is 8.", StopReason::Done)
+    }
+
     for choices in [
         [
             json!({"message": {"content": "It is "}, "finish_reason": null}),
@@ -196,9 +207,12 @@ async fn reads_arguments_that_need_no_guess() {
 
 #[tokio::test]
 async fn reads_whole_messages() {
+    fn whole(choice: Value) -> Value {
+        json!({"object": "chat.completion", "choices": [choice]})
+    }
+
     let message =
         json!({"role": "assistant", "content": null, "tool_calls": [{"id": "a", "function": add(r#"{"a":1}"#)}]});
-    let whole = |choice: Value| json!({"object": "chat.completion", "choices": [choice]});
     // A server that does not stream, and one that says no reason.
     check("compatible", &whole(json!({"message": message, "finish_reason": "tool_calls"})).to_string(), &one()).await;
     check("compatible", &whole(json!({"message": message})).to_string(), &one()).await;
