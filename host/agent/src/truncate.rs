@@ -430,7 +430,7 @@ mod tests {
 
     #[test]
     fn a_model_reads_one_form_of_a_result_and_the_record_has_both() {
-        fn shown(result: &CallResult) -> String {
+        fn to_json(result: &CallResult) -> String {
             serde_json::to_string(result.content()).unwrap()
         }
 
@@ -439,16 +439,16 @@ mod tests {
         let both = |form: ResultForm| SeenResult::new(given.clone(), form, Room { bytes: 100, image_bytes: 0 }, MARKER);
         let text = r#"[{"type":"text","text":"sunny"}]"#;
         let value = r#"[{"type":"json","value":{"t":22}}]"#;
-        let everything = shown(&given);
+        let everything = to_json(&given);
         for (form, seen, program) in [
             (ResultForm::Parts, everything.as_str(), everything.as_str()),
             (ResultForm::TextFirst, text, value),
             (ResultForm::StructuredFirst, value, value),
         ] {
-            assert_eq!(shown(&both(form).seen), seen);
-            assert_eq!(shown(both(form).recorded()), everything);
-            assert_eq!(shown(both(form).whole()), everything);
-            assert_eq!(shown(&both(form).into_value(form)), program);
+            assert_eq!(to_json(&both(form).seen), seen);
+            assert_eq!(to_json(both(form).recorded()), everything);
+            assert_eq!(to_json(both(form).whole()), everything);
+            assert_eq!(to_json(&both(form).into_value(form)), program);
         }
     }
 

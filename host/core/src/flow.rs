@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn tools_without_a_claim_reach_an_open_world() {
         // A claim makes a component with known powers worse and never better.
-        fn known(open_world: Option<bool>, flow: ToolFlow) -> ToolFlow {
+        fn flow_of_component(open_world: Option<bool>, flow: ToolFlow) -> ToolFlow {
             tool(Some("s"), "a", open_world, Some(flow)).flow()
         }
 
@@ -310,11 +310,11 @@ mod tests {
 
         assert_eq!((function(Some(false)), function(None).sink.is_some()), (ToolFlow::NONE, true));
         assert!(sink(None).is_some() && sink(Some(true)).is_some() && sink(Some(false)).is_none());
-        assert_eq!(known(None, ToolFlow::NONE), ToolFlow::NONE);
-        assert_eq!(known(Some(false), ToolFlow::NONE), ToolFlow::NONE);
-        assert!(known(Some(true), ToolFlow::NONE).sink.is_some());
+        assert_eq!(flow_of_component(None, ToolFlow::NONE), ToolFlow::NONE);
+        assert_eq!(flow_of_component(Some(false), ToolFlow::NONE), ToolFlow::NONE);
+        assert!(flow_of_component(Some(true), ToolFlow::NONE).sink.is_some());
         let requests = ToolFlow { source: None, sink: Some("requests") };
-        assert_eq!(known(Some(false), requests), requests);
+        assert_eq!(flow_of_component(Some(false), requests), requests);
     }
 
     #[test]

@@ -348,7 +348,7 @@ async fn a_record_that_cannot_be_kept_ends_the_run() {
 
 #[tokio::test(start_paused = true)]
 async fn runs_step_by_step_and_replays_its_inputs() {
-    fn written(session: &crate::session::Session) -> String {
+    fn to_json(session: &crate::session::Session) -> String {
         serde_json::to_string(session.transcript()).unwrap()
     }
 
@@ -366,7 +366,7 @@ async fn runs_step_by_step_and_replays_its_inputs() {
     drop(steps);
     let mut again = session(agent.session().config().clone());
     replay(&mut again, agent.inputs().to_vec()).unwrap();
-    assert_eq!(written(&again), written(agent.session()));
+    assert_eq!(to_json(&again), to_json(agent.session()));
 }
 
 #[tokio::test(start_paused = true)]

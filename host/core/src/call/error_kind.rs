@@ -198,7 +198,7 @@ mod tests {
     /// Reads the table in the documentation, so that table and code cannot diverge.
     #[test]
     fn http_status_is_as_documented() {
-        fn documented(kind: ErrorKind) -> u16 {
+        fn documented_status(kind: ErrorKind) -> u16 {
             let rows = include_str!("error_kind.rs").lines().filter_map(|line| line.trim().strip_prefix("/// | "));
             let row = rows
                 .filter_map(|row| row.split_once(" | "))
@@ -207,7 +207,7 @@ mod tests {
         }
 
         for kind in ErrorKind::ALL {
-            assert_eq!(documented(kind), kind.http_status(), "{kind}");
+            assert_eq!(documented_status(kind), kind.http_status(), "{kind}");
         }
     }
 

@@ -174,7 +174,7 @@ async fn returns_questions_with_the_name_of_their_hook() {
 
 #[tokio::test]
 async fn withholds_what_hooks_reject_or_change_to_invalid_results() {
-    fn wrong() -> Vec<Content> {
+    fn wrong_result() -> Vec<Content> {
         vec![Content::json(r#"{"sum":"3"}"#.to_owned()).unwrap()]
     }
 
@@ -190,7 +190,7 @@ async fn withholds_what_hooks_reject_or_change_to_invalid_results() {
     check(Box::new(|_| Err(CallError::new(ErrorKind::Trap, "it crashed"))), "trap: it crashed").await;
     check(Box::new(|_| Ok(AfterDecision::Replace(Ok(vec![Content::text("3")])))), "to an invalid one").await;
     check(Box::new(|_| Ok(AfterDecision::Replace(Ok(Vec::new())))), "to an invalid one").await;
-    check(Box::new(move |_| Ok(AfterDecision::Replace(Ok(wrong())))), "to an invalid one").await;
+    check(Box::new(move |_| Ok(AfterDecision::Replace(Ok(wrong_result())))), "to an invalid one").await;
 }
 
 #[tokio::test]

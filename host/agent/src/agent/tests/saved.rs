@@ -204,7 +204,7 @@ async fn dropped_run_is_saved_as_cancelled() {
 
 #[tokio::test(start_paused = true)]
 async fn entries_that_do_not_fit_are_refused_in_words() {
-    fn refused(builder: LoopBuilder) -> SavedSessionError {
+    fn refusal(builder: LoopBuilder) -> SavedSessionError {
         match builder.build().unwrap_err() {
             BuildError::Resume { session, source } => {
                 assert_eq!(session, "s1");
@@ -236,13 +236,13 @@ async fn entries_that_do_not_fit_are_refused_in_words() {
         let input = serde_json::to_string(&serde_json::json!({ "input": Input::Cancelled })).unwrap();
         entries[1].content = input;
     });
-    let source = refused(saved_agent(&tools, &saved).resume(misplaced.unwrap()));
+    let source = refusal(saved_agent(&tools, &saved).resume(misplaced.unwrap()));
     assert!(matches!(source, SavedSessionError::Inconsistent(_)), "{source}");
     let driver = crate::drivers::native::NativeDriver::default();
-    let source = refused(saved_agent(&tools, &saved).driver(driver).resume(saved.session().unwrap()));
+    let source = refusal(saved_agent(&tools, &saved).driver(driver).resume(saved.session().unwrap()));
     assert_eq!(source, SavedSessionError::Driver { found: "custom".into(), expected: "native".into() });
     let scope = Scope { actor: Some("ada".into()), ..Scope::default() };
-    let source = refused(saved_agent(&tools, &saved).scope(scope).resume(saved.session().unwrap()));
+    let source = refusal(saved_agent(&tools, &saved).scope(scope).resume(saved.session().unwrap()));
     assert_eq!(source, SavedSessionError::Actor { found: "nobody".into(), expected: "`ada`".into() });
     let config = SessionConfig { id: "no name".to_owned(), ..SessionConfig::default() };
     let unnamed = saved_agent(&tools, &saved).config(config).build().err();

@@ -210,31 +210,31 @@ mod tests {
 
     #[test]
     fn each_rule_has_its_text() {
-        fn err(text: &str) -> Result<Decision, String> {
+        fn fail(text: &str) -> Result<Decision, String> {
             Err(text.to_owned())
         }
 
         for tool in ["", r#", "tool": """#, r#", "tool": null"#, r#", "tool": 42"#] {
             let reply = format!(r#"{{"type": "call_tool"{tool}, "args": {{"a": 1}}}}"#);
-            check(&reply, err("Tool name is required when type=call_tool."));
+            check(&reply, fail("Tool name is required when type=call_tool."));
         }
-        check(r#"{"type": "call_tool", "tool": "rm", "args": {}}"#, err("Requested tool is not available."));
+        check(r#"{"type": "call_tool", "tool": "rm", "args": {}}"#, fail("Requested tool is not available."));
         for kind in [r#""type": "done""#, r#""type": 1"#, r#""answer": "x""#, r#""type": "Final_Answer""#] {
-            check(&format!("{{{kind}}}"), err("Decision type must be call_tool or final_answer."));
+            check(&format!("{{{kind}}}"), fail("Decision type must be call_tool or final_answer."));
         }
         for answer in ["", r#", "answer": """#, r#", "answer": " ""#, r#", "answer": null"#] {
             let reply = format!(r#"{{"type": "final_answer"{answer}}}"#);
-            check(&reply, err("Answer is required when type=final_answer."));
+            check(&reply, fail("Answer is required when type=final_answer."));
         }
         for args in ["", r#", "args": null"#, r#", "args": {}"#, r#", "args": [ ]"#] {
             let reply = format!(r#"{{"type": "call_tool", "tool": "add"{args}}}"#);
-            check(&reply, err("Arguments are required when type=call_tool."));
+            check(&reply, fail("Arguments are required when type=call_tool."));
         }
         let list = "Arguments must be a JSON object with parameter names as keys, not a sequential array.";
-        check(r#"{"type": "call_tool", "tool": "add", "args": [1, 2]}"#, err(list));
-        check(r#"{"type": "call_tool", "tool": "now", "args": [1]}"#, err(list));
+        check(r#"{"type": "call_tool", "tool": "add", "args": [1, 2]}"#, fail(list));
+        check(r#"{"type": "call_tool", "tool": "now", "args": [1]}"#, fail(list));
         let text = "Arguments must be a JSON object with parameter names as keys.";
-        check(r#"{"type": "call_tool", "tool": "add", "args": "{\"a\": 1}"}"#, err(text));
+        check(r#"{"type": "call_tool", "tool": "add", "args": "{\"a\": 1}"}"#, fail(text));
     }
 
     #[test]

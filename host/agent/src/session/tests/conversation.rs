@@ -152,7 +152,7 @@ fn phases_take_turns_and_the_result_is_in_the_next_request() {
 
 #[test]
 fn replays_a_session_to_the_same_actions() {
-    fn json_of(session: &Session) -> String {
+    fn to_json(session: &Session) -> String {
         serde_json::to_string(session.transcript()).unwrap()
     }
 
@@ -176,7 +176,7 @@ fn replays_a_session_to_the_same_actions() {
 
     let mut second = session(SessionConfig::default());
     assert_eq!(replay(&mut second, serde_json::from_str(&written).unwrap()).unwrap(), actions);
-    assert_eq!(json_of(&second), json_of(&first));
+    assert_eq!(to_json(&second), to_json(&first));
 }
 
 #[test]

@@ -216,12 +216,12 @@ fn calls_that_the_tenant_has_no_fuel_for_are_kept() {
 
 #[test]
 fn the_same_call_for_ever_is_a_loop() {
-    fn same() -> Response {
+    fn same_call() -> Response {
         Response::calls(vec![call("x", "add", r#"{"a":1}"#)])
     }
 
     let mut session = session(SessionConfig::default());
-    let done = run(&mut session, "one", vec![same(), same(), same()], Status::Ok);
+    let done = run(&mut session, "one", vec![same_call(), same_call(), same_call()], Status::Ok);
     assert_eq!(done, Action::Finish(Ending::LoopDetected { tool: "add".to_owned(), times: 3 }));
     let statuses: Vec<_> = session.transcript().runs[0].executions().map(|execution| execution.status).collect();
     assert_eq!(statuses, [Status::Ok, Status::Ok, Status::RejectedDenied]);
@@ -229,13 +229,13 @@ fn the_same_call_for_ever_is_a_loop() {
 
 #[test]
 fn a_loop_can_be_told_instead() {
-    fn same() -> Response {
+    fn same_call() -> Response {
         Response::calls(vec![call("x", "add", r#"{"a":1}"#)])
     }
 
     let repetition = NonZeroU32::new(2).map(|times| Repetition { times, then: OnRepetition::Tell });
     let mut session = session(SessionConfig { repetition, ..SessionConfig::default() });
-    let asked = run(&mut session, "one", vec![same(), same()], Status::Ok);
+    let asked = run(&mut session, "one", vec![same_call(), same_call()], Status::Ok);
     let Action::AskModel(request) = &asked else { panic!("{asked:?}") };
     assert!(request.messages.last().unwrap().content.contains("2 times in a row"));
 }

@@ -45,11 +45,11 @@ fn model_is_told_the_schema_and_what_is_wrong() {
 
 #[test]
 fn answer_is_sent_back_at_most_twice() {
-    fn wrong(text: &str) -> Response {
+    fn wrong_answer(text: &str) -> Response {
         Response::text(format!(r#"{{"total": "{text}"}}"#))
     }
 
-    let (session, action) = after(vec![wrong("a"), calls(1, 1), wrong("b"), wrong("c")]);
+    let (session, action) = after(vec![wrong_answer("a"), calls(1, 1), wrong_answer("b"), wrong_answer("c")]);
     let Action::Finish(Ending::InvalidAnswer { text, message }) = action else { panic!("{action:?}") };
     assert_eq!(text, r#"{"total": "c"}"#);
     assert!(message.contains("sum"), "{message}");

@@ -38,7 +38,7 @@ impl Driver for Plain {
     }
 
     fn decide(&mut self, response: &Response) -> Decision {
-        fn failed(fault: Fault) -> Decision {
+        fn failure(fault: Fault) -> Decision {
             Decision::Failed(DecisionError { fault, message: "no decision".to_owned() })
         }
 
@@ -56,8 +56,8 @@ impl Driver for Plain {
                 Decision::Infer(Box::new(request))
             }
             (_, Some(("NONE", _))) => Decision::Call { text: String::new(), calls: Vec::new(), refused: Vec::new() },
-            (_, Some(("EXTRACTION", _))) => failed(DecisionFault::Extraction),
-            (_, Some(("VALIDATION", _))) => failed(DecisionFault::Validation),
+            (_, Some(("EXTRACTION", _))) => failure(DecisionFault::Extraction),
+            (_, Some(("VALIDATION", _))) => failure(DecisionFault::Validation),
             _ => Decision::Answer(text),
         }
     }

@@ -110,7 +110,7 @@ fn the_final_answer_can_be_a_request_of_its_own() {
 
 #[test]
 fn only_the_final_answer_is_shown_while_it_is_written() {
-    fn passed_deltas(driver: &ReactDriver) -> Vec<Delta> {
+    fn pass_deltas(driver: &ReactDriver) -> Vec<Delta> {
         let mut seen = Vec::new();
         let mut sink = |delta: Delta| seen.push(delta);
         let mut filter = driver.filter_deltas(&mut sink);
@@ -123,11 +123,11 @@ fn only_the_final_answer_is_shown_while_it_is_written() {
     let thought = Delta::Thought("hm".to_owned());
     let mut driver = bound(ReactDriver::new().final_via_inference(true));
     driver.request(&[Message::user("3 + 5")], &[]);
-    assert_eq!(passed_deltas(&driver), std::slice::from_ref(&thought));
+    assert_eq!(pass_deltas(&driver), std::slice::from_ref(&thought));
     assert!(matches!(driver.decide(&Response::text(ANSWER)), Decision::Infer(_)));
-    assert_eq!(passed_deltas(&driver), [thought.clone(), Delta::Text("words".to_owned())]);
+    assert_eq!(pass_deltas(&driver), [thought.clone(), Delta::Text("words".to_owned())]);
     assert_eq!(driver.decide(&Response::text("It is sixteen.")), Decision::Answer("It is sixteen.".to_owned()));
-    assert_eq!(passed_deltas(&driver), [thought]);
+    assert_eq!(pass_deltas(&driver), [thought]);
 }
 
 #[test]

@@ -90,16 +90,16 @@ async fn what_a_judge_used_is_told_with_the_batch() {
 
 #[tokio::test]
 async fn reads_are_not_judged_unless_the_policy_asks_for_it() {
-    fn judged(policy: JudgePolicy) -> Stage {
+    fn stage_with_judge(policy: JudgePolicy) -> Stage {
         stage(move |builder| builder.judge(Arc::new(DenyingJudge), policy))
     }
 
-    let default = judged(JudgePolicy::default());
+    let default = stage_with_judge(JudgePolicy::default());
     assert_eq!(default.call("add", ADD).await.status, Status::Ok);
     assert_eq!(default.call("echo", r#"{"text": ""}"#).await.status, Status::RejectedDenied);
-    let always = judged(JudgePolicy { always: ["add".to_owned()].into(), ..JudgePolicy::default() });
+    let always = stage_with_judge(JudgePolicy { always: ["add".to_owned()].into(), ..JudgePolicy::default() });
     assert_eq!(always.call("add", ADD).await.status, Status::RejectedDenied);
-    let never = judged(JudgePolicy { never: ["echo".to_owned()].into(), ..JudgePolicy::default() });
+    let never = stage_with_judge(JudgePolicy { never: ["echo".to_owned()].into(), ..JudgePolicy::default() });
     assert_eq!(never.call("echo", r#"{"text": ""}"#).await.status, Status::Ok);
 }
 
@@ -115,7 +115,7 @@ impl Approver for FixedAnswer {
 
 #[tokio::test]
 async fn a_person_is_asked_and_nobody_means_no() {
-    fn ask() -> Arc {
+    fn ask() -> Arc<dyn Rule> {
         Arc::new(RuleFn::new("ask", |_: &ProposedCall| Verdict::Ask { question: "really?".to_owned() }))
     }
 
@@ -160,7 +160,7 @@ async fn checks_arguments_that_a_hook_changed() {
 
 #[tokio::test]
 async fn undeclared_changes_are_undone_and_fail_in_strict_mode() {
-    fn hook() -> Arc {
+    fn hook() -> Arc<dyn BeforeHook> {
         Arc::new(HookFn::new("sly", 0, &[] as &[Field], |call: &mut ToolUse| {
             call.arguments = json!({"a": 10, "b": 10});
             BeforeAction::Continue

@@ -8,15 +8,15 @@ async fn result_of_a_skill_matches_its_schema_or_ends_the_run() {
         json!({"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]})
     }
 
-    fn typed(schema: serde_json::Value) -> Skill {
+    fn skill_returning(schema: serde_json::Value) -> Skill {
         tool_skill("echo").output_schema(OutputSchema::new(schema).unwrap())
     }
 
-    let ending = run(typed(sum()), r#"{"text": "{ \"sum\": 8 }"}"#, |it| it).await;
+    let ending = run(skill_returning(sum()), r#"{"text": "{ \"sum\": 8 }"}"#, |it| it).await;
     assert_eq!(ending, answered(r#"{"sum":8}"#));
-    let ending = run(typed(sum()), r#"{"text": "{\"sum\": \"8\"}"}"#, |it| it).await;
+    let ending = run(skill_returning(sum()), r#"{"text": "{\"sum\": \"8\"}"}"#, |it| it).await;
     assert!(matches!(&ending, Ending::InvalidAnswer { message, .. } if message.contains("sum")), "{ending:?}");
-    let ending = run(typed(json!({"type": "string"})), "8 in words", |it| it).await;
+    let ending = run(skill_returning(json!({"type": "string"})), "8 in words", |it| it).await;
     assert_eq!(ending, answered(r#""8 in words""#), "a text is a string");
 }
 

@@ -392,16 +392,16 @@ mod tests {
 
     #[test]
     fn rejects_unencrypted_secret_unless_address_is_named() {
-        fn over(scheme: &str) -> Secret {
+        fn secret_for(scheme: &str) -> Secret {
             secret("api", &format!("{scheme}://a.example/**")).unwrap()
         }
 
-        let none = Grant::none().with_secret(over("https"));
+        let none = Grant::none().with_secret(secret_for("https"));
         assert!(matches!(none, Err(SecretGrantError::NoRequests(_))));
         let open = Grant::none().with_http(requests(&[]));
-        assert!(matches!(open.clone().with_secret(over("http")), Err(SecretGrantError::Unencrypted(_))));
-        assert!(open.with_secret(over("https")).is_ok());
-        assert!(Grant::none().with_http(requests(&["127.0.0.1/32"])).with_secret(over("http")).is_ok());
+        assert!(matches!(open.clone().with_secret(secret_for("http")), Err(SecretGrantError::Unencrypted(_))));
+        assert!(open.with_secret(secret_for("https")).is_ok());
+        assert!(Grant::none().with_http(requests(&["127.0.0.1/32"])).with_secret(secret_for("http")).is_ok());
     }
 
     #[test]

@@ -143,16 +143,16 @@ fn html_and_closing_tags_are_rebuilt_byte_for_byte() {
 
 #[test]
 fn a_result_that_names_tags_stays_the_same() {
-    fn without_end(reply: &str) -> Vec<Event> {
+    fn parse_without_end(reply: &str) -> Vec<Event> {
         let mut events = parse(reply, ParserLimits::default());
         events.retain(|event| *event != Event::End);
         events
     }
 
     let reply = r#"<results>[{"tool": "</results>", "status": "failure", "content": "</results>"}]</results>"#;
-    let events = without_end(reply);
+    let events = parse_without_end(reply);
     assert!(matches!(events.as_slice(), [Event::Results(_)]), "{events:?}");
-    assert_eq!(without_end(&rebuild(&events)), events);
+    assert_eq!(parse_without_end(&rebuild(&events)), events);
 }
 
 #[test]

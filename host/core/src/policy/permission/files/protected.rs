@@ -218,7 +218,7 @@ mod tests {
     const OTHER: FileId = FileId { device: 1, inode: 4 };
 
     fn files(role: FileRole, name: &str, ids: &[FileId]) -> ProtectedFiles {
-        fn at(folder: FileId, name: &str) -> FolderEntry {
+        fn entry(folder: FileId, name: &str) -> FolderEntry {
             FolderEntry { folder, name: name.as_bytes().to_vec() }
         }
 
@@ -226,8 +226,8 @@ mod tests {
         files.add(ProtectedFile {
             role,
             shown: name.to_owned(),
-            way: vec![at(HOME, "work")],
-            names: vec![at(WORK, name)],
+            way: vec![entry(HOME, "work")],
+            names: vec![entry(WORK, name)],
             ids: ids.to_vec(),
         });
         files
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn protects_components_of_a_folder_there_or_not() {
-        fn at(folder: FileId, name: &[u8]) -> FolderEntry {
+        fn entry(folder: FileId, name: &[u8]) -> FolderEntry {
             FolderEntry { folder, name: name.to_vec() }
         }
 
@@ -243,8 +243,8 @@ mod tests {
         files.add(ProtectedFile {
             role: FileRole::ComponentFolder,
             shown: "tools".to_owned(),
-            way: vec![at(HOME, b"work")],
-            names: vec![at(WORK, b"tools")],
+            way: vec![entry(HOME, b"work")],
+            names: vec![entry(WORK, b"tools")],
             ids: vec![FILE],
         });
         for name in ["new.wasm", "NEW.Wasm", ".wasm", ".new.wasm.x1", ".NEW.WASM.tmp"] {

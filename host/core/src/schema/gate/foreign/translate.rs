@@ -211,13 +211,13 @@ mod tests {
 
     #[test]
     fn ignores_keywords_beside_ref_up_to_draft_7() {
-        fn beside(schema: &str) -> Value {
+        fn translate_beside(schema: &str) -> Value {
             json!({"$schema": schema, "definitions": {"a": {}}, "$ref": "#/definitions/a", "minLength": 1})
         }
 
-        check(beside(SEVEN), json!({"definitions": {"a": {}}, "$ref": "#/definitions/a"}));
+        check(translate_beside(SEVEN), json!({"definitions": {"a": {}}, "$ref": "#/definitions/a"}));
         check(
-            beside("https://json-schema.org/draft/2020-12/schema"),
+            translate_beside("https://json-schema.org/draft/2020-12/schema"),
             json!({"definitions": {"a": {}}, "$ref": "#/definitions/a", "minLength": 1}),
         );
     }
@@ -244,15 +244,15 @@ mod tests {
 
     #[test]
     fn reports_unknown_dialects() {
-        fn unknown(dialect: Value) -> Option<String> {
+        fn unknown_dialect(dialect: Value) -> Option<String> {
             to_2020_12(&json!({ "$schema": dialect })).unknown_dialect
         }
 
         for known in [SEVEN, "https://json-schema.org/draft-04/schema", "http://json-schema.org/draft/2019-09/schema#"]
         {
-            assert_eq!(unknown(json!(known)), None, "{known}");
+            assert_eq!(unknown_dialect(json!(known)), None, "{known}");
         }
-        assert_eq!(unknown(json!("https://example.com/mine")).as_deref(), Some("https://example.com/mine"));
-        assert_eq!(unknown(json!(7)).as_deref(), Some(""));
+        assert_eq!(unknown_dialect(json!("https://example.com/mine")).as_deref(), Some("https://example.com/mine"));
+        assert_eq!(unknown_dialect(json!(7)).as_deref(), Some(""));
     }
 }

@@ -123,12 +123,12 @@ fn bounds_steps_by_text_length() {
 
 #[test]
 fn runs_on_a_small_stack() {
-    fn deep(end: Value) -> Value {
+    fn nest(end: Value) -> Value {
         (1..64).fold(end, |inner, _| json!({ "a": inner }))
     }
 
     // Like `chained`, with `unevaluatedProperties`, for which subschemas are evaluated once more.
-    fn marked(piece: fn(Value) -> Value) -> Value {
+    fn mark(piece: fn(Value) -> Value) -> Value {
         let innermost = json!({"properties": {"a": {"$ref": "#/$defs/d"}}});
         let mut definition = (0..5).fold(innermost, |inner, _| piece(inner));
         definition["properties"] = json!({"b": true});
@@ -136,7 +136,7 @@ fn runs_on_a_small_stack() {
     }
 
     // As long a chain in place, at every level of as deep a document, as the limits allow.
-    fn chained(levels: usize, link: fn(Value) -> Value) -> Value {
+    fn chain(levels: usize, link: fn(Value) -> Value) -> Value {
         let mut definitions = serde_json::Map::new();
         for index in 0..levels {
             definitions.insert(format!("d{index}"), link(json!({"$ref": format!("#/$defs/d{}", index + 1)})));
@@ -147,15 +147,15 @@ fn runs_on_a_small_stack() {
 
     let run = move || {
         for gate in [
-            chained(12, |next| next),
-            chained(6, |next| json!({"anyOf": [next]})),
-            chained(7, |next| json!({"allOf": [next]})),
-            marked(|inner| json!({"oneOf": [inner, {"type": "null"}]})),
-            marked(|inner| json!({"allOf": [inner]})),
-            chained(6, |next| json!({"if": {"required": ["b"]}, "else": next})),
+            chain(12, |next| next),
+            chain(6, |next| json!({"anyOf": [next]})),
+            chain(7, |next| json!({"allOf": [next]})),
+            mark(|inner| json!({"oneOf": [inner, {"type": "null"}]})),
+            mark(|inner| json!({"allOf": [inner]})),
+            chain(6, |next| json!({"if": {"required": ["b"]}, "else": next})),
         ] {
-            assert_eq!(gate.check(&deep(json!({}))), Ok(()));
-            assert!(gate.check(&deep(json!({"z": 1}))).is_err());
+            assert_eq!(gate.check(&nest(json!({}))), Ok(()));
+            assert!(gate.check(&nest(json!({"z": 1}))).is_err());
         }
     };
     std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();

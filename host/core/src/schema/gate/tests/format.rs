@@ -202,7 +202,7 @@ fn reports_all_strictness_violations_at_once() {
 
 #[test]
 fn enforces_caps_on_text_and_value() {
-    fn nested(levels: usize) -> Value {
+    fn nest(levels: usize) -> Value {
         (1..levels).fold(json!({}), |inner, _| json!({ "a": inner }))
     }
 
@@ -211,15 +211,15 @@ fn enforces_caps_on_text_and_value() {
         assert_eq!(gate.check(&document).is_ok(), fits);
         assert_eq!(gate.parse(&document.to_string()).is_ok(), fits);
     };
-    check(nested(64), true);
-    check(nested(65), false);
+    check(nest(64), true);
+    check(nest(65), false);
     check(json!({"a": "x".repeat(10_240)}), true);
     check(json!({"a": "x".repeat(10_241)}), false);
     check(json!({"é".repeat(5_120): 1}), true);
     check(json!({"é".repeat(5_121): 1}), false);
     check(json!({"a": vec!["x".repeat(10_000); 104]}), true);
     check(json!({"a": vec!["x".repeat(10_000); 105]}), false);
-    assert_eq!(gate.check(&nested(65)).unwrap_err().violations[0].pointer, "/a".repeat(64),);
+    assert_eq!(gate.check(&nest(65)).unwrap_err().violations[0].pointer, "/a".repeat(64),);
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn named(data: &[Value]) -> String {
 
 #[tokio::test]
 async fn reads_calls_with_any_input() {
-    fn one() -> Read {
+    fn one_call() -> Read {
         Read::calls([["a", "calculator__add", r#"{"a":1}"#]])
     }
 
@@ -52,9 +52,9 @@ async fn reads_calls_with_any_input() {
         vec![block(whole, &[])],
         vec![call("a", &[json!({"type": "input_json_delta", "partial_json": {"a": 1}})])],
     ] {
-        check("anthropic", &named(&reply(&blocks, "tool_use")), &one()).await;
+        check("anthropic", &named(&reply(&blocks, "tool_use")), &one_call()).await;
         // Some servers leave the names and the last event out.
-        check("anthropic", &events(&reply(&blocks, "TOOL_USE")[..blocks[0].len() + 2]), &one()).await;
+        check("anthropic", &events(&reply(&blocks, "TOOL_USE")[..blocks[0].len() + 2]), &one_call()).await;
     }
     let empty = Read::calls([["a", "calculator__add", "{}"]]);
     for deltas in [vec![], vec![input("")], vec![input("null")]] {
@@ -82,14 +82,14 @@ async fn reads_blocks_whose_events_are_interleaved() {
         }
     }
 
-    fn at(index: u32, mut event: Value) -> Value {
+    fn at_index(index: u32, mut event: Value) -> Value {
         event["index"] = json!(index);
         event
     }
 
     let blocks = [call("a", &[input(r#"{"a":"#), input("1}")]), text("Or so."), call("b", &[input(r#"{"a":2}"#)])];
     let [first, said, second] =
-        [0, 1, 2].map(|n: u32| blocks[n as usize].iter().map(|event| at(n, event.clone())).collect::<Vec<_>>());
+        [0, 1, 2].map(|n: u32| blocks[n as usize].iter().map(|event| at_index(n, event.clone())).collect::<Vec<_>>());
     // Each begins before the one ahead of it ends; with and without the events that end blocks.
     let mixed = [&first[..2], &said[..1], &second[..1], &second[1..], &said[1..], &first[2..]].concat();
     let open: Vec<Value> = mixed.iter().filter(|event| !is_stop(event)).cloned().collect();

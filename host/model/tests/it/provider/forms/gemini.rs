@@ -16,7 +16,7 @@ fn call(function: Value) -> Value {
 
 #[tokio::test]
 async fn reads_calls_without_ids_or_arguments() {
-    fn two(first: &str, second: &str) -> Read {
+    fn two_calls(first: &str, second: &str) -> Read {
         Read::calls([[first, "calculator__add", r#"{"a":1}"#], [second, "calculator__add", r#"{"a":2}"#]])
     }
 
@@ -32,14 +32,14 @@ async fn reads_calls_without_ids_or_arguments() {
     // One call in each event.
     let with = |id: Value, a: u32| call(json!({"id": id, "name": "calculator__add", "args": {"a": a}}));
     let body = [event(with(Value::Null, 1), Value::Null), event(with(Value::Null, 2), json!("")), stop()];
-    check("gemini", &events(&body), &two("call#calculator__add#0", "call#calculator__add#1")).await;
+    check("gemini", &events(&body), &two_calls("call#calculator__add#0", "call#calculator__add#1")).await;
     let body = [event(with(json!("q"), 1), Value::Null), event(with(json!("q"), 2), json!("STOP"))];
-    check("gemini", &events(&body), &two("q", "call#calculator__add#0")).await;
+    check("gemini", &events(&body), &two_calls("q", "call#calculator__add#0")).await;
 }
 
 #[tokio::test]
 async fn reads_parts_in_other_forms() {
-    fn one() -> Read {
+    fn one_call() -> Read {
         Read::calls([["call#calculator__add#0", "calculator__add", r#"{"a":1}"#]])
     }
 
@@ -53,7 +53,7 @@ async fn reads_parts_in_other_forms() {
         json!({"content": {"parts": [{"functionCall": {"name": "calculator__add", "args": "{\"a\":1}"}}]}, "finishReason": "stop"}),
         json!([{"content": {}, "finishReason": "STOP"}, {"content": {"parts": [{"text": "Or so."}, {"functionCall": add()}]}}]),
     ] {
-        check("gemini", &events(&[json!({ "candidates": candidates })]), &one()).await;
+        check("gemini", &events(&[json!({ "candidates": candidates })]), &one_call()).await;
     }
     for content in [json!("It is 8."), json!(["It is ", {"text": "8."}]), json!({"parts": ["It is ", null, "8."]})] {
         let candidate = json!({"content": content, "finishReason": "STOP"});
