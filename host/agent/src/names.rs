@@ -83,17 +83,18 @@ mod tests {
 
     #[test]
     fn resolves_exact_names_and_unique_last_parts() {
+        fn check(tools: &[ToolSpec], name: &str, expected: Option<&str>) {
+            assert_eq!(resolve(name, tools).map(|tool| tool.name.as_str()), expected, "{name}");
+        }
+
         let spec = |name: &&str| ToolSpec { name: (*name).to_owned(), ..ToolSpec::default() };
         let tools: Vec<ToolSpec> = NAMES.iter().map(spec).collect();
-        let check = |name: &str, expected: Option<&str>| {
-            assert_eq!(resolve(name, &tools).map(|tool| tool.name.as_str()), expected, "{name}");
-        };
-        check("calculator__add", Some("calculator__add"));
-        check("evaluate", Some("calculator__evaluate"));
-        check("read_all", Some("files__read_all"));
-        check("functions.calculator__add:0", Some("calculator__add"));
+        check(&tools, "calculator__add", Some("calculator__add"));
+        check(&tools, "evaluate", Some("calculator__evaluate"));
+        check(&tools, "read_all", Some("files__read_all"));
+        check(&tools, "functions.calculator__add:0", Some("calculator__add"));
         for name in ["read", "valuate", "_add", "__add", "", "Evaluate", "rm", "all"] {
-            check(name, None);
+            check(&tools, name, None);
         }
     }
 

@@ -354,14 +354,18 @@ mod tests {
 
     #[test]
     fn a_result_that_a_model_sees_unchanged_is_not_copied() {
-        let room = |bytes| Room { bytes, image_bytes: 0 };
-        let check = |parts: Vec<Content>, bytes, is_copied: bool| {
+        fn check(parts: Vec<Content>, bytes: usize, is_copied: bool) {
             let given = result(parts);
             let SeenResult { seen, whole, .. } = SeenResult::new(given.clone(), ResultForm::Parts, room(bytes), MARKER);
             let expected = truncate_result_with(&given, room(bytes), MARKER);
             assert_eq!(format!("{seen:?}"), format!("{expected:?}"));
             assert_eq!(format!("{whole:?}"), format!("{:?}", is_copied.then_some(given)));
-        };
+        }
+
+        fn room(bytes: usize) -> Room {
+            Room { bytes, image_bytes: 0 }
+        }
+
         check(vec![], 4, false);
         check(vec![Content::text("abcd")], 4, false);
         check(vec![Content::text("abcde")], 4, true);
@@ -463,10 +467,9 @@ mod tests {
             outcome: Err(CallError::new(ErrorKind::ToolFailed, "no").with_details(details)),
             ..result(Vec::new())
         };
-        let shown = |image_bytes| {
+        for (image_bytes, expected) in [(4, vec![image]), (3, Vec::new())] {
             let seen = truncate_result_with(&failed, Room { bytes: 100, image_bytes }, MARKER);
-            seen.error().unwrap().content().to_vec()
-        };
-        assert_eq!((shown(4), shown(3)), (vec![image], Vec::new()));
+            assert_eq!(seen.error().unwrap().content().to_vec(), expected);
+        }
     }
 }

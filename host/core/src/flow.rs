@@ -275,6 +275,11 @@ mod tests {
 
     #[test]
     fn flows_follow_from_grants() {
+        fn pages_sink(origins: &[&str]) -> Option<&'static str> {
+            let grant = Grant::none().with_pages(origins.iter().map(|origin| (*origin).to_owned()).collect()).unwrap();
+            ToolFlow::from_grant(&grant).sink
+        }
+
         fn source(grant: &Grant) -> &'static str {
             ToolFlow::from_grant(grant).source.unwrap_or_default()
         }
@@ -286,11 +291,7 @@ mod tests {
         assert!(source(&none.clone().with_key_value(KeyValueQuota::new(1024).unwrap())).starts_with("it has a store"));
         assert_eq!(source(&none.with_state()), "it reads the agent's state");
         assert_eq!(ToolFlow::from_grant(&folder).sink, None);
-        let pages = |origins: &[&str]| {
-            let grant = Grant::none().with_pages(origins.iter().map(|origin| (*origin).to_owned()).collect()).unwrap();
-            ToolFlow::from_grant(&grant).sink
-        };
-        assert!(pages(&["https://a.example"]).is_some() && pages(&[]).is_none());
+        assert!(pages_sink(&["https://a.example"]).is_some() && pages_sink(&[]).is_none());
     }
 
     #[test]

@@ -119,13 +119,14 @@ fn neither_driver_nor_executor_can_be_left_out() {
 
 #[test]
 fn parts_replace_each_other_and_a_session_gets_a_name() {
-    let tools = Arc::new(Tools::default());
-    let build = || {
+    fn build(tools: &Arc<Tools>) -> Agent {
         let builder = Agent::builder(script(SOON, vec![])).driver(Plain::default()).driver(Plain::default());
         builder.executor(tools.clone()).executor(tools.clone()).build().unwrap()
-    };
-    let one = build();
-    let other = build();
+    }
+
+    let tools = Arc::new(Tools::default());
+    let one = build(&tools);
+    let other = build(&tools);
     assert!(!one.session().config().id.is_empty());
     assert_ne!(one.session().config().id, other.session().config().id);
 }

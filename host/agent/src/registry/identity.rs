@@ -128,6 +128,10 @@ mod tests {
 
     #[test]
     fn undeclared_arguments_do_not_choose_the_actor() {
+        fn check(tool: &Arc<Tool>, names: &ActorArguments, arguments: Value) -> Result<(), String> {
+            names.check_call(&tool.validate(arguments.into()).unwrap()).map_err(|error| error.message.to_string())
+        }
+
         use std::sync::Arc;
 
         use fumehood_core::schema::gate::{Gate, GateLimits};
@@ -138,14 +142,11 @@ mod tests {
         let raw = RawDefinition { name: "t".into(), input_schema: schema.to_string(), ..RawDefinition::default() };
         let gate = Gate::for_arguments(&schema, GateLimits::default()).unwrap();
         let tool = Arc::new(Tool::new(raw.parse(&DefinitionLimits::default()).unwrap(), gate));
-        let check = |names: &ActorArguments, arguments: Value| {
-            names.check_call(&tool.validate(arguments.into()).unwrap()).map_err(|error| error.message.to_string())
-        };
         let names = ActorArguments::default();
-        let refused = check(&names, json!({"x": 1, "User-Id": 2})).unwrap_err();
+        let refused = check(&tool, &names, json!({"x": 1, "User-Id": 2})).unwrap_err();
         assert!(refused.contains("`User-Id`"), "{refused}");
-        assert_eq!(check(&names, json!({"x": {"user": 1}})), Ok(()));
-        assert_eq!(check(&ActorArguments::none(), json!({"user": 1})), Ok(()));
+        assert_eq!(check(&tool, &names, json!({"x": {"user": 1}})), Ok(()));
+        assert_eq!(check(&tool, &ActorArguments::none(), json!({"user": 1})), Ok(()));
     }
 
     #[test]

@@ -112,7 +112,8 @@ mod tests {
             execution(SEARCH_TOOLS, Status::Ok, Content::json(text.to_owned()).unwrap())
         }
 
-        let executions = [search_result(r#"{"tools":[{"name":"b"}]}"#), search_result(r#"{"tools":[{"name":"a"},{"name":"b"}]}"#)];
+        let executions =
+            [search_result(r#"{"tools":[{"name":"b"}]}"#), search_result(r#"{"tools":[{"name":"a"},{"name":"b"}]}"#)];
         assert_eq!(all_shown(executions.iter()), ["b", "a"]);
     }
 }

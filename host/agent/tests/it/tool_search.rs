@@ -207,14 +207,14 @@ async fn tools_that_are_added_later_are_found() {
 
 #[tokio::test]
 async fn unknown_name_is_answered_with_a_hint_to_search() {
+    async fn hint(stage: &Stage, name: &str) -> String {
+        stage.call(name, "{}").await.error().unwrap().hint.as_deref().unwrap().to_owned()
+    }
+
     let stage = searching(&servers(), |builder| builder);
-    let hint = |name: &'static str| {
-        let stage = &stage;
-        async move { stage.call(name, "{}").await.error().unwrap().hint.as_deref().unwrap().to_owned() }
-    };
-    assert!(hint("whatever_you_need").await.contains("`search_tools`"));
-    assert!(hint("ad").await.contains("did you mean `add`"));
-    assert!(!hint("mail__send_messages").await.contains("mail__send_message`"), "it was not shown");
+    assert!(hint(&stage, "whatever_you_need").await.contains("`search_tools`"));
+    assert!(hint(&stage, "ad").await.contains("did you mean `add`"));
+    assert!(!hint(&stage, "mail__send_messages").await.contains("mail__send_message`"), "it was not shown");
 }
 
 #[test]

@@ -170,18 +170,19 @@ mod tests {
 
     #[test]
     fn revision_is_that_of_a_clean_checkout() {
-        let folder = tempfile::tempdir().unwrap();
-        let git = |arguments: &[&str]| {
+        fn git(folder: &Path, arguments: &[&str]) {
             let settings = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"];
-            let status = Command::new("git").arg("-C").arg(folder.path()).args(settings).args(arguments).status();
+            let status = Command::new("git").arg("-C").arg(folder).args(settings).args(arguments).status();
             assert!(status.unwrap().success());
-        };
+        }
+
+        let folder = tempfile::tempdir().unwrap();
         let mut notes = Vec::new();
         assert_eq!(revision(folder.path(), &mut notes), None);
-        git(&["init", "--quiet"]);
+        git(folder.path(), &["init", "--quiet"]);
         fs::write(folder.path().join("a"), "1").unwrap();
-        git(&["add", "a"]);
-        git(&["commit", "--quiet", "--message", "a"]);
+        git(folder.path(), &["add", "a"]);
+        git(folder.path(), &["commit", "--quiet", "--message", "a"]);
         assert_eq!(revision(folder.path(), &mut notes).unwrap().len(), 40);
         assert!(notes.is_empty(), "{notes:?}");
         fs::write(folder.path().join("a"), "2").unwrap();

@@ -174,18 +174,18 @@ async fn returns_questions_with_the_name_of_their_hook() {
 
 #[tokio::test]
 async fn withholds_what_hooks_reject_or_change_to_invalid_results() {
-    fn wrong_result() -> Vec<Content> {
-        vec![Content::json(r#"{"sum":"3"}"#.to_owned()).unwrap()]
-    }
-
-    let log = Log::default();
-    let check = async |after: After, part: &str| {
-        let hooks = hooks([Scripted { after, ..hook("h", &log) }]);
+    async fn check(after: After, part: &str) {
+        let hooks = hooks([Scripted { after, ..hook("h", &Log::default()) }]);
         let result = hooks.after(&call(json!({"n": 1})), &CallContext::default(), result()).await;
         let error = result.error().unwrap();
         assert_eq!(error.kind, ErrorKind::Denied);
         assert!(error.message.as_str().contains("`h`") && error.message.as_str().contains(part), "{error}");
-    };
+    }
+
+    fn wrong_result() -> Vec<Content> {
+        vec![Content::json(r#"{"sum":"3"}"#.to_owned()).unwrap()]
+    }
+
     check(Box::new(|_| Ok(AfterDecision::Reject { reason: "secret".to_owned() })), "secret").await;
     check(Box::new(|_| Err(CallError::new(ErrorKind::Trap, "it crashed"))), "trap: it crashed").await;
     check(Box::new(|_| Ok(AfterDecision::Replace(Ok(vec![Content::text("3")])))), "to an invalid one").await;

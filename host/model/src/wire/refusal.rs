@@ -197,45 +197,49 @@ mod tests {
 
     #[test]
     fn finds_the_refused_tools_by_name_or_position() {
-        let tools = tools(&["add", "m__no_props", "files.read", "x"]);
-        let check = |body: &str, expected: &[usize]| {
+        fn check(tools: &[ToolSpec], body: &str, expected: &[usize]) {
             let expected = RefusedTools::Named(expected.iter().copied().collect());
-            assert_eq!(RefusedTools::find(body, &tools), Some(expected), "{body}");
-        };
-        check("tools.3.custom.input_schema: input_schema does not support oneOf", &[3]);
-        check(r#"{"error": {"message": "bad", "param": "tools[2].function.parameters"}}"#, &[2]);
-        check("Invalid schema for function 'm__no_props': In context=()", &[1]);
+            assert_eq!(RefusedTools::find(body, tools), Some(expected), "{body}");
+        }
+
+        let tools = tools(&["add", "m__no_props", "files.read", "x"]);
+        check(&tools, "tools.3.custom.input_schema: input_schema does not support oneOf", &[3]);
+        check(&tools, r#"{"error": {"message": "bad", "param": "tools[2].function.parameters"}}"#, &[2]);
+        check(&tools, "Invalid schema for function 'm__no_props': In context=()", &[1]);
         // The name counts more than the position, which may be of another list.
-        check(r#"{"message": "Invalid schema for function 'x': …", "param": "tools[0].function"}"#, &[3]);
-        check("Invalid schema for function 'files_read': missing", &[2]);
-        check(r#"{"error":"tool \"files.read\" has no parameters"}"#, &[2]);
+        check(&tools, r#"{"message": "Invalid schema for function 'x': …", "param": "tools[0].function"}"#, &[3]);
+        check(&tools, "Invalid schema for function 'files_read': missing", &[2]);
+        check(&tools, r#"{"error":"tool \"files.read\" has no parameters"}"#, &[2]);
         check(
+            &tools,
             "* GenerateContentRequest.tools[0].function_declarations[1].parameters.properties: x\n* GenerateContentRequest.tools[0].function_declarations[3].parameters",
             &[1, 3],
         );
-        check(r#"{"detail": [{"loc": ["body", "tools", 2, "function"], "msg": "Field required"}]}"#, &[2]);
-        check("body -> tools -> 1 -> function: invalid", &[1]);
+        check(&tools, r#"{"detail": [{"loc": ["body", "tools", 2, "function"], "msg": "Field required"}]}"#, &[2]);
+        check(&tools, "body -> tools -> 1 -> function: invalid", &[1]);
     }
 
     #[test]
     fn tells_an_unnamed_tool_from_other_matters() {
+        fn check(tools: &[ToolSpec], body: &str, expected: Option<RefusedTools>) {
+            assert_eq!(RefusedTools::find(body, tools), expected, "{body}");
+        }
+
         let tools = tools(&["add", "x"]);
-        let check = |body: &str, expected: Option<RefusedTools>| {
-            assert_eq!(RefusedTools::find(body, &tools), expected, "{body}");
-        };
-        check("Failed to compile the JSON schema of a tool", Some(RefusedTools::Unnamed));
-        check("tools.9.custom.name: too short", Some(RefusedTools::Unnamed));
+        check(&tools, "Failed to compile the JSON schema of a tool", Some(RefusedTools::Unnamed));
+        check(&tools, "tools.9.custom.name: too short", Some(RefusedTools::Unnamed));
         check(
+            &tools,
             "json: cannot unmarshal array into Go struct field .tools.function.parameters.properties.type",
             Some(RefusedTools::Unnamed),
         );
-        check("Invalid 'tools': array too long. Expected an array with maximum length 128", None);
-        check("messages.2: `tool_use` ids were found without `tool_result` blocks", None);
-        check("Invalid value for 'tool_choice'", None);
-        check("Function call is missing a thought_signature in functionCall parts", None);
-        check("Expected last role User or Tool but got assistant", None);
-        check("No tool output found for function call call_1", None);
-        check("prompt is too large", None);
+        check(&tools, "Invalid 'tools': array too long. Expected an array with maximum length 128", None);
+        check(&tools, "messages.2: `tool_use` ids were found without `tool_result` blocks", None);
+        check(&tools, "Invalid value for 'tool_choice'", None);
+        check(&tools, "Function call is missing a thought_signature in functionCall parts", None);
+        check(&tools, "Expected last role User or Tool but got assistant", None);
+        check(&tools, "No tool output found for function call call_1", None);
+        check(&tools, "prompt is too large", None);
         assert_eq!(RefusedTools::find("tools.0: bad", &[]), None);
     }
 }

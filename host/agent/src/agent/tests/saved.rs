@@ -204,6 +204,15 @@ async fn dropped_run_is_saved_as_cancelled() {
 
 #[tokio::test(start_paused = true)]
 async fn entries_that_do_not_fit_are_refused_in_words() {
+    fn read(
+        entries: &[SessionEntry],
+        change: &dyn Fn(&mut Vec<SessionEntry>),
+    ) -> Result<SavedSession, SavedSessionError> {
+        let mut changed = entries.to_vec();
+        change(&mut changed);
+        SavedSession::from_entries(&changed)
+    }
+
     fn refusal(builder: LoopBuilder) -> SavedSessionError {
         match builder.build().unwrap_err() {
             BuildError::Resume { session, source } => {
@@ -218,21 +227,16 @@ async fn entries_that_do_not_fit_are_refused_in_words() {
     let saved = Arc::new(Saved::default());
     saved_agent(&tools, &saved).build().unwrap().run("task").await.unwrap();
     let entries = saved.entries();
-    let read = |change: &dyn Fn(&mut Vec<SessionEntry>)| {
-        let mut changed = entries.clone();
-        change(&mut changed);
-        SavedSession::from_entries(&changed)
-    };
-    assert_eq!(read(&|entries| entries.clear()).unwrap_err(), SavedSessionError::Missing);
-    let error = |change: &dyn Fn(&mut Vec<SessionEntry>)| read(change).unwrap_err().to_string();
+    assert_eq!(read(&entries, &|entries| entries.clear()).unwrap_err(), SavedSessionError::Missing);
+    let error = |change: &dyn Fn(&mut Vec<SessionEntry>)| read(&entries, change).unwrap_err().to_string();
     assert!(error(&|entries| drop(entries.remove(2))).contains("entry 2 cannot be read: it is missing"));
     let newer = |entries: &mut Vec<SessionEntry>| {
         entries[0].content = entries[0].content.replace("\"version\":1", "\"version\":2");
     };
-    assert_eq!(read(&newer).unwrap_err(), SavedSessionError::Version { found: 2 });
+    assert_eq!(read(&entries, &newer).unwrap_err(), SavedSessionError::Version { found: 2 });
     assert!(error(&|entries| entries[4].content.truncate(10)).contains("entry 4 cannot be read"));
 
-    let misplaced = read(&|entries| {
+    let misplaced = read(&entries, &|entries| {
         let input = serde_json::to_string(&serde_json::json!({ "input": Input::Cancelled })).unwrap();
         entries[1].content = input;
     });

@@ -239,28 +239,33 @@ mod tests {
 
     #[test]
     fn finds_a_partial_or_misplaced_tool_name() {
+        fn check(tools: &[ToolSpec], reply: &str, expected: Result<NextAction, String>) {
+            let decision = RawDecision::extract(&Response::text(reply)).unwrap().validate(tools);
+            assert_eq!(decision.map(|decision| decision.next), expected, "{reply}");
+        }
+
         fn spec(name: &str) -> ToolSpec {
             ToolSpec { name: name.to_owned(), alias: None, description: String::new(), parameters: json!({}) }
         }
 
         let tools = [spec("calculator__add"), spec("calculator__evaluate"), spec("a__list"), spec("b__list")];
-        let check = |reply: &str, expected: Result<NextAction, String>| {
-            let decision = RawDecision::extract(&Response::text(reply)).unwrap().validate(&tools);
-            assert_eq!(decision.map(|decision| decision.next), expected, "{reply}");
-        };
         let evaluate = || call("calculator__evaluate", r#"{"x": 1}"#);
-        check(r#"{"type": "call_tool", "tool": "evaluate", "args": {"x": 1}}"#, evaluate());
-        check(r#"{"type": "evaluate", "args": {"x": 1}}"#, evaluate());
-        check(r#"{"type": "calculator__evaluate", "tool": null, "args": {"x": 1}}"#, evaluate());
-        check(r#"{"type": "tool", "tool": "calculator__evaluate", "args": {"x": 1}, "answer": null}"#, evaluate());
-        check(r#"{"tool": "evaluate", "args": {"x": 1}}"#, evaluate());
+        check(&tools, r#"{"type": "call_tool", "tool": "evaluate", "args": {"x": 1}}"#, evaluate());
+        check(&tools, r#"{"type": "evaluate", "args": {"x": 1}}"#, evaluate());
+        check(&tools, r#"{"type": "calculator__evaluate", "tool": null, "args": {"x": 1}}"#, evaluate());
+        check(
+            &tools,
+            r#"{"type": "tool", "tool": "calculator__evaluate", "args": {"x": 1}, "answer": null}"#,
+            evaluate(),
+        );
+        check(&tools, r#"{"tool": "evaluate", "args": {"x": 1}}"#, evaluate());
         let type_is_missing = Err("Decision type must be call_tool or final_answer.".to_owned());
-        check(r#"{"tool": "evaluate", "args": {"x": 1}, "answer": "16"}"#, type_is_missing.clone());
-        check(r#"{"tool": "rm", "args": {}}"#, type_is_missing);
+        check(&tools, r#"{"tool": "evaluate", "args": {"x": 1}, "answer": "16"}"#, type_is_missing.clone());
+        check(&tools, r#"{"tool": "rm", "args": {}}"#, type_is_missing);
         let words = |near: &str| Err(format!("Requested tool is not available.{near}"));
-        check(r#"{"type": "call_tool", "tool": "list"}"#, words(" (did you mean `a__list` or `b__list`?)"));
-        check(r#"{"type": "call_tool", "tool": "evalute"}"#, words(" (did you mean `calculator__evaluate`?)"));
-        check(r#"{"type": "call_tool", "tool": "search"}"#, words(""));
+        check(&tools, r#"{"type": "call_tool", "tool": "list"}"#, words(" (did you mean `a__list` or `b__list`?)"));
+        check(&tools, r#"{"type": "call_tool", "tool": "evalute"}"#, words(" (did you mean `calculator__evaluate`?)"));
+        check(&tools, r#"{"type": "call_tool", "tool": "search"}"#, words(""));
     }
 
     #[test]

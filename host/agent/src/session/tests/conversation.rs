@@ -12,11 +12,11 @@ use crate::session::{Action, Input, Prompt, RecordedInput, Session, SessionConfi
 
 fn texts(action: &Action) -> Vec<String> {
     let Action::AskModel(request) = action else { panic!("{action:?}") };
-    let text = |message: &Message| match message.tool_calls.first() {
+    let texts = request.messages.iter().map(|message| match message.tool_calls.first() {
         Some(call) => format!("call {}", call.id),
         None => message.content.clone(),
-    };
-    request.messages.iter().map(text).collect()
+    });
+    texts.collect()
 }
 
 #[test]

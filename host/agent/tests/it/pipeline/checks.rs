@@ -139,14 +139,15 @@ async fn repairs_are_recorded_and_reach_the_tool() {
 
 #[tokio::test]
 async fn a_string_is_at_most_10240_bytes_wherever_it_stands() {
-    let stage = stage(|builder| builder);
-    let check = async |text: String, status: Status| {
+    async fn check(stage: &Stage, text: String, status: Status) {
         let execution = stage.call("echo", &json!({"text": text}).to_string()).await;
         assert_eq!(execution.status, status);
-    };
-    check("a".repeat(10_240), Status::Ok).await;
-    check("a".repeat(10_241), Status::RejectedSchema).await;
-    check("ä".repeat(5_121), Status::RejectedSchema).await;
+    }
+
+    let stage = stage(|builder| builder);
+    check(&stage, "a".repeat(10_240), Status::Ok).await;
+    check(&stage, "a".repeat(10_241), Status::RejectedSchema).await;
+    check(&stage, "ä".repeat(5_121), Status::RejectedSchema).await;
 }
 
 #[tokio::test]

@@ -132,7 +132,10 @@ fn flow_stage(world: &World, policy: Option<FlowPolicy>, notes: &Arc<InMemorySto
     stage_of(Arc::new(tools), |builder| {
         let builder = builder.provider(Arc::new(Server::new(world))).memory_tools().allowlists(everything());
         let builder = builder.code(Arc::new(Lines::default()), CodeMode::beside_direct_calls());
-        policy.into_iter().fold(builder, PipelineBuilder::flows)
+        match policy {
+            Some(policy) => builder.flows(policy),
+            None => builder,
+        }
     })
 }
 
@@ -285,17 +288,18 @@ async fn calls_before_a_source_and_in_its_reply_are_not_held_up() {
 
 #[tokio::test]
 async fn programs_can_be_judged_by_themselves() {
+    async fn run(stage: &Stage, lines: &[&str]) -> String {
+        let (name, arguments) = program(lines);
+        stage.call(name, &arguments).await.result.text().unwrap().into_owned()
+    }
+
     let world = World::default();
     let notes = Arc::default();
     let stage = flow_stage(&world, Some(FlowPolicy::new().scope(FlowScope::Program)), &notes);
-    let run = async |lines: &[&str]| {
-        let (name, arguments) = program(lines);
-        stage.call(name, &arguments).await.result.text().unwrap().into_owned()
-    };
     let line = "host__post {\"text\": \"x\"}";
-    assert!(run(&["host__read", line]).await.contains("needs_approval"));
+    assert!(run(&stage, &["host__read", line]).await.contains("needs_approval"));
     assert!(!world.has_leaked());
-    assert!(!run(&[line]).await.contains("needs_approval"));
+    assert!(!run(&stage, &[line]).await.contains("needs_approval"));
     assert!(world.has_leaked());
     // A direct call is judged by the session, programs included.
     assert_eq!(stage.call("post", &post("y")).await.status, Status::RejectedDenied);

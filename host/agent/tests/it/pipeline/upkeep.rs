@@ -317,17 +317,20 @@ async fn every_refusal_is_recorded_with_its_status() {
 
 #[tokio::test]
 async fn the_calls_of_a_step_are_found_in_order() {
+    fn tools_of_step(stage: &Stage, step: u32) -> Vec<String> {
+        let started = stage.recorder.of_kind(RecordKind::ToolStarted).into_iter().filter(|at| at.body["step"] == step);
+        started.filter_map(|record| record.tool).collect::<Vec<_>>()
+    }
+
     let mut stage = stage(|builder| builder);
     stage.call("add", r#"{"a": 1, "b": 2}"#).await;
     stage.scope.step = 2;
     stage.call("echo", r#"{"text": ""}"#).await;
     stage.call("fail", "{}").await;
-    let of_step = |step: u32| {
-        let started =
-            stage.recorder.of_kind(RecordKind::ToolStarted).into_iter().filter(move |at| at.body["step"] == step);
-        started.filter_map(|record| record.tool).collect::<Vec<_>>()
-    };
-    assert_eq!((of_step(1), of_step(2)), (vec!["add".to_owned()], vec!["echo".to_owned(), "fail".to_owned()]));
+    assert_eq!(
+        (tools_of_step(&stage, 1), tools_of_step(&stage, 2)),
+        (vec!["add".to_owned()], vec!["echo".to_owned(), "fail".to_owned()])
+    );
 }
 
 #[tokio::test]

@@ -406,11 +406,12 @@ mod tests {
 
     #[test]
     fn inject_query_keeps_other_parameters() {
-        let value = SecretValue::new("a&b=c d").unwrap();
-        let check = |query: Option<&str>, add: bool, expected: Option<&str>| {
+        fn check(query: Option<&str>, add: bool, expected: Option<&str>) {
+            let value = SecretValue::new("a&b=c d").unwrap();
             let secrets = add.then_some(("key", &value));
             assert_eq!(inject_query(query, |name| name == "key", secrets).as_deref(), expected, "{query:?}");
-        };
+        }
+
         check(None, false, None);
         check(None, true, Some("key=a%26b%3Dc+d"));
         check(Some("a=%41&b"), false, Some("a=%41&b"));

@@ -271,9 +271,10 @@ mod tests {
 
     #[test]
     fn finds_closest_name() {
-        let check = |name, expected| {
+        fn check(name: &str, expected: Option<&str>) {
             assert_eq!(closest_name(name, ["path", "content", "mode"].into_iter()), expected, "{name}")
-        };
+        }
+
         check("pth", Some("path"));
         check("Path", Some("path"));
         check("contents", Some("content"));

@@ -10,6 +10,12 @@ const SSE: &str = "content-type: text/event-stream\r\n";
 
 /// Returns an answer of Anthropic with a signed and a redacted thought before two calls.
 fn thinking_answer() -> String {
+    fn block(index: u32, block: Value, delta: Option<Value>) -> String {
+        let start = event("content_block_start", json!({"index": index, "content_block": block}));
+        let deltas = delta.map(|delta| event("content_block_delta", json!({"index": index, "delta": delta})));
+        format!("{start}{}{}", deltas.unwrap_or_default(), event("content_block_stop", json!({"index": index})))
+    }
+
     fn input(text: &str) -> Option<Value> {
         Some(json!({"type": "input_json_delta", "partial_json": text}))
     }
@@ -23,11 +29,6 @@ fn thinking_answer() -> String {
         format!("event: {kind}\ndata: {data}\n\n")
     }
 
-    let block = |index: u32, block: Value, delta: Option<Value>| {
-        let start = event("content_block_start", json!({"index": index, "content_block": block}));
-        let deltas = delta.map(|delta| event("content_block_delta", json!({"index": index, "delta": delta})));
-        format!("{start}{}{}", deltas.unwrap_or_default(), event("content_block_stop", json!({"index": index})))
-    };
     let usage = json!({"input_tokens": 11, "output_tokens": 1});
     [
         event("message_start", json!({"message": {"id": "msg_1", "role": "assistant", "usage": usage}})),

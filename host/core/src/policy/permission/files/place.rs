@@ -98,11 +98,11 @@ mod tests {
     use super::*;
 
     fn check(grants: &[(&str, bool)], own: &[&str]) -> Result<(), PlaceError> {
-        let folder = |(index, (path, write)): (usize, &(&str, bool))| {
+        let folders = grants.iter().enumerate().map(|(index, (path, write))| {
             let text = format!("{path}:/{index}");
             if *write { Folder::write(&text) } else { Folder::read(&text) }.unwrap()
-        };
-        let folders: Vec<_> = grants.iter().enumerate().map(folder).collect();
+        });
+        let folders: Vec<_> = folders.collect();
         let place = |folder| Place { folder, canonical: Folder::host(folder).to_owned() };
         let places: Vec<_> = folders.iter().map(place).collect();
         check_places(&places, &own.iter().map(PathBuf::from).collect::<Vec<_>>())

@@ -187,21 +187,22 @@ async fn reads_events_in_any_frame() {
 
 #[tokio::test]
 async fn reads_arguments_that_need_no_guess() {
-    let with = |arguments: Value| {
+    fn with_arguments(arguments: Value) -> Value {
         let function = json!({"name": "calculator__add", "arguments": arguments});
         calling(&[call(json!(0), json!("a"), function)])
-    };
-    check("openai", &with(json!({"a": 1})), &one()).await;
-    check("openai", &with(json!(r#""{\"a\":1}""#)), &one()).await;
-    check("openai", &with(json!("```json\n{\"a\":1}\n```")), &one()).await;
+    }
+
+    check("openai", &with_arguments(json!({"a": 1})), &one()).await;
+    check("openai", &with_arguments(json!(r#""{\"a\":1}""#)), &one()).await;
+    check("openai", &with_arguments(json!("```json\n{\"a\":1}\n```")), &one()).await;
     let empty = Read::calls([["a", "calculator__add", "{}"]]);
     for arguments in [json!(""), Value::Null, json!("null"), json!({}), json!("{}")] {
-        check("openai", &with(arguments), &empty).await;
+        check("openai", &with_arguments(arguments), &empty).await;
     }
     let missing = calling(&[call(json!(0), json!("a"), json!({"name": "calculator__add"}))]);
     check("openai", &missing, &empty).await;
     for text in ["{'a': 1,}", r#"{"a":1}{}"#, r#"{"a":1,"a":2}"#, r#"{"a":9007199254740993.0}"#] {
-        check("openai", &with(json!(text)), &Read::calls([["a", "calculator__add", text]])).await;
+        check("openai", &with_arguments(json!(text)), &Read::calls([["a", "calculator__add", text]])).await;
     }
 }
 
