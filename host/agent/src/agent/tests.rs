@@ -111,7 +111,10 @@ const SOON: Duration = Duration::from_millis(1);
 
 #[test]
 fn neither_driver_nor_executor_can_be_left_out() {
-    let model = || script(SOON, vec![]);
+    fn model() -> Arc<dyn Model> {
+        script(SOON, vec![])
+    }
+
     assert_eq!(Agent::builder(model()).build().err(), Some(BuildError::NoDriver));
     let half = Agent::builder(model()).driver(Plain::default());
     assert_eq!(half.build().err(), Some(BuildError::NoExecutor));

@@ -5,7 +5,6 @@ use fumehood_core::call::result::CallError;
 use fumehood_core::chat::Usage;
 use fumehood_core::flow::{FlowAction, FlowPolicy};
 use fumehood_core::tool::ValidatedCall;
-use serde_json::Value;
 
 use super::abort::Abort;
 use super::dispatch::Dispatch;

@@ -62,10 +62,10 @@ mod tests {
 
     #[test]
     fn the_tool_goes_before_the_agent_and_the_agent_before_the_default() {
-        let policy = |invalid_arguments, execution| Policy {
-            recovery: Recovery { invalid_arguments, execution, ..Recovery::default() },
-            ..Policy::default()
-        };
+        fn policy(invalid_arguments: Option<Remedy>, execution: Option<Remedy>) -> Policy {
+            Policy { recovery: Recovery { invalid_arguments, execution, ..Recovery::default() }, ..Policy::default() }
+        }
+
         let tool = policy(Some(Remedy::Stop), None);
         let agent = policy(Some(Remedy::Tell), Some(Remedy::Retry(RetryPolicy::new(1))));
         let both = tool.or(&agent);

@@ -291,6 +291,10 @@ mod tests {
 
     #[test]
     fn rejects_what_the_registry_would_reject() {
+        fn named(name: &str) -> ServerInfo {
+            ServerInfo { server_name: Some(name.to_owned()), ..info() }
+        }
+
         fn check(info: ServerInfo, expected: &str) {
             let error = McpPackage::new(b"\0asm", &info).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
@@ -298,7 +302,6 @@ mod tests {
 
         check(ServerInfo { version: None, ..info() }, "requires a version");
         check(ServerInfo { repository: None, ..info() }, "--mcp-name");
-        let named = |name: &str| ServerInfo { server_name: Some(name.to_owned()), ..info() };
         check(named("city-facts"), "expected NAMESPACE/NAME");
         check(named("a/b/c"), "expected NAMESPACE/NAME");
         check(ServerInfo { repository: None, ..named("com.acme/cities") }, "--mcp-url");

@@ -224,12 +224,15 @@ impl ClientRequests for Willing {
 
 #[tokio::test]
 async fn what_hooks_do_not_see_is_dropped() {
+    fn members() -> Option<Box<ResultMembers>> {
+        Some(Box::new(ResultMembers { meta: member(), parts: None }))
+    }
+
     fn member() -> Option<Untrusted<Value>> {
         Some(Untrusted::new(json!({"a": "a@b.c"})))
     }
 
     let hooks = hooks([hook("h", &Log::default())]);
-    let members = || Some(Box::new(ResultMembers { meta: member(), parts: None }));
     let details = ErrorDetails { data: member(), ..ErrorDetails::default() };
     let failed = CallError::new(ErrorKind::ToolFailed, "no").with_details(details);
     for outcome in [result().outcome, Err(failed)] {

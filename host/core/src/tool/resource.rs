@@ -342,11 +342,14 @@ mod tests {
 
     #[test]
     fn rejects_resources_over_their_limits() {
+        fn numbered(count: usize) -> Vec<RawResource> {
+            (0..count).map(|n| resource(&format!("a:{n}"))).collect::<Vec<_>>()
+        }
+
         fn long(bytes: usize) -> String {
             "x".repeat(bytes)
         }
 
-        let numbered = |count: usize| (0..count).map(|n| resource(&format!("a:{n}"))).collect::<Vec<_>>();
         check(numbered(64), "ok");
         check(numbered(65), "lists 65 resources; at most 64");
         check(vec![resource("a:b"), resource("a:b")], "two resources with the URI `a:b`");
@@ -365,6 +368,10 @@ mod tests {
 
     #[test]
     fn a_page_is_one_as_a_whole() {
+        fn asking(origins: Vec<String>) -> Vec<RawResource> {
+            vec![page("ui://a", RawPage { frame_domains: origins, ..RawPage::default() })]
+        }
+
         check(vec![page("ui://a/b", for_tools(&["draw"]))], "ok");
         check(vec![page("file:///a", RawPage::default())], "is not a complete page");
         check(vec![resource("UI://a")], "is not a complete page");
@@ -374,8 +381,6 @@ mod tests {
         check(vec![page("ui://a", for_tools(&["other"]))], "which the component does not have");
         check(vec![page("ui://a", for_tools(&["Draw"]))], "not a valid tool name");
         check(vec![page("ui://a", for_tools(&["draw"])), page("ui://b", for_tools(&["draw"]))], "at most one page");
-        let asking =
-            |origins: Vec<String>| vec![page("ui://a", RawPage { frame_domains: origins, ..RawPage::default() })];
         check(asking(vec!["https://a.example".to_owned(); 32]), "ok");
         check(asking(vec!["https://a.example".to_owned(); 33]), "asks for 33 origins");
         check(asking(vec!["https://a.example; script-src *".to_owned()]), "expected an origin");

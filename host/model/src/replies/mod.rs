@@ -329,7 +329,10 @@ mod tests {
 
     #[test]
     fn finds_errors_by_their_usual_fields() {
-        let error = |mut value: Value| take_error("", &mut value, "choices");
+        fn error(mut value: Value) -> Option<Value> {
+            take_error("", &mut value, "choices")
+        }
+
         for value in [
             json!({"error": "x"}),
             json!({"success": false, "errors": [{"message": "x"}]}),

@@ -340,17 +340,18 @@ async fn reply_that_is_asked_about_again_is_saved_as_it_is() {
         serde_json::to_value(agent.session().transcript()).unwrap()
     }
 
+    fn build(saved: &Arc<Saved>, replies: Vec<Response>) -> LoopBuilder {
+        agent(script(SOON, replies), &Arc::default(), &Arc::default()).driver(BatchDriver::new()).save_to(saved.clone())
+    }
+
     fn replies() -> Vec<Response> {
         vec![Response::text("<execute>[{]</execute>"), Response::text("<execute>[]</execute>"), Response::text("ok")]
     }
 
     let saved = Arc::new(Saved::default());
-    let build = |replies| {
-        agent(script(SOON, replies), &Arc::default(), &Arc::default()).driver(BatchDriver::new()).save_to(saved.clone())
-    };
-    let mut live = build(replies()).build().unwrap();
+    let mut live = build(&saved, replies()).build().unwrap();
     assert_eq!(live.run("task").await.unwrap().text(), "ok");
-    let again = build(Vec::new()).resume(saved.session().unwrap()).build().unwrap();
+    let again = build(&saved, Vec::new()).resume(saved.session().unwrap()).build().unwrap();
     assert_eq!(transcript(&again), transcript(&live));
 }
 

@@ -184,7 +184,10 @@ mod tests {
 
     #[test]
     fn a_decision_is_found_in_fences_and_prose_and_completed_where_that_is_safe() {
-        let expected = || call("add", r#"{"a":1,"b":"{"}"#);
+        fn expected() -> Result<NextAction, String> {
+            call("add", r#"{"a":1,"b":"{"}"#)
+        }
+
         let json = r#"{"type":"call_tool","tool":"add","args":{"a":1,"b":"{"}}"#;
         check(json, expected());
         check(&format!("```json\n{json}\n```"), expected());
@@ -239,6 +242,14 @@ mod tests {
 
     #[test]
     fn finds_a_partial_or_misplaced_tool_name() {
+        fn words(near: &str) -> Result<NextAction, String> {
+            Err(format!("Requested tool is not available.{near}"))
+        }
+
+        fn evaluate() -> Result<NextAction, String> {
+            call("calculator__evaluate", r#"{"x": 1}"#)
+        }
+
         fn check(tools: &[ToolSpec], reply: &str, expected: Result<NextAction, String>) {
             let decision = RawDecision::extract(&Response::text(reply)).unwrap().validate(tools);
             assert_eq!(decision.map(|decision| decision.next), expected, "{reply}");
@@ -249,7 +260,6 @@ mod tests {
         }
 
         let tools = [spec("calculator__add"), spec("calculator__evaluate"), spec("a__list"), spec("b__list")];
-        let evaluate = || call("calculator__evaluate", r#"{"x": 1}"#);
         check(&tools, r#"{"type": "call_tool", "tool": "evaluate", "args": {"x": 1}}"#, evaluate());
         check(&tools, r#"{"type": "evaluate", "args": {"x": 1}}"#, evaluate());
         check(&tools, r#"{"type": "calculator__evaluate", "tool": null, "args": {"x": 1}}"#, evaluate());
@@ -262,7 +272,6 @@ mod tests {
         let type_is_missing = Err("Decision type must be call_tool or final_answer.".to_owned());
         check(&tools, r#"{"tool": "evaluate", "args": {"x": 1}, "answer": "16"}"#, type_is_missing.clone());
         check(&tools, r#"{"tool": "rm", "args": {}}"#, type_is_missing);
-        let words = |near: &str| Err(format!("Requested tool is not available.{near}"));
         check(&tools, r#"{"type": "call_tool", "tool": "list"}"#, words(" (did you mean `a__list` or `b__list`?)"));
         check(&tools, r#"{"type": "call_tool", "tool": "evalute"}"#, words(" (did you mean `calculator__evaluate`?)"));
         check(&tools, r#"{"type": "call_tool", "tool": "search"}"#, words(""));

@@ -17,13 +17,13 @@ pub(crate) fn tools() -> Vec<ToolSpec> {
         "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
         "required": ["a", "b"],
     });
-    let spec = |name: &str, what: &str| ToolSpec {
+    let tools = [("add", "a + b"), ("multiply", "a * b"), ("divide", "a / b")].map(|(name, what)| ToolSpec {
         name: name.to_owned(),
         alias: None,
         description: what.to_owned(),
         parameters: binary.clone(),
-    };
-    vec![spec("add", "a + b"), spec("multiply", "a * b"), spec("divide", "a / b")]
+    });
+    tools.to_vec()
 }
 
 pub(crate) fn intent(id: &str, name: &str, arguments: &str) -> ToolIntent {

@@ -173,12 +173,7 @@ fn an_invalid_decision_fails_after_the_retries_and_runs_nothing() {
 
 #[test]
 fn a_step_is_thought_action_and_observation() {
-    fn call() -> ToolIntent {
-        ToolIntent { id: "c".to_owned(), ..intent("", "divide", r#"{"a": 1, "b": 0}"#) }
-    }
-
-    let driver = bound(ReactDriver::new());
-    let check = |outcome: Result<Vec<Content>, CallError>, expected: &str| {
+    fn check(driver: &ReactDriver, outcome: Result<Vec<Content>, CallError>, expected: &str) {
         let failed = outcome.is_err();
         let messages = driver.trace(&Response::text(ADD), &[execution(call(), outcome)]);
         let action = "Thought: sum first\nAction: divide\nAction Input: {\"a\": 1, \"b\": 0}";
@@ -186,9 +181,19 @@ fn a_step_is_thought_action_and_observation() {
         assert_eq!((messages[1].role, messages[1].content.as_str()), (Role::User, expected));
         assert_eq!(messages[1].is_error, failed);
         assert!(messages.iter().all(|message| message.tool_execution_id.as_deref() == Some("exec-c")));
-    };
-    check(Ok(vec![Content::text("8")]), "Observation: 8");
-    check(Err(CallError::new(ErrorKind::ToolFailed, "Division by zero")), "Observation: ERROR - Division by zero");
+    }
+
+    fn call() -> ToolIntent {
+        ToolIntent { id: "c".to_owned(), ..intent("", "divide", r#"{"a": 1, "b": 0}"#) }
+    }
+
+    let driver = bound(ReactDriver::new());
+    check(&driver, Ok(vec![Content::text("8")]), "Observation: 8");
+    check(
+        &driver,
+        Err(CallError::new(ErrorKind::ToolFailed, "Division by zero")),
+        "Observation: ERROR - Division by zero",
+    );
     let conclusion = driver.trace(&Response::text(ANSWER), &[]);
     assert_eq!(conclusion, [Message::assistant("Thought: done\nAction: final_answer")]);
     let replayed = driver.replay(&execution(call(), Ok(vec![Content::text("8")])));

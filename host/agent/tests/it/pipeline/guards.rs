@@ -178,14 +178,15 @@ async fn undeclared_changes_are_undone_and_fail_in_strict_mode() {
 #[tokio::test]
 async fn hooks_run_in_descending_priority() {
     let order = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let hook = |name: &'static str, priority| {
+    let hooks = [("low", -1), ("mid", 0), ("high", 9)].map(|(name, priority)| {
         let order = Arc::clone(&order);
         Arc::new(HookFn::new(name, priority, &[] as &[Field], move |_: &mut ToolUse| {
             order.lock().unwrap().push(name);
             BeforeAction::Continue
         }))
-    };
-    let stage = stage(|builder| builder.before(hook("low", -1)).before(hook("mid", 0)).before(hook("high", 9)));
+    });
+    let [low, mid, high] = hooks;
+    let stage = stage(|builder| builder.before(low).before(mid).before(high));
     stage.call("add", ADD).await;
     assert_eq!(*order.lock().unwrap(), ["high", "mid", "low"]);
 }

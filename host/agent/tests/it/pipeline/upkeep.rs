@@ -100,8 +100,11 @@ async fn arguments_that_the_type_does_not_take_never_reach_the_function() {
 
 #[test]
 fn a_name_is_registered_once_and_replaced_on_purpose() {
+    fn echo() -> BuiltIn {
+        BuiltIn::new("echo", "Another.", |_: Nothing, _| async { Ok::<_, BuiltInError>(1) }).unwrap()
+    }
+
     let tools = tools();
-    let echo = || BuiltIn::new("echo", "Another.", |_: Nothing, _| async { Ok::<_, BuiltInError>(1) }).unwrap();
     assert!(tools.register(echo()).unwrap_err().to_string().contains("'echo' is already registered"));
     assert!(tools.replace(Arc::new(echo())).is_some());
     assert_eq!(tools.find("echo").unwrap().to_spec().description, "Another.");

@@ -205,12 +205,15 @@ async fn program_gets_the_message_as_its_input() {
 
 #[test]
 fn implementations_that_cannot_work_are_refused_at_once() {
+    fn refused(skill: Skill) -> String {
+        build(skill).0.build().err().unwrap().to_string()
+    }
+
     fn build(skill: Skill) -> (PipelineBuilder, ProgramLimits) {
         let builder = PipelineBuilder::default().built_ins(tools()).allowlists(lists(skill));
         (builder, ProgramLimits { code: 3, ..ProgramLimits::default() })
     }
 
-    let refused = |skill: Skill| build(skill).0.build().err().unwrap().to_string();
     assert!(refused(tool_skill("ad")).contains("names the tool 'ad', which is not registered"));
     assert!(refused(program_skill("", &["ad"])).contains("names the tool 'ad'"));
     assert!(refused(tool_skill("add").component_tool("echo")).contains("leave one of them out"));

@@ -129,7 +129,10 @@ fn reasoning_answer() -> String {
 
 #[tokio::test]
 async fn unsigned_thoughts_go_back_only_on_demand() {
-    let text = || stream("openai/text.sse");
+    fn text() -> Play {
+        stream("openai/text.sse")
+    }
+
     let server = Server::start(vec![reply(200, SSE, reasoning_answer()), text()]).await;
     let known = provider("compatible", config(&server));
     let response = ask(&known, &question()).await.0.unwrap();

@@ -70,6 +70,10 @@ fn a_result_without_calls_makes_no_execute_block() {
 
 #[test]
 fn separate_batches_stay_separate_and_results_are_the_users() {
+    fn ok(name: &str) -> Entry {
+        result(name, "\"ok\"")
+    }
+
     fn results(names: &[&str]) -> String {
         let row = |name: &&str| format!("{{\"tool\": \"{name}\", \"status\": \"success\", \"content\": \"ok\"}}");
         format!("<results>\n[\n{}\n]\n</results>", names.iter().map(row).collect::<Vec<_>>().join(",\n"))
@@ -80,7 +84,6 @@ fn separate_batches_stay_separate_and_results_are_the_users() {
         format!("<execute>\n[\n{}\n]\n</execute>", rows.join(",\n"))
     }
 
-    let ok = |name| result(name, "\"ok\"");
     check(
         &[
             user("go"),

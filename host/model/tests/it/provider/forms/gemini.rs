@@ -16,11 +16,19 @@ fn call(function: Value) -> Value {
 
 #[tokio::test]
 async fn reads_calls_without_ids_or_arguments() {
+    // One call in each event.
+    fn with(id: Value, a: u32) -> Value {
+        call(json!({"id": id, "name": "calculator__add", "args": {"a": a}}))
+    }
+
+    fn stop() -> Value {
+        event(json!([{"text": ""}]), json!("STOP"))
+    }
+
     fn two_calls(first: &str, second: &str) -> Read {
         Read::calls([[first, "calculator__add", r#"{"a":1}"#], [second, "calculator__add", r#"{"a":2}"#]])
     }
 
-    let stop = || event(json!([{"text": ""}]), json!("STOP"));
     for function in [
         json!({"name": "calculator__add"}),
         json!({"name": "calculator__add", "args": null}),
@@ -29,8 +37,6 @@ async fn reads_calls_without_ids_or_arguments() {
         let expected = Read::calls([["call#calculator__add#0", "calculator__add", "{}"]]);
         check("gemini", &events(&[event(call(function), Value::Null), stop()]), &expected).await;
     }
-    // One call in each event.
-    let with = |id: Value, a: u32| call(json!({"id": id, "name": "calculator__add", "args": {"a": a}}));
     let body = [event(with(Value::Null, 1), Value::Null), event(with(Value::Null, 2), json!("")), stop()];
     check("gemini", &events(&body), &two_calls("call#calculator__add#0", "call#calculator__add#1")).await;
     let body = [event(with(json!("q"), 1), Value::Null), event(with(json!("q"), 2), json!("STOP"))];
@@ -66,7 +72,10 @@ async fn reads_parts_in_other_forms() {
 
 #[tokio::test]
 async fn reads_on_after_a_reason_with_every_event() {
-    let said = |text: &str| event(json!([{ "text": text }]), json!("STOP"));
+    fn said(text: &str) -> Value {
+        event(json!([{ "text": text }]), json!("STOP"))
+    }
+
     let calling = event(call(json!({"name": "calculator__add", "args": {}})), json!("STOP"));
     let mut usage = said("8.");
     usage["usageMetadata"] = json!({"promptTokenCount": 7, "candidatesTokenCount": 2});
