@@ -324,7 +324,6 @@ impl LoopBuilder {
     }
 }
 
-/// Creates a new session.
 fn begin(mut config: SessionConfig, driver: Box<dyn Driver>) -> Result<Session, BuildError> {
     if config.id.is_empty() {
         config.id = new_session_id()?;

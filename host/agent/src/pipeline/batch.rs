@@ -126,7 +126,6 @@ impl<'a> Batch<'a> {
         first
     }
 
-    /// Counts a call of a program.
     pub(super) fn count_program_call(&self) {
         let mut state = self.lock();
         state.program_calls = state.program_calls.saturating_add(1);

@@ -42,7 +42,6 @@ pub struct Session {
     pub(super) toolless: bool,
     pub(super) draft: Draft,
     pub(super) run: Option<Run>,
-    /// The settings of the run.
     pub(super) settings: RunSettings,
     pub(super) waiting: Waiting,
     /// The last request of the step before this one.

@@ -19,7 +19,6 @@ const INITIAL_MEMORY_BYTES: usize = 2 << 20;
 /// Size of the stack, in bytes.
 const STACK_BYTES: usize = 1 << 20;
 
-/// Compiles a project.
 pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     let manifest = project.folder.join("tool.toml");
     let missing = |reason: &str| BuildError::setting(manifest.clone(), reason);

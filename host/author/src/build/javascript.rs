@@ -14,7 +14,6 @@ const PROGRAM: &str = include_str!("componentize.mjs");
 /// The package that has to be installed in the project.
 const PACKAGE: &str = "node_modules/@bytecodealliance/componentize-js/package.json";
 
-/// Compiles a project.
 pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     let manifest = project.folder.join("package.json");
     let missing = |reason: &str| BuildError::setting(manifest.clone(), reason);

@@ -339,7 +339,6 @@ impl Exchange {
 }
 
 impl Expectation {
-    /// Returns the expected result.
     pub(super) fn result(&self) -> Result<ExpectedResult, String> {
         if self.message.is_some() && self.error.is_none() {
             return Err("`message` needs `error`; add the kind of the error".to_owned());

@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn keeps_the_first_call_of_each_tool() {
-        fn past(tool: &str, number: u32) -> PastCall {
+        fn past(tool: &str, number: u64) -> PastCall {
             PastCall { tool: tool.to_owned(), number }
         }
 

@@ -138,7 +138,7 @@ mod tests {
 
     fn job(id: u128, owner: &str, at: u64) -> Job {
         let ttl = Duration::from_millis(100);
-        Job::begin(JobId::from_bits(id), (owner.into(), "t".to_owned()), Timestamp(at), ttl)
+        Job::begin(JobId::from_bits(id), owner.into(), "t".to_owned(), Timestamp(at), ttl)
     }
 
     fn completed(text: &str) -> JobState {

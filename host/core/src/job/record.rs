@@ -148,7 +148,7 @@ mod tests {
     }
 
     fn job() -> Job {
-        Job::begin(JobId::from_bits(7), ("a".into(), "t".to_owned()), Timestamp(1000), Duration::from_secs(60))
+        Job::begin(JobId::from_bits(7), "a".into(), "t".to_owned(), Timestamp(1000), Duration::from_secs(60))
     }
 
     #[test]

@@ -332,7 +332,7 @@ mod tests {
             CapturedStream { text: VALUE.into(), dropped: 0 }
         }
 
-        fn member() -> Option<Untrusted<serde_json::Value>> {
+        fn member() -> Option<Untrusted<Value>> {
             Some(Untrusted::new(serde_json::json!([{ "a": VALUE }])))
         }
 

@@ -67,7 +67,6 @@ trait ReplyForm: Send {
     }
 }
 
-/// The translation of one reply.
 pub(crate) struct ReplyTranslation {
     framing: Framing,
     form: Box<dyn ReplyForm>,

@@ -89,7 +89,6 @@ enum Expect {
     All(Vec<String>),
 }
 
-/// Parses a script.
 pub(crate) fn parse(text: &str) -> Result<Vec<ScriptedReply>, ScriptError> {
     if text.len() > MAX_SCRIPT_BYTES {
         return Err(ScriptError::TooLong);

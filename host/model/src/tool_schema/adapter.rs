@@ -261,7 +261,6 @@ impl<'a> Adapter<'a> {
         flat.phrases.extend(phrases);
     }
 
-    /// Returns whether a keyword is sent with this value.
     fn is_sent(&self, keyword: &str, value: &Value) -> bool {
         match keyword {
             "format" => value.as_str().is_some_and(|format| self.dialect.has_format(format)),

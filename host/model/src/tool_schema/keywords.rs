@@ -95,7 +95,6 @@ pub(super) fn required_names(schema: &Map<String, Value>) -> BTreeSet<String> {
     names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-/// Returns the alternatives of a schema.
 pub(super) fn alternatives_of(schema: &Map<String, Value>) -> &[Value] {
     schema.get("anyOf").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }

@@ -30,7 +30,6 @@ pub(super) struct RawDecision {
 pub(super) struct ReactDecision {
     /// The model's reason. May be empty.
     pub(super) thought: String,
-    /// The next action.
     pub(super) next: NextAction,
 }
 

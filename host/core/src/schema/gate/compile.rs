@@ -25,7 +25,6 @@ pub(super) enum Use {
     Results,
 }
 
-/// Compiles `schema` for this use.
 pub(super) fn compile_gate(schema: &Value, limits: GateLimits, usage: Use) -> Result<Gate, SchemaError> {
     let arguments = usage != Use::Results;
     bounds::check(schema, &limits)?;

@@ -120,7 +120,6 @@ pub(super) fn is_integer(number: &Number) -> bool {
     Decimal::of(number).is_some_and(|decimal| decimal.is_integer())
 }
 
-/// Returns whether a number is a multiple of `step`.
 pub(super) fn is_multiple(number: &Number, step: &Number) -> bool {
     let exact = Decimal::of(number).zip(Decimal::of(step)).and_then(|(number, step)| number.is_multiple_of(&step));
     exact.unwrap_or_else(|| {

@@ -3,7 +3,7 @@
 use fumehood_core::chat::{Message, Reply, Request, Response, Thought};
 use serde_json::{Value, json};
 
-use super::server::Server;
+use super::server::{Play, Server};
 use super::{ask, config, provider, question, reply, stream};
 
 const SSE: &str = "content-type: text/event-stream\r\n";

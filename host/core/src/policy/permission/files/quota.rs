@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn rejects_zero_and_invalid_quotas() {
-        fn check(text: &str, expected: &str) {
+        fn check(text: &str, expected: Result<Quota, QuotaError>) {
             assert_eq!(Quota::parse(text), expected, "{text}");
         }
 

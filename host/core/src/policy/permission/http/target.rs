@@ -45,7 +45,6 @@ impl Scheme {
     }
 }
 
-/// A pattern of hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum HostPattern {
     /// One name, in lower case, in its DNS form (Punycode), without a trailing dot.

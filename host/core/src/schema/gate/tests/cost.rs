@@ -4,7 +4,7 @@ use expect_test::expect;
 use serde_json::{Value, json};
 
 use super::{arguments, refused};
-use crate::schema::gate::GateLimits;
+use crate::schema::gate::{Gate, GateLimits};
 
 /// Returns a schema of `levels` definitions, each of which refers to the next one through `twice`.
 fn doubling(levels: usize, twice: impl Fn(Value) -> Value) -> Value {
@@ -127,8 +127,8 @@ fn runs_on_a_small_stack() {
         (1..64).fold(end, |inner, _| json!({ "a": inner }))
     }
 
-    // Like `chained`, with `unevaluatedProperties`, for which subschemas are evaluated once more.
-    fn mark(piece: fn(Value) -> Value) -> Value {
+    // Like `chain`, with `unevaluatedProperties`, for which subschemas are evaluated once more.
+    fn mark(piece: fn(Value) -> Value) -> Gate {
         let innermost = json!({"properties": {"a": {"$ref": "#/$defs/d"}}});
         let mut definition = (0..5).fold(innermost, |inner, _| piece(inner));
         definition["properties"] = json!({"b": true});
@@ -136,7 +136,7 @@ fn runs_on_a_small_stack() {
     }
 
     // As long a chain in place, at every level of as deep a document, as the limits allow.
-    fn chain(levels: usize, link: fn(Value) -> Value) -> Value {
+    fn chain(levels: usize, link: fn(Value) -> Value) -> Gate {
         let mut definitions = serde_json::Map::new();
         for index in 0..levels {
             definitions.insert(format!("d{index}"), link(json!({"$ref": format!("#/$defs/d{}", index + 1)})));

@@ -4,6 +4,7 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use super::{arguments, text};
+use crate::schema::gate::Gate;
 
 #[test]
 fn describes_violations() {

@@ -4,6 +4,7 @@ use expect_test::expect;
 use serde_json::{Value, json};
 
 use super::{arguments, text};
+use crate::schema::gate::Gate;
 
 fn long(bytes: usize) -> String {
     "x".repeat(bytes)
