@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn finds_the_refused_tools_by_name_or_position() {
-        fn check(tools: &[ToolSpec], body: &str, expected: &[usize]) {
+        fn check(tools: &[SentTool], body: &str, expected: &[usize]) {
             let expected = RefusedTools::Named(expected.iter().copied().collect());
             assert_eq!(RefusedTools::find(body, tools), Some(expected), "{body}");
         }
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn tells_an_unnamed_tool_from_other_matters() {
-        fn check(tools: &[ToolSpec], body: &str, expected: Option<RefusedTools>) {
+        fn check(tools: &[SentTool], body: &str, expected: Option<RefusedTools>) {
             assert_eq!(RefusedTools::find(body, tools), expected, "{body}");
         }
 

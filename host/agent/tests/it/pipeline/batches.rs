@@ -12,7 +12,7 @@ use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns};
 use fumehood_core::call::CallContext;
 use fumehood_core::record::RecordKind;
 
-use super::stage::{Nothing, intent, stage, stage_of};
+use super::stage::{Nothing, Stage, intent, stage, stage_of};
 
 const ADD: (&str, &str) = ("add", r#"{"a": 1, "b": 2}"#);
 

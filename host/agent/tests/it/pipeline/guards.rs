@@ -132,16 +132,16 @@ async fn a_person_is_asked_and_nobody_means_no() {
 
 #[tokio::test]
 async fn a_hook_changes_or_blocks_a_call() {
-    fn hook(before: BeforeAction) -> HookFn {
-        HookFn::new("hook", 0, &[Field::Arguments], move |call: &mut ToolUse| {
+    fn hook(before: BeforeAction) -> Arc<dyn BeforeHook> {
+        Arc::new(HookFn::new("hook", 0, &[Field::Arguments], move |call: &mut ToolUse| {
             call.arguments = json!({"a": 10, "b": 10});
             before.clone()
-        })
+        }))
     }
 
-    let changed = stage(|builder| builder.before(Arc::new(hook(BeforeAction::Continue))));
+    let changed = stage(|builder| builder.before(hook(BeforeAction::Continue)));
     assert_eq!(changed.call("add", ADD).await.result.text().as_deref(), Some("20"));
-    let blocked = stage(|builder| builder.before(Arc::new(hook(BeforeAction::Block { message: None }))));
+    let blocked = stage(|builder| builder.before(hook(BeforeAction::Block { message: None })));
     let execution = blocked.call("add", ADD).await;
     assert!(execution.is_blocked());
     assert_eq!(execution.error_message(), "Tool execution blocked by beforeToolUse hook.");

@@ -16,7 +16,7 @@ use fumehood_core::record::RecordKind;
 use fumehood_core::tool::definition::Annotations;
 use serde_json::json;
 
-use super::stage::{Nothing, stage, stage_of, tools};
+use super::stage::{Nothing, Stage, stage, stage_of, tools};
 
 const ADD: &str = r#"{"a": 1, "b": 2}"#;
 const SECRET: &str = r#"{"text": "hunter2"}"#;

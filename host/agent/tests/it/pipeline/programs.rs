@@ -133,12 +133,12 @@ async fn only_programs_call_tools_where_that_is_set() {
 
 #[tokio::test]
 async fn descriptions_declare_the_tools_of_the_scope() {
-    fn description(stage: &Stage) -> bool {
+    fn description(stage: &Stage) -> String {
         let mut specs = stage.pipeline.specs(&stage.scope).into_iter();
         specs.find(|spec| spec.name == "run_code").unwrap().description
     }
 
-    fn skill(stage: &mut Stage) {
+    fn set_skill(stage: &mut Stage) {
         stage.scope = Scope { skill: Some(Arc::from("sums")), ..stage.scope.clone() };
     }
 
@@ -151,7 +151,7 @@ async fn descriptions_declare_the_tools_of_the_scope() {
     let all = description(&stage);
     assert!(all.contains("/** Adds. */ add(args: { /** The first number. */ a: number"), "{all}");
     assert!(all.contains("divide("), "{all}");
-    skill(&mut stage);
+    set_skill(&mut stage);
     let some = description(&stage);
     assert!(some.contains("add(") && !some.contains("divide("), "{some}");
     assert_eq!(stage.values("host__divide").await[0][0], "not_allowed");

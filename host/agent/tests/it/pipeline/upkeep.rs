@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::stage::{Nothing, Pair, Stage, Text, everything, stage, stage_of, tools};
+use super::stage::{Nothing, Pair, RecordingRecorder, Stage, Text, everything, stage, stage_of, tools};
 
 #[derive(Deserialize, JsonSchema)]
 struct Greeting {
@@ -100,7 +100,7 @@ async fn arguments_that_the_type_does_not_take_never_reach_the_function() {
 
 #[test]
 fn a_name_is_registered_once_and_replaced_on_purpose() {
-    fn echo() -> BuiltIn {
+    fn echo() -> BuiltIn<Nothing, i32> {
         BuiltIn::new("echo", "Another.", |_: Nothing, _| async { Ok::<_, BuiltInError>(1) }).unwrap()
     }
 
@@ -135,7 +135,7 @@ fn skills_take_handles_and_names_still_work() {
 
 #[tokio::test]
 async fn what_a_tool_keeps_to_itself_is_in_no_record() {
-    async fn check(persist: Persistence) {
+    async fn records_with(persist: Persistence) -> Arc<RecordingRecorder> {
         let stage = stage(|builder| {
             let policy = Policy { persist: Some(persist), ..Policy::default() };
             builder.tool_policy("echo", policy)
@@ -147,14 +147,14 @@ async fn what_a_tool_keeps_to_itself_is_in_no_record() {
     }
 
     let redact = Persistence::redact(|_| json!("redacted"), |_, result| Some(json!(result.is_ok())));
-    let redacted = check(redact).await;
+    let redacted = records_with(redact).await;
     assert!(!redacted.text().contains("hunter2"), "{}", redacted.text());
     assert_eq!(redacted.of_kind(RecordKind::ToolResult)[0].body["result"], true);
     assert_eq!(redacted.of_kind(RecordKind::ToolStarted)[0].body["arguments"], "redacted");
-    let nothing = check(Persistence::Nothing).await;
+    let nothing = records_with(Persistence::Nothing).await;
     assert!(!nothing.text().contains("hunter2"));
     assert!(nothing.of_kind(RecordKind::ToolResult).is_empty());
-    assert!(check(Persistence::Full).await.text().contains("hunter2"));
+    assert!(records_with(Persistence::Full).await.text().contains("hunter2"));
 }
 
 #[tokio::test]

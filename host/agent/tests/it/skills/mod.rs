@@ -15,7 +15,7 @@ use fumehood_agent::budget::{Budget, BudgetKind};
 use fumehood_agent::code::{CodeMode, ProgramLimits};
 use fumehood_agent::deferred::GivenAnswer;
 use fumehood_agent::executor::Scope;
-use fumehood_agent::guardrail::{ProposedCall, RuleFn, Verdict};
+use fumehood_agent::guardrail::{ProposedCall, Rule, RuleFn, Verdict};
 use fumehood_agent::native::NativeDriver;
 use fumehood_agent::persistence::Persistence;
 use fumehood_agent::pipeline::{PipelineBuilder, PipelineError};
@@ -334,19 +334,19 @@ impl Saved {
 
 #[tokio::test]
 async fn skill_goes_on_after_a_stop_from_each_entry() {
-    fn counted(calls: &Arc<AtomicUsize>) -> RuleFn {
+    fn count_rule(calls: &Arc<AtomicUsize>) -> Arc<dyn Rule> {
         let calls = Arc::clone(calls);
-        RuleFn::new("count", move |_: &ProposedCall| {
+        Arc::new(RuleFn::new("count", move |_: &ProposedCall| {
             calls.fetch_add(1, Ordering::SeqCst);
             Verdict::Allow
-        })
+        }))
     }
 
     let calls = Arc::new(AtomicUsize::new(0));
     let build = || {
-        let rule = counted(&calls);
+        let rule = count_rule(&calls);
         agent_with(tool_skill("echo"), Arc::new(Asked::default()).model(&[]), &Arc::default(), |builder| {
-            builder.rule(Arc::new(rule))
+            builder.rule(rule)
         })
     };
     let saved = Arc::new(Saved::default());

@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test]
 async fn result_of_a_skill_matches_its_schema_or_ends_the_run() {
-    fn sum() -> Value {
+    fn sum() -> serde_json::Value {
         json!({"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]})
     }
 

@@ -187,7 +187,7 @@ async fn reads_events_in_any_frame() {
 
 #[tokio::test]
 async fn reads_arguments_that_need_no_guess() {
-    fn with_arguments(arguments: Value) -> Value {
+    fn with_arguments(arguments: Value) -> String {
         let function = json!({"name": "calculator__add", "arguments": arguments});
         calling(&[call(json!(0), json!("a"), function)])
     }
