@@ -154,7 +154,8 @@ impl<'a> Batch<'a> {
     /// Replaces the state that a hook changed. Calls of one batch have no order: the last change counts.
     pub(super) fn set_state(&self, text: Option<Arc<str>>) {
         let mut state = self.lock();
-        (state.text, state.changed) = (text, true);
+        state.text = text;
+        state.changed = true;
     }
 
     /// Adds tokens that were used on the path of a call.

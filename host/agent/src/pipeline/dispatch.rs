@@ -144,6 +144,7 @@ impl Dispatch<'_> {
             (&completed.result.outcome, completed.authorized.policy.remedy(Fault::Execution))
             && let Some(fixed) = catch_panic_sync(|| fix(&self.call.arguments, error)).ok().flatten()
         {
+            // Other arguments pass all checks and hooks again.
             completed = Box::pin(self.run_once(Some(fixed))).await?;
         }
         let CompletedCall { authorized, mut result } = completed;
@@ -193,6 +194,7 @@ impl Dispatch<'_> {
             body.extend(is_resumed.then(|| ("resumed".to_owned(), Value::from(true))));
             Value::Object(body)
         };
+        // Recorded before the tool runs, so that no effect is missing from the log.
         self.journal.record_started(body).await?;
         authorized.context.observer = self.journal.observer(self.persist.is_full());
         self.start_in_history(&authorized.found);

@@ -157,7 +157,8 @@ struct RecordingObserver {
 impl Observer for RecordingObserver {
     fn progress(&self, progress: Progress) {
         let mut record = self.template.clone();
-        (record.id, record.at) = (self.ids.next("rec"), self.clock.now());
+        record.id = self.ids.next("rec");
+        record.at = self.clock.now();
         if let Value::Object(body) = &mut record.body {
             body.insert("fraction".to_owned(), json!(progress.fraction));
             if self.is_full {

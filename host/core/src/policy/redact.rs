@@ -196,7 +196,8 @@ impl Redactor {
                 let mut found = false;
                 let clean = std::mem::take(fields).into_iter().map(|(mut name, mut value)| {
                     if let Cow::Owned(clean) = self.redact(&name) {
-                        (name, found) = (clean, true);
+                        name = clean;
+                        found = true;
                     }
                     found |= self.redact_value(&mut value);
                     (name, value)

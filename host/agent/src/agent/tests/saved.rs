@@ -78,7 +78,7 @@ async fn finish(agent: &mut Agent) -> Option<String> {
 
 #[tokio::test(start_paused = true)]
 async fn session_goes_on_from_each_of_its_entries() {
-    fn transcript(agent: &Agent) -> Value {
+    fn transcript(agent: &Agent) -> serde_json::Value {
         serde_json::to_value(agent.session().transcript()).unwrap()
     }
 
@@ -267,7 +267,7 @@ fn batch_agent(saved: &Arc<Saved>, from: usize) -> LoopBuilder {
 
 #[tokio::test(start_paused = true)]
 async fn saved_batches_are_rebuilt_from_one_entry_for_each_call() {
-    fn output(agent: &Agent) -> Vec<(Role, String)> {
+    fn output(agent: &Agent) -> Vec<(fumehood_core::chat::Role, String)> {
         let steps = agent.session().transcript().runs[0].steps.clone();
         steps.iter().flat_map(|step| step.output.clone()).map(|it| (it.role, it.content)).collect::<Vec<_>>()
     }
@@ -336,7 +336,7 @@ async fn only_what_is_said_is_saved_once() {
 
 #[tokio::test(start_paused = true)]
 async fn reply_that_is_asked_about_again_is_saved_as_it_is() {
-    fn transcript(agent: &Agent) -> Value {
+    fn transcript(agent: &Agent) -> serde_json::Value {
         serde_json::to_value(agent.session().transcript()).unwrap()
     }
 

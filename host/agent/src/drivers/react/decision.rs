@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn each_rule_has_its_text() {
-        fn fail(text: &str) -> Result<Decision, String> {
+        fn fail(text: &str) -> Result<NextAction, String> {
             Err(text.to_owned())
         }
 

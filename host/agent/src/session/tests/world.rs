@@ -38,7 +38,7 @@ impl Driver for Plain {
     }
 
     fn decide(&mut self, response: &Response) -> Decision {
-        fn failure(fault: Fault) -> Decision {
+        fn failure(fault: DecisionFault) -> Decision {
             Decision::Failed(DecisionError { fault, message: "no decision".to_owned() })
         }
 

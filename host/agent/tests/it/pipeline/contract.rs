@@ -15,7 +15,9 @@ use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorde
 use fumehood_core::tool::ToolProvider as _;
 use serde_json::json;
 
-use super::stage::{Nothing, Pair, RecordingRecorder, Stage, Text, everything, intent, read_only, stage, stage_of, tools};
+use super::stage::{
+    Nothing, Pair, RecordingRecorder, Stage, Text, everything, intent, read_only, stage, stage_of, tools,
+};
 
 const ADD: &str = r#"{"a": 1, "b": 2}"#;
 

@@ -140,6 +140,7 @@ impl<'w> Explainer<'w> {
                     seen.merge(self.explain_value(*target, value, path, found));
                 }
                 Role::Not => {
+                    // Findings are only counted: why a value does not match is no fault of it.
                     let mut inner = Findings::with_cap(0);
                     self.explain_value(*target, value, path, &mut inner);
                     if inner.count() == 0 {

@@ -273,7 +273,8 @@ impl<'t> Reader<'_, 't> {
             if let Some((place, id)) = node.property(name, expected) {
                 let bit = 1 << place;
                 (seen & bit == 0).then_some(())?;
-                (seen, expected) = (seen | bit, place + 1);
+                seen |= bit;
+                expected = place + 1;
                 self.value(id, depth)?;
             } else {
                 undeclared.add(name)?;

@@ -61,6 +61,7 @@ impl ParsedRequest {
         if let Host::Domain(name) = &mut host
             && let Some(bare) = name.strip_suffix('.')
         {
+            // The name with its final dot is the same host, and rules are written without it.
             *name = bare.to_owned();
             url.set_host(Some(name)).map_err(ParseRequestError::InvalidUrl)?;
         }
