@@ -100,15 +100,15 @@ impl SeenResult {
 /// Returns whether nothing of the parts is escaped or truncated.
 fn is_seen_unchanged(parts: &[Content], max_bytes: usize) -> bool {
     let is_clean = |part: &Content| match part {
-        Content::Text { text } => is_plain(&text.to_sanitized()),
-        Content::Json { value } => is_plain(&value.to_sanitized()),
+        Content::Text { text } => is_plain(text.to_sanitized()),
+        Content::Json { value } => is_plain(value.to_sanitized()),
         Content::Blob { .. } | Content::Link { .. } => false,
     };
     parts.iter().map(Content::bytes).sum::<usize>() <= max_bytes && parts.iter().all(is_clean)
 }
 
 /// Returns whether a sanitized text is the text itself, and cannot contain a tag.
-fn is_plain(text: &Cow<'_, str>) -> bool {
+fn is_plain(text: Cow<'_, str>) -> bool {
     matches!(text, Cow::Borrowed(text) if !text.contains('<'))
 }
 
