@@ -67,12 +67,15 @@ struct InstantExecutor;
 
 impl ToolExecutor for InstantExecutor {
     fn specs(&self, _: &Scope) -> Vec<ToolSpec> {
-        let spec = |name: &str| ToolSpec {
-            name: name.to_owned(),
-            alias: None,
-            description: "Adds.".to_owned(),
-            parameters: serde_json::json!({ "type": "object", "properties": { "n": { "type": "integer" } } }),
-        };
+        fn spec(name: &str) -> ToolSpec {
+            ToolSpec {
+                name: name.to_owned(),
+                alias: None,
+                description: "Adds.".to_owned(),
+                parameters: serde_json::json!({ "type": "object", "properties": { "n": { "type": "integer" } } }),
+            }
+        }
+
         vec![spec("add"), spec("multiply")]
     }
 

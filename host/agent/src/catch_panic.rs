@@ -21,7 +21,6 @@ pub(crate) fn catch_panic_sync<T>(function: impl FnOnce() -> T) -> Result<T, Str
     catch_unwind(AssertUnwindSafe(function)).map_err(|panic| panic_message(panic.as_ref()))
 }
 
-/// Returns the message of a panic.
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "it panicked".to_owned())

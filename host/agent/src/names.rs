@@ -45,12 +45,17 @@ fn distance(written: &str, known: &str) -> Option<usize> {
     if is_last_part(written, &known) {
         return Some(0);
     }
-    let last = |name: &str| name.rsplit(SEPARATOR).next().unwrap_or_default().to_owned();
+    let own = last_part(&known);
     let whole = strsim::damerau_levenshtein(written, &known);
-    let parts = strsim::damerau_levenshtein(&last(written), &last(&known));
-    let is_close = |distance: usize, name: &str| distance <= (1 + name.len() / 5).min(name.len().saturating_sub(1));
-    let is_near = is_close(whole, &last(&known)) || is_close(parts, &last(&known));
-    is_near.then_some(whole.min(parts))
+    let parts = strsim::damerau_levenshtein(last_part(written), own);
+    // A difference in every letter is no likeness, so the maximum is below the length of a short name.
+    let max = (1 + own.len() / 5).min(own.len().saturating_sub(1));
+    let nearest = whole.min(parts);
+    (nearest <= max).then_some(nearest)
+}
+
+fn last_part(name: &str) -> &str {
+    name.rsplit(SEPARATOR).next().unwrap_or_default()
 }
 
 /// Asks whether a tool with a similar name was meant, such as ``did you mean `calculator__add`?``. `None` if none of the
@@ -78,23 +83,27 @@ mod tests {
 
     #[test]
     fn resolves_exact_names_and_unique_last_parts() {
+        fn check(tools: &[ToolSpec], name: &str, expected: Option<&str>) {
+            assert_eq!(resolve(name, tools).map(|tool| tool.name.as_str()), expected, "{name}");
+        }
+
         let spec = |name: &&str| ToolSpec { name: (*name).to_owned(), ..ToolSpec::default() };
         let tools: Vec<ToolSpec> = NAMES.iter().map(spec).collect();
-        let check = |name: &str, expected: Option<&str>| {
-            assert_eq!(resolve(name, &tools).map(|tool| tool.name.as_str()), expected, "{name}");
-        };
-        check("calculator__add", Some("calculator__add"));
-        check("evaluate", Some("calculator__evaluate"));
-        check("read_all", Some("files__read_all"));
-        check("functions.calculator__add:0", Some("calculator__add"));
+        check(&tools, "calculator__add", Some("calculator__add"));
+        check(&tools, "evaluate", Some("calculator__evaluate"));
+        check(&tools, "read_all", Some("files__read_all"));
+        check(&tools, "functions.calculator__add:0", Some("calculator__add"));
         for name in ["read", "valuate", "_add", "__add", "", "Evaluate", "rm", "all"] {
-            check(name, None);
+            check(&tools, name, None);
         }
     }
 
     #[test]
     fn suggests_similar_names() {
-        let check = |name: &str, expected: &[&str]| assert_eq!(suggestions(name, NAMES), expected, "{name}");
+        fn check(name: &str, expected: &[&str]) {
+            assert_eq!(suggestions(name, NAMES), expected, "{name}");
+        }
+
         check("evaluate", &["calculator__evaluate"]);
         check("Calculator__Evaluate", &["calculator__evaluate"]);
         check("calculator__evalute", &["calculator__evaluate"]);

@@ -73,7 +73,6 @@ pub(crate) enum CallState {
     Refused { error: CallError },
 }
 
-/// A call in the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecordedCall {
     pub(crate) call: Digest,

@@ -280,6 +280,14 @@ struct PythonProject {
     authors: Vec<PythonAuthor>,
 }
 
+impl PythonProject {
+    fn find_url(&self, wanted: &[&str]) -> Option<String> {
+        let mut urls = self.urls.iter();
+        let found = urls.find(|(name, _)| wanted.iter().any(|wanted| name.eq_ignore_ascii_case(wanted)));
+        found.map(|(_, url)| url.clone())
+    }
+}
+
 #[derive(Deserialize)]
 struct PythonAuthor {
     name: Option<String>,
@@ -289,13 +297,9 @@ struct PythonAuthor {
 impl PythonManifest {
     fn read(text: &str) -> Result<Parts, String> {
         let Self { project, tool } = read_toml(text)?;
-        let url = |wanted: &[&str]| {
-            let is_wanted = |name: &str| wanted.iter().any(|wanted| name.eq_ignore_ascii_case(wanted));
-            project.urls.iter().find(|(name, _)| is_wanted(name)).map(|(_, url)| url.clone())
-        };
         let about = About {
-            repository: url(&["repository", "source"]),
-            homepage: url(&["homepage"]),
+            repository: project.find_url(&["repository", "source"]),
+            homepage: project.find_url(&["homepage"]),
             version: project.version,
             description: project.description,
             license: project.license,
@@ -413,31 +417,32 @@ mod tests {
 
     #[test]
     fn a_component_that_is_older_than_a_source_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let put = |name: &str, seconds: u64| {
-            let path = folder.path().join(name);
+        fn put(folder: &Path, name: &str, seconds: u64) {
+            let path = folder.join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(&path, "[project]\nname = 'a'").unwrap();
             let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
             fs::File::open(&path).unwrap().set_modified(time).unwrap();
-        };
-        put("pyproject.toml", 1);
+        }
+
+        let folder = tempfile::tempdir().unwrap();
+        put(folder.path(), "pyproject.toml", 1);
         let project = Project::open(folder.path()).unwrap();
         assert!(matches!(project.built_component(), Err(ProjectError::NotBuilt(_))));
-        put("dist/a.wasm", 5);
-        put("app.py", 5);
+        put(folder.path(), "dist/a.wasm", 5);
+        put(folder.path(), "app.py", 5);
         for other in ["README.md", "tests/test_app.py", "dist/a.py", ".venv/a.py", "env/pyvenv.cfg", "env/lib/a.py"] {
-            put(other, 9);
+            put(folder.path(), other, 9);
         }
         assert_eq!(project.built_component().unwrap(), folder.path().join("dist/a.wasm"));
         for source in ["app.py", "helpers/a.py", "helpers/tests/a.py", "wit/deps/a.wit", "pyproject.toml"] {
-            put(source, 9);
+            put(folder.path(), source, 9);
             let error = project.built_component().unwrap_err().to_string();
             assert!(
                 error.contains(&format!("dist/a.wasm is older than {}/{source}", folder.path().display())),
                 "{error}"
             );
-            put(source, 4);
+            put(folder.path(), source, 4);
         }
         // Another program builds this component.
         fs::remove_file(folder.path().join("pyproject.toml")).unwrap();
@@ -447,10 +452,11 @@ mod tests {
 
     #[test]
     fn rejects_manifests_in_words() {
-        let check = |name: &str, text: &str, expected: &str| {
+        fn check(name: &str, text: &str, expected: &str) {
             let error = open(name, text).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
-        };
+        }
+
         check(
             "README.md",
             "",

@@ -275,41 +275,57 @@ mod tests {
 
     #[test]
     fn flows_follow_from_grants() {
+        fn pages_sink(origins: &[&str]) -> Option<&'static str> {
+            let grant = Grant::none().with_pages(origins.iter().map(|origin| (*origin).to_owned()).collect()).unwrap();
+            ToolFlow::from_grant(&grant).sink
+        }
+
+        fn source(grant: &Grant) -> &'static str {
+            ToolFlow::from_grant(grant).source.unwrap_or_default()
+        }
+
         let none = Grant::none();
         assert_eq!(ToolFlow::from_grant(&none), ToolFlow::NONE);
-        let source = |grant: &Grant| ToolFlow::from_grant(grant).source.unwrap_or_default();
         let folder = none.clone().with_folder(Folder::read("./docs:/docs").unwrap()).unwrap();
         assert_eq!(source(&folder), "it has granted folders");
         assert!(source(&none.clone().with_key_value(KeyValueQuota::new(1024).unwrap())).starts_with("it has a store"));
         assert_eq!(source(&none.with_state()), "it reads the agent's state");
         assert_eq!(ToolFlow::from_grant(&folder).sink, None);
-        let pages = |origins: &[&str]| {
-            let grant = Grant::none().with_pages(origins.iter().map(|origin| (*origin).to_owned()).collect()).unwrap();
-            ToolFlow::from_grant(&grant).sink
-        };
-        assert!(pages(&["https://a.example"]).is_some() && pages(&[]).is_none());
+        assert!(pages_sink(&["https://a.example"]).is_some() && pages_sink(&[]).is_none());
     }
 
     #[test]
     fn tools_without_a_claim_reach_an_open_world() {
-        let function = |open_world| tool(None, "a", open_world, None).flow();
-        assert_eq!((function(Some(false)), function(None).sink.is_some()), (ToolFlow::NONE, true));
-        let sink = |open_world| tool(Some("s"), "a", open_world, None).flow().sink;
-        assert!(sink(None).is_some() && sink(Some(true)).is_some() && sink(Some(false)).is_none());
         // A claim makes a component with known powers worse and never better.
-        let known = |open_world, flow| tool(Some("s"), "a", open_world, Some(flow)).flow();
-        assert_eq!(known(None, ToolFlow::NONE), ToolFlow::NONE);
-        assert_eq!(known(Some(false), ToolFlow::NONE), ToolFlow::NONE);
-        assert!(known(Some(true), ToolFlow::NONE).sink.is_some());
+        fn flow_of_component(open_world: Option<bool>, flow: ToolFlow) -> ToolFlow {
+            tool(Some("s"), "a", open_world, Some(flow)).flow()
+        }
+
+        fn sink(open_world: Option<bool>) -> Option<&'static str> {
+            tool(Some("s"), "a", open_world, None).flow().sink
+        }
+
+        fn function(open_world: Option<bool>) -> ToolFlow {
+            tool(None, "a", open_world, None).flow()
+        }
+
+        assert_eq!((function(Some(false)), function(None).sink.is_some()), (ToolFlow::NONE, true));
+        assert!(sink(None).is_some() && sink(Some(true)).is_some() && sink(Some(false)).is_none());
+        assert_eq!(flow_of_component(None, ToolFlow::NONE), ToolFlow::NONE);
+        assert_eq!(flow_of_component(Some(false), ToolFlow::NONE), ToolFlow::NONE);
+        assert!(flow_of_component(Some(true), ToolFlow::NONE).sink.is_some());
         let requests = ToolFlow { source: None, sink: Some("requests") };
-        assert_eq!(known(Some(false), requests), requests);
+        assert_eq!(flow_of_component(Some(false), requests), requests);
     }
 
     #[test]
     fn labels_take_precedence_and_those_of_a_tool_over_those_of_its_component() {
+        fn labels(source: Option<FlowLabel>, sink: Option<FlowLabel>) -> FlowLabels {
+            FlowLabels { source, sink }
+        }
+
         let read = tool(Some("c"), "read", Some(false), None);
         let post = tool(Some("c"), "post", None, None);
-        let labels = |source, sink| FlowLabels { source, sink };
         let policy = FlowPolicy::new().label_component("c", labels(Some(FlowLabel::Private), None));
         assert!(policy.source_of(&post).is_some() && policy.sink_of(&post).is_some());
         let policy = policy.label_tool("c__post", labels(Some(FlowLabel::Public), Some(FlowLabel::Private)));

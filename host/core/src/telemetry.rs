@@ -261,10 +261,13 @@ pub fn record_error(span: &Span, kind: &str) {
 /// Emits the event of a call that did not run.
 pub fn emit_refused_call(tool: &str, id: &str, kind: &str) {
     // The name need not be one of a tool.
-    let name = || truncate_str(&printable(tool), MAX_NAME_BYTES).to_owned();
     tracing::info!(
         target: TARGET,
-        { gen_ai.tool.name = name(), gen_ai.tool.call.id = id, error.type = kind },
+        {
+            gen_ai.tool.name = truncate_str(&printable(tool), MAX_NAME_BYTES).to_owned(),
+            gen_ai.tool.call.id = id,
+            error.type = kind
+        },
         "tool_call_refused"
     );
 }

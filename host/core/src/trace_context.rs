@@ -74,10 +74,6 @@ impl TraceContext {
 fn is_valid(text: &str) -> bool {
     let mut parts = text.splitn(5, '-');
     let [version, trace, parent, flags] = std::array::from_fn(|_| parts.next().unwrap_or_default());
-    let is_hex = |text: &str, length: usize| {
-        text.len() == length && text.bytes().all(|c| c.is_ascii_digit() || (b'a'..=b'f').contains(&c))
-    };
-    let is_set = |text: &str| text.bytes().any(|c| c != b'0');
     // A later version may have more parts; version 00 has four.
     let has_valid_end = version != "00" || parts.next().is_none();
     is_hex(version, 2)
@@ -88,6 +84,14 @@ fn is_valid(text: &str) -> bool {
         && is_hex(parent, 16)
         && is_set(parent)
         && is_hex(flags, 2)
+}
+
+fn is_hex(text: &str, length: usize) -> bool {
+    text.len() == length && text.bytes().all(|c| c.is_ascii_digit() || (b'a'..=b'f').contains(&c))
+}
+
+fn is_set(text: &str) -> bool {
+    text.bytes().any(|c| c != b'0')
 }
 
 /// The port to the collector of spans, which knows their place in distributed traces.
@@ -173,7 +177,10 @@ mod tests {
 
     #[test]
     fn accepts_valid_values_only() {
-        let check = |text: String, expected: bool| assert_eq!(is_valid(&text), expected, "{text}");
+        fn check(text: String, expected: bool) {
+            assert_eq!(is_valid(&text), expected, "{text}");
+        }
+
         check(format!("00-{TRACE}-{PARENT}-01"), true);
         check(format!("01-{TRACE}-{PARENT}-01-more"), true);
         check(format!("00-{TRACE}-{PARENT}-01-more"), false);

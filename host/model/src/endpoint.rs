@@ -224,11 +224,12 @@ mod tests {
 
     #[test]
     fn rejects_base_url_that_could_leak_a_secret() {
-        let check = |url: &str, expected: &str| {
+        fn check(url: &str, expected: &str) {
             let config = ProviderConfig::default().base_url(url).key(Key::new("k"));
             let found = resolve(Service::OpenAi, &config, &|_| None).map_err(|error| error.to_string());
             assert!(found.as_ref().is_err_and(|error| error.contains(expected)), "{url}: {found:?}");
-        };
+        }
+
         check("box", "is not a URL");
         check("file:///etc", "is neither http nor https");
         check("https://me:pw@box/", "contains a user or a password");

@@ -133,6 +133,7 @@ impl Provider {
                 }
                 Err(failure) => failure,
             };
+            // Text that was shown cannot be taken back, so the request is not repeated.
             if builder.has_forwarded() {
                 return Err(error);
             }
@@ -149,6 +150,7 @@ impl Provider {
                 continue;
             }
             failures += 1;
+            // The number only spreads retries, so a system without random numbers retries as well.
             let random = getrandom::u64().unwrap_or_default();
             let Some(delay) = retry_delay(&self.config.retries, failures, &error, random) else { return Err(error) };
             deltas.activity(Activity::Waiting);
@@ -170,6 +172,7 @@ impl Provider {
             return positions.iter().filter_map(|position| tools.get(*position).map(spec)).collect();
         }
         let mut suspects: Vec<ToolSpec> = tools.iter().map(spec).collect();
+        // The provider does not name the tool, so half of the suspects is tried at a time.
         while suspects.len() > 1 {
             let mut first = suspects;
             let second = first.split_off(first.len() / 2);
@@ -273,6 +276,7 @@ impl Provider {
             StreamError::Transport(error) => unreachable(&error).into(),
         })?;
         loop {
+            // Heartbeats must not extend the wait for the first token.
             let timeout = if builder.has_started() {
                 self.config.timeouts.between_chunks
             } else {
@@ -280,6 +284,7 @@ impl Provider {
             };
             let next = tokio::time::timeout(timeout, answer.next()).await;
             let next = next.map_err(|_| timeout_error(self.service, !builder.has_started()))?;
+            // Some providers report an error within a response of status 200.
             let is_over = !matches!(&next, Some(Ok(event)) if !matches!(event, ChatStreamEvent::End(_)));
             if is_over && let Some(error) = answer.notes().lock().error.take() {
                 return Err(

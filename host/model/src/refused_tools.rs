@@ -18,7 +18,6 @@ pub(crate) struct LeftOutTools {
 }
 
 impl LeftOutTools {
-    /// Returns the tools.
     pub(crate) fn tools(&self) -> &[ToolSpec] {
         &self.tools
     }

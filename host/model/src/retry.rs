@@ -49,11 +49,12 @@ mod tests {
 
     #[test]
     fn delay_doubles_up_to_the_maximum() {
-        let retries = Retries { max_retries: 9, ..Retries::default() };
-        let check = |failures, random, expected| {
+        fn check(failures: u32, random: u64, expected: Option<u128>) {
+            let retries = Retries { max_retries: 9, ..Retries::default() };
             let found = retry_delay(&retries, failures, &error(ModelFailure::Unavailable, None), random);
             assert_eq!(found.map(|delay| delay.as_millis()), expected);
-        };
+        }
+
         check(1, 0, Some(500));
         check(2, 0, Some(1000));
         check(2, 512, Some(750));
@@ -65,13 +66,13 @@ mod tests {
 
     #[test]
     fn only_transient_failures_are_retried() {
-        let retries = Retries::default();
-        let check = |failure, retry_after, expected| {
+        fn check(failure: ModelFailure, retry_after: Option<u64>, expected: Option<u64>) {
             assert_eq!(
-                retry_delay(&retries, 1, &error(failure, retry_after), 0).map(|delay| delay.as_secs()),
+                retry_delay(&Retries::default(), 1, &error(failure, retry_after), 0).map(|delay| delay.as_secs()),
                 expected
             );
-        };
+        }
+
         check(ModelFailure::RateLimited, Some(2), Some(2));
         check(ModelFailure::RateLimited, Some(30), Some(30));
         check(ModelFailure::RateLimited, Some(31), None);
@@ -89,18 +90,19 @@ mod tests {
 
     #[test]
     fn parses_retry_after_in_its_three_forms() {
-        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
-        let check = |seconds, millis, expected: Option<u64>| {
+        fn check(now: SystemTime, seconds: Option<&str>, millis: Option<&str>, expected: Option<u64>) {
             assert_eq!(parse_retry_after(seconds, millis, now), expected.map(Duration::from_millis));
-        };
-        check(Some("2"), None, Some(2000));
-        check(Some("0.5"), None, Some(500));
-        check(Some("2"), Some("20"), Some(20));
-        check(Some("Sun, 06 Nov 1994 08:49:40 GMT"), None, Some(3000));
-        check(Some("Sun, 06 Nov 1994 08:49:00 GMT"), None, Some(0));
-        check(Some("-1"), None, None);
-        check(Some("NaN"), None, None);
-        check(Some("soon"), None, None);
-        check(None, None, None);
+        }
+
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        check(now, Some("2"), None, Some(2000));
+        check(now, Some("0.5"), None, Some(500));
+        check(now, Some("2"), Some("20"), Some(20));
+        check(now, Some("Sun, 06 Nov 1994 08:49:40 GMT"), None, Some(3000));
+        check(now, Some("Sun, 06 Nov 1994 08:49:00 GMT"), None, Some(0));
+        check(now, Some("-1"), None, None);
+        check(now, Some("NaN"), None, None);
+        check(now, Some("soon"), None, None);
+        check(now, None, None, None);
     }
 }

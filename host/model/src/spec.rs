@@ -83,7 +83,6 @@ impl ModelSpec {
     /// # Errors
     /// If the colon is missing, the provider is unknown, or the name is invalid.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
-        let quote = |text: &str| text.chars().take(80).collect::<String>().escape_debug().to_string();
         let (provider, name) = text.split_once(':').ok_or_else(|| SpecError::NoProvider(quote(text)))?;
         if provider == "scripted" && !name.is_empty() {
             return Ok(Self::Scripted(PathBuf::from(name)));
@@ -104,6 +103,10 @@ impl ModelSpec {
     pub fn ollama(name: impl Into<String>) -> Self {
         Self::Provider { service: Service::Ollama, name: name.into() }
     }
+}
+
+fn quote(text: &str) -> String {
+    text.chars().take(80).collect::<String>().escape_debug().to_string()
 }
 
 /// Returns whether `name` is a valid model name for a provider.

@@ -119,7 +119,7 @@ impl JobFile {
             let owner = transaction
                 .query_row(sizes, [&*job.owner], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
             let all: i64 = transaction.query_row("SELECT count(*) FROM jobs", [], |row| row.get(0))?;
-            if let Err(full) = limits.check((size(owner.0), size(owner.1)), size(all)) {
+            if let Err(full) = limits.check(size(owner.0), size(owner.1), size(all)) {
                 return Ok(Err(full));
             }
             let created = stored(job.created_at.0);
@@ -323,7 +323,7 @@ mod tests {
     const NOW: Timestamp = Timestamp(1000);
 
     fn job(id: u128, owner: &str) -> Job {
-        Job::begin(JobId::from_bits(id), (owner.into(), "t".to_owned()), NOW, Duration::from_secs(1))
+        Job::begin(JobId::from_bits(id), owner.into(), "t".to_owned(), NOW, Duration::from_secs(1))
     }
 
     fn open(path: &Path) -> Result<JobFile, OpenError> {

@@ -106,26 +106,29 @@ impl ParentSession {
 
 /// Returns the amounts that a budget allows.
 fn amounts_of(budget: &Budget) -> Amounts {
-    let amount = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
     Amounts {
-        calls: amount(budget.calls_in_all).min(budget.calls.into()),
-        fuel: amount(budget.fuel),
-        tokens_in: amount(budget.tokens_in),
-        tokens_out: amount(budget.tokens_out),
+        calls: budget.calls_in_all.unwrap_or(u64::MAX).min(budget.calls.into()),
+        fuel: budget.fuel.unwrap_or(u64::MAX),
+        tokens_in: budget.tokens_in.unwrap_or(u64::MAX),
+        tokens_out: budget.tokens_out.unwrap_or(u64::MAX),
     }
 }
 
 /// Returns a budget with these amounts. An agent has one message, whose last request is for prose once it has no calls
 /// left.
 fn limit(budget: &Budget, reserved: Amounts) -> Budget {
-    let limit = |amount: u64| (amount != u64::MAX).then_some(amount);
     Budget {
         calls: u32::try_from(reserved.calls).unwrap_or(u32::MAX).min(budget.calls),
-        fuel: limit(reserved.fuel),
-        tokens_in: limit(reserved.tokens_in),
-        tokens_out: limit(reserved.tokens_out),
+        fuel: to_limit(reserved.fuel),
+        tokens_in: to_limit(reserved.tokens_in),
+        tokens_out: to_limit(reserved.tokens_out),
         ..budget.clone()
     }
+}
+
+/// Returns an amount as a limit. [`u64::MAX`] is no limit.
+fn to_limit(amount: u64) -> Option<u64> {
+    (amount != u64::MAX).then_some(amount)
 }
 
 /// Returns the amounts that a session has used.

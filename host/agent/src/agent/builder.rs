@@ -324,7 +324,6 @@ impl LoopBuilder {
     }
 }
 
-/// Creates a new session.
 fn begin(mut config: SessionConfig, driver: Box<dyn Driver>) -> Result<Session, BuildError> {
     if config.id.is_empty() {
         config.id = new_session_id()?;
@@ -342,8 +341,12 @@ fn restore(
     let session = saved.id().to_owned();
     let refuse = |source| BuildError::Resume { session: session.clone(), source };
     if saved.actor() != actor {
-        let quote = |actor: Option<&str>| actor.map_or_else(|| "nobody".to_owned(), |actor| format!("`{actor}`"));
-        return Err(refuse(SavedSessionError::Actor { found: quote(saved.actor()), expected: quote(actor) }));
+        let found = quote_actor(saved.actor());
+        return Err(refuse(SavedSessionError::Actor { found, expected: quote_actor(actor) }));
     }
     saved.restore(driver, compaction).map_err(refuse)
+}
+
+fn quote_actor(actor: Option<&str>) -> String {
+    actor.map_or_else(|| "nobody".to_owned(), |actor| format!("`{actor}`"))
 }

@@ -6,7 +6,6 @@ mod answer_call;
 mod builder;
 mod events;
 mod iteration;
-mod lifecycle;
 mod no_model;
 mod outcome;
 mod partial_results;

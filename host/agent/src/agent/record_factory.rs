@@ -271,8 +271,11 @@ mod tests {
 
     #[test]
     fn records_each_message_once_without_calls() {
+        fn request(messages: Vec<Message>) -> Arc<Request> {
+            Arc::new(Request { messages, ..Request::default() })
+        }
+
         let mut texts = RequestTexts::default();
-        let request = |messages: Vec<Message>| Arc::new(Request { messages, ..Request::default() });
         let mut messages = vec![Message::system("Be brief."), Message::user("Pay.")];
         let first = texts.new_messages(&request(messages.clone()), |_| false);
         let expected = json!([{"role": "system", "text": "Be brief."}, {"role": "user", "text": "Pay."}]);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fumehood_core::call::history::{CallHistory, PastCall};
-use fumehood_core::chat::{Model, ModelError, ModelFailure, Request, Response, ToolIntent};
+use fumehood_core::chat::{Model, ModelError, ModelFailure, Request, Response, ToolIntent, ToolSpec};
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use fumehood_core::telemetry;
 use fumehood_core::time::Timestamp;
@@ -16,10 +16,10 @@ use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::builder::LoopBuilder;
+use super::builder::{LoopBuilder, new_session_id};
 use super::events::{AgentEvent, Tap};
 use super::iteration::Iteration;
-use super::outcome::{Outcome, RunError};
+use super::outcome::{Outcome, ResetError, RunError};
 use super::record_factory::{RecordFactory, RequestTexts};
 use super::saving::{RepeatCall, Saving};
 use super::wait::{
@@ -33,6 +33,7 @@ use crate::executor::{Scope, StoppedBatch, ToolExecutor};
 use crate::output_schema::OutputSchema;
 use crate::pipeline::approver::{Answer, Approver, Question};
 use crate::session::budget::{BudgetKind, TenantFuel};
+use crate::session::transcript::Ending;
 use crate::session::{Action, BudgetQuestion, Input, RecordedInput, Session, StepError};
 
 /// A conversation: a model, a driver, an executor, and a session that continues from message to message.
@@ -135,6 +136,7 @@ impl Agent {
         if settings.output.is_none() && self.session.config().output.is_none() {
             settings.output = output;
         }
+        // A skill that a tool implements asks no model, so no tools are offered.
         let tools = if settings.call.is_some() { Vec::new() } else { self.executor.specs(&scope) };
         self.step_with(opening, Input::UserMessage { text, tools, settings }, 0).await
     }
@@ -232,6 +234,7 @@ impl Agent {
 
     async fn ask_model(&mut self, request: Arc<Request>) -> Result<Option<Input>, RunError> {
         let now = self.clock.now();
+        // Recorded before it is sent, so that the log lacks no request.
         let record = self.request_record(&request, now);
         self.record(record).await?;
         let budget = &self.session.config().budget;
@@ -297,7 +300,8 @@ impl Agent {
         let mut scope = self.scope_for(run, steps.saturating_add(1));
         let allowance = Arc::new(self.allowance());
         let history = Arc::new(self.session.history(calls.len()));
-        (scope.allowance, scope.history) = (Some(Arc::clone(&allowance)), Arc::clone(&history));
+        scope.allowance = Some(Arc::clone(&allowance));
+        scope.history = Arc::clone(&history);
         self.running = Some(RunningBatch { allowance: Arc::clone(&allowance), history, started: Instant::now() });
         scope.answers = self.session.call_answers().into();
         scope.programs = self.saving.clone().map(|saving| saving as _);
@@ -318,6 +322,7 @@ impl Agent {
             }
             WaitOutcome::TimeUp(budget) => Some(self.stop_batch(Some(budget))),
             WaitOutcome::Interrupted(interruption) if self.suspends(interruption) => {
+                // Without an ending input, the saved session resumes as if the process had been killed.
                 self.running = None;
                 None
             }
@@ -336,9 +341,10 @@ impl Agent {
     fn allowance(&self) -> CallAllowance {
         let budget = &self.session.config().budget;
         let spent = self.session.budget_usage();
-        let left = |limit: Option<u64>, used: u64| limit.map_or(u64::MAX, |limit| limit.saturating_sub(used));
+        let tokens_in = remaining_tokens(budget.tokens_in, spent.usage.input);
+        let tokens_out = remaining_tokens(budget.tokens_out, spent.usage.output);
         CallAllowance::new(budget.remaining_calls(spent), budget.remaining_fuel(spent))
-            .with_tokens(left(budget.tokens_in, spent.usage.input), left(budget.tokens_out, spent.usage.output))
+            .with_tokens(tokens_in, tokens_out)
             .tenant(self.tenant.clone())
     }
 
@@ -379,6 +385,77 @@ impl Agent {
             }
         }
     }
+
+    /// Returns the tools that the model may call now.
+    #[must_use]
+    pub fn tools(&self) -> Vec<ToolSpec> {
+        self.executor.specs(&self.scope_for(self.session.next_run_id(), 1))
+    }
+
+    /// Ends the session and starts a new one with the same parts and an empty conversation. The scope, with its state,
+    /// is unchanged.
+    ///
+    /// # Errors
+    /// If the end of the session cannot be recorded, or the system has no random bytes for the id of the next one.
+    pub async fn reset(&mut self) -> Result<(), ResetError> {
+        let id = new_session_id()?;
+        if let Some(record) = self.final_record() {
+            self.record(record).await?;
+        }
+        let actor = self.scope.actor.as_deref().map(str::to_owned);
+        self.session_id = Arc::from(id.as_str());
+        self.records = RecordFactory::new(id.clone(), actor);
+        self.session.reset(id);
+        self.texts = self.texts.is_some().then(RequestTexts::default);
+        self.inputs = self.inputs.is_some().then(Vec::new);
+        self.is_closed = false;
+        self.initial_state = self.scope.state.clone();
+        if let Some(saving) = &mut self.saving {
+            *saving = Arc::new(saving.of_next_session(Arc::clone(&self.session_id)));
+        }
+        Ok(())
+    }
+
+    /// Ends the session and waits until its end is recorded. Dropping the agent ends the session without waiting.
+    ///
+    /// # Errors
+    /// If the end of the session cannot be recorded.
+    pub async fn close(mut self) -> Result<(), RecordError> {
+        match self.final_record() {
+            Some(record) => self.tap.record(record, self.durability).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Creates the record of the session's end. Returns `None` if it exists already, or the session never began.
+    fn final_record(&mut self) -> Option<Record> {
+        if self.is_closed || self.records.is_empty() {
+            return None;
+        }
+        self.is_closed = true;
+        let runs = &self.session.transcript().runs;
+        let status = match self.session.waiting_calls() {
+            [] if self.session.current_run().is_some() => Some("suspended"),
+            [] => runs.last().and_then(|run| run.ending.as_ref()).map(Ending::as_str),
+            [_, ..] => Some("waiting_for_approval"),
+        };
+        let body = json!({ "runs": runs.len(), "spent": self.session.budget_usage() });
+        let now = self.clock.now();
+        Some(self.records.create(RecordKind::SessionFinished, status, now, body))
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        if let Some(record) = self.final_record() {
+            drop(self.tap.record(record, self.durability));
+        }
+    }
+}
+
+/// Returns the tokens that are left of a limit; [`u64::MAX`] without one.
+fn remaining_tokens(limit: Option<u64>, used: u64) -> u64 {
+    limit.map_or(u64::MAX, |limit| limit.saturating_sub(used))
 }
 
 fn panic_error(message: String) -> Result<Response, ModelError> {

@@ -111,7 +111,10 @@ const SOON: Duration = Duration::from_millis(1);
 
 #[test]
 fn neither_driver_nor_executor_can_be_left_out() {
-    let model = || script(SOON, vec![]);
+    fn model() -> Arc<dyn Model> {
+        script(SOON, vec![])
+    }
+
     assert_eq!(Agent::builder(model()).build().err(), Some(BuildError::NoDriver));
     let half = Agent::builder(model()).driver(Plain::default());
     assert_eq!(half.build().err(), Some(BuildError::NoExecutor));
@@ -119,13 +122,14 @@ fn neither_driver_nor_executor_can_be_left_out() {
 
 #[test]
 fn parts_replace_each_other_and_a_session_gets_a_name() {
-    let tools = Arc::new(Tools::default());
-    let build = || {
+    fn build(tools: &Arc<Tools>) -> Agent {
         let builder = Agent::builder(script(SOON, vec![])).driver(Plain::default()).driver(Plain::default());
         builder.executor(tools.clone()).executor(tools.clone()).build().unwrap()
-    };
-    let one = build();
-    let other = build();
+    }
+
+    let tools = Arc::new(Tools::default());
+    let one = build(&tools);
+    let other = build(&tools);
     assert!(!one.session().config().id.is_empty());
     assert_ne!(one.session().config().id, other.session().config().id);
 }
@@ -348,6 +352,10 @@ async fn a_record_that_cannot_be_kept_ends_the_run() {
 
 #[tokio::test(start_paused = true)]
 async fn runs_step_by_step_and_replays_its_inputs() {
+    fn to_json(session: &crate::session::Session) -> String {
+        serde_json::to_string(session.transcript()).unwrap()
+    }
+
     let tools = Arc::new(Tools::default());
     let memory = Arc::new(Memory::default());
     let answers = vec![calls(1, 2), Response::calls(vec![call("o", "odd", "{}")]), Response::text("done")];
@@ -362,8 +370,7 @@ async fn runs_step_by_step_and_replays_its_inputs() {
     drop(steps);
     let mut again = session(agent.session().config().clone());
     replay(&mut again, agent.inputs().to_vec()).unwrap();
-    let written = |session: &crate::session::Session| serde_json::to_string(session.transcript()).unwrap();
-    assert_eq!(written(&again), written(agent.session()));
+    assert_eq!(to_json(&again), to_json(agent.session()));
 }
 
 #[tokio::test(start_paused = true)]

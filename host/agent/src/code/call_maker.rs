@@ -58,7 +58,6 @@ pub(crate) trait CallMaker: Sync {
     /// Only to end the whole run.
     fn call(&self, intent: ToolIntent) -> BoxFuture<'_, Result<Called, Stop>>;
 
-    /// Returns the questions that are open.
     fn questions(&self) -> &OpenQuestions;
 }
 

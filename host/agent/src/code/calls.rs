@@ -146,20 +146,19 @@ impl<'a> InnerCalls<'a> {
     /// Checks the limits of the program, and counts the call.
     fn admit(&mut self, name: &str, arguments: String) -> Result<ToolIntent, CallError> {
         let limits = &self.limits;
-        let quota = |message: String| {
-            Err(CallError::new(ErrorKind::Quota, message)
-                .with_hint("return the partial results, and continue in another program"))
-        };
         if self.spent.calls >= limits.calls {
-            return quota(format!("the program has made all of its {} calls", limits.calls));
+            return Err(quota_error(format!("the program has made all of its {} calls", limits.calls)));
         }
         if self.spent.fuel >= limits.call_fuel {
-            return quota(format!("the calls of the program have used up their {} units of fuel", limits.call_fuel));
+            return Err(quota_error(format!(
+                "the calls of the program have used up their {} units of fuel",
+                limits.call_fuel
+            )));
         }
         let bytes = self.spent.argument_bytes.saturating_add(arguments.len());
         if bytes > limits.argument_bytes {
             let limit = display_bytes(limits.argument_bytes as u64);
-            return quota(format!("the arguments of the program's calls have more than {limit} together"));
+            return Err(quota_error(format!("the arguments of the program's calls have more than {limit} together")));
         }
         match self.replay.reservation(self.last_id) {
             Reservation::New => self.maker.reserve()?,
@@ -177,8 +176,8 @@ impl<'a> InnerCalls<'a> {
     async fn start_waiting(&mut self) -> Result<(), CallError> {
         let room = self.limits.concurrency.get().saturating_sub(self.running.len());
         let next = self.waiting.drain(..room.min(self.waiting.len()));
-        let is_lost = |intent: &ToolIntent, id| self.replay.is_lost(id, intent) && !self.maker.is_denied(&intent.id);
-        let (lost, next): (Vec<_>, Vec<_>) = next.partition(|(id, intent)| is_lost(intent, *id));
+        let (lost, next): (Vec<_>, Vec<_>) =
+            next.partition(|(id, intent)| self.replay.is_lost(*id, intent) && !self.maker.is_denied(&intent.id));
         lost.iter().for_each(|(_, intent)| self.maker.add_past_call(&intent.name));
         self.lost.extend(lost.into_iter().map(|(id, _)| id));
         next.iter().for_each(|(id, _)| self.replay.note_begun(*id));
@@ -292,6 +291,10 @@ impl<'a> InnerCalls<'a> {
             }
         }
     }
+}
+
+fn quota_error(message: String) -> CallError {
+    CallError::new(ErrorKind::Quota, message).with_hint("return the partial results, and continue in another program")
 }
 
 /// Returns the result of a call that had begun when the program stopped.

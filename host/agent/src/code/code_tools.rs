@@ -53,17 +53,15 @@ pub(crate) struct CodeTools {
 impl CodeTools {
     /// Creates the tools, without declarations of others.
     pub(crate) fn new() -> Result<Self, CodeToolsError> {
-        let text =
-            |description: &str| json!({"type": "string", "maxLength": MAX_TEXT_CHARS, "description": description});
         let run = json!({
             "type": "object",
-            "properties": {"code": text("The body of an asynchronous function in JavaScript.")},
+            "properties": {"code": text_schema("The body of an asynchronous function in JavaScript.")},
             "required": ["code"],
             "additionalProperties": false,
         });
         let search = json!({
             "type": "object",
-            "properties": {"query": text("Words for what the tool should do.")},
+            "properties": {"query": text_schema("Words for what the tool should do.")},
             "required": ["query"],
             "additionalProperties": false,
         });
@@ -111,6 +109,10 @@ impl CodeTools {
     pub(crate) fn specs(&self, tools: &ProgramTools) -> [ToolSpec; 2] {
         self.describe(tools).map(|tool| tool.to_spec())
     }
+}
+
+fn text_schema(description: &str) -> Value {
+    json!({"type": "string", "maxLength": MAX_TEXT_CHARS, "description": description})
 }
 
 fn tool(name: &str, description: &str, schema: Value, annotations: Annotations) -> Result<Tool, CodeToolsError> {

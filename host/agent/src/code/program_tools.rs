@@ -66,13 +66,12 @@ impl ProgramTools {
     /// Returns the full names of the tools, by their names in a program: their own, the identifiers that stand for them, and
     /// their aliases.
     pub(crate) fn names(&self) -> HashMap<String, String> {
-        let full_name = |name: &String| self.tools.get(name).map(|tool| tool.full_name().to_owned());
         let others = self.tools.keys().filter(|name| !NameForm::Portable.accepts(name));
         let aliased = others.map(|name| (NameForm::Portable.alias(name).into_owned(), name));
         let identified = self.identifiers.iter().map(|(identifier, name)| (identifier.clone(), name));
         let own = self.tools.keys().map(|name| (name.clone(), name));
         let all = aliased.chain(identified).chain(own);
-        all.filter_map(|(known, name)| Some((known, full_name(name)?))).collect()
+        all.filter_map(|(known, name)| Some((known, self.tools.get(name)?.full_name().to_owned()))).collect()
     }
 
     /// Returns the number of tools that are declared.

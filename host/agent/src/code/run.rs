@@ -94,6 +94,7 @@ pub(crate) async fn run(
         Err(error) => return Ok(error.into()),
     };
     let mut tools: Vec<String> = names.keys().cloned().collect();
+    // A map has no order, but a replayed program must see the same list.
     tools.sort_unstable();
     let meter = Arc::new(ProgramMeter::new(account));
     let program = Program {
@@ -109,6 +110,7 @@ pub(crate) async fn run(
     let (mut calls, mut ended) = InnerCalls::new(maker, names, limits, id, replay);
     let mut running = interpreter.run(program, &mut calls);
     let (ended, execution) = tokio::select! {
+        // A requested end wins over a program that ends at the same time.
         biased;
         Ok(ended) = &mut ended => {
             cancelled.cancel();
@@ -117,6 +119,7 @@ pub(crate) async fn run(
         }
         execution = &mut running => (None, Some(execution)),
     };
+    // It borrows the calls, which are read below.
     drop(running);
     meter.settle(execution.as_ref().map_or(0, |execution| execution.metadata.fuel_used));
     let spent = calls.spent();

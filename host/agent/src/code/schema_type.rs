@@ -152,7 +152,10 @@ mod tests {
 
     #[test]
     fn schemas_become_types() {
-        let check = |schema: Value, expected: &str| assert_eq!(schema_type(&schema), expected);
+        fn check(schema: Value, expected: &str) {
+            assert_eq!(schema_type(&schema), expected);
+        }
+
         let pair = json!({
             "type": "object",
             "properties": {"a": {"type": "number", "description": "The first."}, "b-c": {"type": ["integer", "null"]}},

@@ -40,7 +40,10 @@ mod tests {
 
     #[test]
     fn results_become_values_of_the_program() {
-        let check = |parts: &[Content], expected: &str| assert_eq!(to_json(parts).unwrap(), expected);
+        fn check(parts: &[Content], expected: &str) {
+            assert_eq!(to_json(parts).unwrap(), expected);
+        }
+
         check(&[], "null");
         check(&[Content::json(r#"{"a":1}"#.to_owned()).unwrap()], r#"{"a":1}"#);
         check(&[Content::text("a\"b")], r#""a\"b""#);

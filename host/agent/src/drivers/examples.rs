@@ -56,10 +56,11 @@ mod tests {
 
     #[test]
     fn examples_have_the_required_properties() {
-        let check = |parameters: Value, expected: Value| {
+        fn check(parameters: Value, expected: Value) {
             let tool = ToolSpec { name: "t".to_owned(), alias: None, description: String::new(), parameters };
             assert_eq!(example_arguments(&tool, 0), expected);
-        };
+        }
+
         let number = json!({"type": "number"});
         check(json!({"properties": {"a": number, "b": number}, "required": ["a", "b"]}), json!({"a": 7, "b": 12}));
         check(json!({"properties": {"a": number, "b": {"type": "string"}}, "required": ["b"]}), json!({"b": "a"}));

@@ -36,12 +36,12 @@ impl ScriptedDriver {
     /// Adds a decision with these calls in one batch: names, and arguments as JSON text.
     #[must_use]
     pub fn calls<N: Into<String>, A: Into<String>>(self, calls: impl IntoIterator<Item = (N, A)>) -> Self {
-        let intent = |(name, arguments): (N, A)| ToolIntent {
+        let calls = calls.into_iter().map(|(name, arguments)| ToolIntent {
             id: String::new(),
             name: name.into(),
             arguments: arguments.into(),
-        };
-        let calls = calls.into_iter().map(intent).collect();
+        });
+        let calls = calls.collect();
         self.decision(Decision::Call { text: String::new(), calls, refused: Vec::new() })
     }
 

@@ -97,12 +97,11 @@ impl Memory for InMemoryStore {
     ) -> BoxFuture<'a, Result<Vec<Note>, MemoryError>> {
         let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
         let found = self.with_notes(owner, |notes| {
-            let has = |(key, text): &(&String, &String)| {
+            let found = notes.iter().filter(|(key, text)| {
                 let note = format!("{key}\n{text}").to_lowercase();
                 words.iter().all(|word| note.contains(word))
-            };
-            let note = |(key, text): (&String, &String)| Note { key: key.clone(), text: text.clone() };
-            notes.iter().filter(has).take(limit).map(note).collect()
+            });
+            found.take(limit).map(|(key, text)| Note { key: key.clone(), text: text.clone() }).collect()
         });
         Box::pin(std::future::ready(Ok(found)))
     }

@@ -126,7 +126,6 @@ impl<'a> Batch<'a> {
         first
     }
 
-    /// Counts a call of a program.
     pub(super) fn count_program_call(&self) {
         let mut state = self.lock();
         state.program_calls = state.program_calls.saturating_add(1);
@@ -155,7 +154,8 @@ impl<'a> Batch<'a> {
     /// Replaces the state that a hook changed. Calls of one batch have no order: the last change counts.
     pub(super) fn set_state(&self, text: Option<Arc<str>>) {
         let mut state = self.lock();
-        (state.text, state.changed) = (text, true);
+        state.text = text;
+        state.changed = true;
     }
 
     /// Adds tokens that were used on the path of a call.
@@ -164,7 +164,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Adds what a tool with a session of its own has used: tokens and calls.
-    pub(super) fn add_account(&self, (usage, calls): (Usage, u32)) {
+    pub(super) fn add_account(&self, usage: Usage, calls: u32) {
         let mut state = self.lock();
         state.usage += usage;
         state.program_calls = state.program_calls.saturating_add(calls);

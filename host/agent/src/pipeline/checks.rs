@@ -287,16 +287,19 @@ fn validate(
     repairs: Option<&RepairPolicy>,
 ) -> Result<ValidatedCall, Invalid> {
     let schema = found.tool.input_schema();
-    let mismatch = |fault, given: Option<&Value>, problem: &str| {
-        Invalid::Arguments(fault, Box::new(schema_mismatch(schema, given, problem)))
-    };
     let call = found.tool.validate_with(given.to_arguments(), repairs).map_err(|error| match error {
         InvalidCall::Withheld(refusal) => Invalid::Withheld(Box::new(refusal)),
-        error => mismatch(Fault::InvalidArguments, given.to_value().as_deref(), &error.to_string()),
+        error => {
+            let mismatch = schema_mismatch(schema, given.to_value().as_deref(), &error.to_string());
+            Invalid::Arguments(Fault::InvalidArguments, Box::new(mismatch))
+        }
     })?;
     match catch_panic_sync(|| found.accepts(&call)).unwrap_or_else(Err) {
         Ok(()) => Ok(call),
-        Err(problem) => Err(mismatch(Fault::Deserialization, Some(call.arguments()), &problem)),
+        Err(problem) => {
+            let mismatch = schema_mismatch(schema, Some(call.arguments()), &problem);
+            Err(Invalid::Arguments(Fault::Deserialization, Box::new(mismatch)))
+        }
     }
 }
 
@@ -311,10 +314,12 @@ fn check_authorization(found: &RegisteredTool, actor: Option<&str>, call: &Valid
 
 /// Takes arguments that a guardrail changed through the gate, the type and the authorization again.
 fn recheck(found: &RegisteredTool, actor: Option<&str>, changed: Value) -> Result<ValidatedCall, Abort> {
-    let problem =
-        |problem: String| Abort::denial(format!("a guardrail changed the arguments to invalid ones: {problem}"));
-    let call = found.tool.validate(Arguments::Value(changed)).map_err(|error| problem(error.to_string()))?;
-    found.accepts(&call).map_err(problem)?;
+    let call = found.tool.validate(Arguments::Value(changed)).map_err(|error| invalid_change(&error.to_string()))?;
+    found.accepts(&call).map_err(|problem| invalid_change(&problem))?;
     check_authorization(found, actor, &call)?;
     Ok(call)
+}
+
+fn invalid_change(problem: &str) -> Abort {
+    Abort::denial(format!("a guardrail changed the arguments to invalid ones: {problem}"))
 }

@@ -155,12 +155,11 @@ impl PipelineConfig {
 
     /// Finds the tools whose calls are not recorded in full, and those that pass on what they got and gave.
     pub(super) fn find_withheld(mut self) -> Self {
-        let is_withheld = |policy: &Policy| policy.persist.as_ref().is_some_and(|persist| !persist.is_full());
         let is_private = |tool: &Arc<Tool>| {
-            self.registry.find(tool.full_name()).is_some_and(|found| is_withheld(&self.policy(&found)))
+            self.registry.find(tool.full_name()).is_some_and(|found| self.policy(&found).is_withheld())
         };
         let of_registry = self.registry.tools().into_iter().filter(is_private).map(|tool| tool.full_name().to_owned());
-        let of_host = self.policies.iter().filter(|(_, policy)| is_withheld(policy)).map(|(name, _)| name.clone());
+        let of_host = self.policies.iter().filter(|(_, policy)| policy.is_withheld()).map(|(name, _)| name.clone());
         let mut withheld: Vec<String> = of_registry.chain(of_host).collect();
         if !withheld.is_empty() {
             withheld.extend(RELAY_TOOLS.map(str::to_owned));

@@ -144,6 +144,7 @@ impl Dispatch<'_> {
             (&completed.result.outcome, completed.authorized.policy.remedy(Fault::Execution))
             && let Some(fixed) = catch_panic_sync(|| fix(&self.call.arguments, error)).ok().flatten()
         {
+            // Other arguments pass all checks and hooks again.
             completed = Box::pin(self.run_once(Some(fixed))).await?;
         }
         let CompletedCall { authorized, mut result } = completed;
@@ -193,6 +194,7 @@ impl Dispatch<'_> {
             body.extend(is_resumed.then(|| ("resumed".to_owned(), Value::from(true))));
             Value::Object(body)
         };
+        // Recorded before the tool runs, so that no effect is missing from the log.
         self.journal.record_started(body).await?;
         authorized.context.observer = self.journal.observer(self.persist.is_full());
         self.start_in_history(&authorized.found);
@@ -244,7 +246,8 @@ impl Dispatch<'_> {
                     let session = || self.call_session(account.insert(Arc::default()));
                     let ended = found.call(call.clone(), context.clone(), session).await;
                     if let Some(account) = account {
-                        self.batch.add_account(account.take());
+                        let (usage, calls) = account.take();
+                        self.batch.add_account(usage, calls);
                     }
                     ended
                 }
@@ -354,11 +357,14 @@ impl Dispatch<'_> {
     /// string if they are not JSON.
     fn raw_arguments(&self) -> Option<Value> {
         let raw = &self.call.arguments;
-        let value = || match serde_json::from_str(raw) {
-            Ok(value) if raw.len() <= MAX_RAW_BYTES => value,
-            _ => Value::from(truncate_text(raw, MAX_RAW_BYTES)),
-        };
-        catch_panic_sync(|| self.persist.arguments(&value())).unwrap_or_default()
+        catch_panic_sync(|| {
+            let value = match serde_json::from_str(raw) {
+                Ok(value) if raw.len() <= MAX_RAW_BYTES => value,
+                _ => Value::from(truncate_text(raw, MAX_RAW_BYTES)),
+            };
+            self.persist.arguments(&value)
+        })
+        .unwrap_or_default()
     }
 
     /// Returns the execution with this status and result, which takes the call and the id of the dispatch.

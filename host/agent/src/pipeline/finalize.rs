@@ -27,11 +27,11 @@ impl Dispatch<'_> {
         let both = self.truncate(&authorized.found.tool, result, max_bytes);
         let seen = &both.seen;
         let result = both.whole();
-        // If the redaction panics, nothing is recorded.
         let recorded = describe_images(both.recorded());
         let redact = || self.persist.result(authorized.call.arguments(), result, &recorded);
-        let redacted = || catch_panic_sync(redact).unwrap_or_default();
-        let recorded = if self.config.recorder.is_enabled() { redacted() } else { None };
+        // If the redaction panics, nothing is recorded.
+        let recorded =
+            if self.config.recorder.is_enabled() { catch_panic_sync(redact).unwrap_or_default() } else { None };
         if let Some(recorded) = recorded {
             let body = || json!({"result": recorded, "truncated": seen.metadata.truncated});
             let _recorded = self.journal.record(RecordKind::ToolResult, Some(kind), body).await;
@@ -113,13 +113,7 @@ impl Dispatch<'_> {
 
 /// Returns a result with descriptions in place of images, which the log does not hold.
 fn describe_images(seen: &CallResult) -> Cow<'_, CallResult> {
-    let is_image = |part: &Content| match part {
-        Content::Blob { mime_type, data } => {
-            data.len() > MAX_RAW_BYTES && image_type(&mime_type.to_sanitized()).is_some()
-        }
-        _ => false,
-    };
-    if !seen.error().map_or(seen.content(), CallError::content).iter().any(is_image) {
+    if !seen.error().map_or(seen.content(), CallError::content).iter().any(is_large_image) {
         return Cow::Borrowed(seen);
     }
     let mut described = seen.clone();
@@ -127,8 +121,17 @@ fn describe_images(seen: &CallResult) -> Cow<'_, CallResult> {
         Ok(parts) => parts.as_mut_slice(),
         Err(error) => error.details.as_mut().map(|details| details.content.as_mut_slice()).unwrap_or_default(),
     };
-    for part in parts.iter_mut().filter(|part| is_image(part)) {
+    for part in parts.iter_mut().filter(|part| is_large_image(part)) {
         *part = Content::text(describe_blob(part).unwrap_or_default());
     }
     Cow::Owned(described)
+}
+
+fn is_large_image(part: &Content) -> bool {
+    match part {
+        Content::Blob { mime_type, data } => {
+            data.len() > MAX_RAW_BYTES && image_type(&mime_type.to_sanitized()).is_some()
+        }
+        _ => false,
+    }
 }

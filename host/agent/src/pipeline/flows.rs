@@ -5,7 +5,6 @@ use fumehood_core::call::result::CallError;
 use fumehood_core::chat::Usage;
 use fumehood_core::flow::{FlowAction, FlowPolicy};
 use fumehood_core::tool::ValidatedCall;
-use serde_json::Value;
 
 use super::abort::Abort;
 use super::dispatch::Dispatch;
@@ -23,9 +22,11 @@ impl Dispatch<'_> {
         let find = |name: &str| self.config.registry.find(name).map(|found| found.tool);
         let Some(violation) = policy.check(&found.tool, &self.batch.calls_before(policy), find) else { return Ok(()) };
         let tool = found.tool.full_name();
-        let is_approved = |(name, arguments): &(String, Value)| name == tool && arguments == call.arguments();
         // A hook that changed the call, or a remedy that makes it again, leads through the checks once more.
-        if self.approved_flow.as_ref().is_some_and(is_approved) {
+        if let Some((name, arguments)) = &self.approved_flow
+            && name == tool
+            && arguments == call.arguments()
+        {
             return Ok(());
         }
         let proposed = self.proposed(call);

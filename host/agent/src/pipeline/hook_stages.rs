@@ -26,9 +26,8 @@ impl Dispatch<'_> {
             actor: self.batch.scope.actor.clone(),
             annotations: authorized.call.tool().definition().annotations,
         };
-        let blocked = |message: String| Abort::refusal(Status::Blocked, CallError::new(ErrorKind::Denied, message));
         let outcome = catch_panic(self.config.before.run(&mut call)).await;
-        let outcome = outcome.map_err(|panic| blocked(format!("a hook before the call failed: {panic}")))?;
+        let outcome = outcome.map_err(|panic| blocked_call(format!("a hook before the call failed: {panic}")))?;
         self.handle_undeclared_changes(&outcome.undeclared_changes).await?;
         if outcome.state_changed {
             self.batch.set_state(call.state);
@@ -36,7 +35,7 @@ impl Dispatch<'_> {
         match outcome.action {
             BeforeAction::Continue => {}
             BeforeAction::Block { message } => {
-                return Err(blocked(message.unwrap_or_else(|| DEFAULT_BLOCK_MESSAGE.to_owned())));
+                return Err(blocked_call(message.unwrap_or_else(|| DEFAULT_BLOCK_MESSAGE.to_owned())));
             }
             BeforeAction::Stop { reason } => return Err(Abort::Stop(Stop { reason })),
         }
@@ -101,4 +100,8 @@ impl Dispatch<'_> {
         }
         Ok(())
     }
+}
+
+fn blocked_call(message: String) -> Abort {
+    Abort::refusal(Status::Blocked, CallError::new(ErrorKind::Denied, message))
 }

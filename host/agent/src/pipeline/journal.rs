@@ -33,8 +33,12 @@ impl<'a> Journal<'a> {
     pub(super) fn new(config: &'a PipelineConfig, scope: &'a Scope, execution: &str, intent: &ToolIntent) -> Self {
         let last = scope.cause.clone();
         let is_enabled = config.recorder.is_enabled();
-        let parts = || (execution.to_owned(), intent.id.clone(), printable_name(&intent.name));
-        let (call, model_call, tool) = if is_enabled { parts() } else { Default::default() };
+        // Without a recorder the names are not read, so they are not copied.
+        let (call, model_call, tool) = if is_enabled {
+            (execution.to_owned(), intent.id.clone(), printable_name(&intent.name))
+        } else {
+            Default::default()
+        };
         Self { config, scope, call, model_call, tool, digest: None, last, running: false, is_enabled }
     }
 
@@ -105,13 +109,12 @@ impl<'a> Journal<'a> {
         body.insert("model_call".to_owned(), Value::from(self.model_call.as_str()));
         body.insert("execution".to_owned(), Value::from(self.scope.execution.as_str()));
         body.insert("step".to_owned(), Value::from(self.scope.step));
-        let mut put = |name: &str, value: Option<&str>| {
-            if let Some(value) = value {
-                body.insert(name.to_owned(), Value::from(value));
-            }
-        };
-        put("skill", self.scope.skill.as_deref());
-        put("parent_session", self.scope.parent_session.as_deref());
+        if let Some(skill) = self.scope.skill.as_deref() {
+            body.insert("skill".to_owned(), Value::from(skill));
+        }
+        if let Some(parent) = self.scope.parent_session.as_deref() {
+            body.insert("parent_session".to_owned(), Value::from(parent));
+        }
         Value::Object(body)
     }
 
@@ -154,7 +157,8 @@ struct RecordingObserver {
 impl Observer for RecordingObserver {
     fn progress(&self, progress: Progress) {
         let mut record = self.template.clone();
-        (record.id, record.at) = (self.ids.next("rec"), self.clock.now());
+        record.id = self.ids.next("rec");
+        record.at = self.clock.now();
         if let Value::Object(body) = &mut record.body {
             body.insert("fraction".to_owned(), json!(progress.fraction));
             if self.is_full {

@@ -128,6 +128,10 @@ mod tests {
 
     #[test]
     fn undeclared_arguments_do_not_choose_the_actor() {
+        fn check(tool: &Arc<Tool>, names: &ActorArguments, arguments: Value) -> Result<(), String> {
+            names.check_call(&tool.validate(arguments.into()).unwrap()).map_err(|error| error.message.to_string())
+        }
+
         use std::sync::Arc;
 
         use fumehood_core::schema::gate::{Gate, GateLimits};
@@ -138,21 +142,19 @@ mod tests {
         let raw = RawDefinition { name: "t".into(), input_schema: schema.to_string(), ..RawDefinition::default() };
         let gate = Gate::for_arguments(&schema, GateLimits::default()).unwrap();
         let tool = Arc::new(Tool::new(raw.parse(&DefinitionLimits::default()).unwrap(), gate));
-        let check = |names: &ActorArguments, arguments: Value| {
-            names.check_call(&tool.validate(arguments.into()).unwrap()).map_err(|error| error.message.to_string())
-        };
         let names = ActorArguments::default();
-        let refused = check(&names, json!({"x": 1, "User-Id": 2})).unwrap_err();
+        let refused = check(&tool, &names, json!({"x": 1, "User-Id": 2})).unwrap_err();
         assert!(refused.contains("`User-Id`"), "{refused}");
-        assert_eq!(check(&names, json!({"x": {"user": 1}})), Ok(()));
-        assert_eq!(check(&ActorArguments::none(), json!({"user": 1})), Ok(()));
+        assert_eq!(check(&tool, &names, json!({"x": {"user": 1}})), Ok(()));
+        assert_eq!(check(&tool, &ActorArguments::none(), json!({"user": 1})), Ok(()));
     }
 
     #[test]
     fn identity_shaped_names_are_found_however_they_are_written_and_nested() {
-        let check = |schema: Value, expected: Option<&str>| {
+        fn check(schema: Value, expected: Option<&str>) {
             assert_eq!(ActorArguments::default().find(&schema).as_deref(), expected, "{schema}");
-        };
+        }
+
         for name in ["user_id", "userid", "user", "userId", "UserID", "user-id", "USER_ID", "actor_id", "accountId"] {
             check(json!({"type": "object", "properties": {name: {}}}), Some(name));
         }

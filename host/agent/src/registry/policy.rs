@@ -25,6 +25,11 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// Returns whether a part of the calls is not recorded.
+    pub(crate) fn is_withheld(&self) -> bool {
+        self.persist.as_ref().is_some_and(|persist| !persist.is_full())
+    }
+
     /// Returns this policy, with settings that are `None` taken from `other`.
     #[must_use]
     pub fn or(self, other: &Self) -> Self {
@@ -57,10 +62,10 @@ mod tests {
 
     #[test]
     fn the_tool_goes_before_the_agent_and_the_agent_before_the_default() {
-        let policy = |invalid_arguments, execution| Policy {
-            recovery: Recovery { invalid_arguments, execution, ..Recovery::default() },
-            ..Policy::default()
-        };
+        fn policy(invalid_arguments: Option<Remedy>, execution: Option<Remedy>) -> Policy {
+            Policy { recovery: Recovery { invalid_arguments, execution, ..Recovery::default() }, ..Policy::default() }
+        }
+
         let tool = policy(Some(Remedy::Stop), None);
         let agent = policy(Some(Remedy::Tell), Some(Remedy::Retry(RetryPolicy::new(1))));
         let both = tool.or(&agent);

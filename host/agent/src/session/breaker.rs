@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn three_failed_batches_in_a_row_open_the_breaker() {
-        let check = |batches: &[&[bool]], expected: &[bool]| {
+        fn check(batches: &[&[bool]], expected: &[bool]) {
             let mut breaker = Breaker::default();
             let found: Vec<_> = batches
                 .iter()
@@ -90,7 +90,8 @@ mod tests {
                 })
                 .collect();
             assert_eq!(found, expected, "{batches:?}");
-        };
+        }
+
         check(&[&[false], &[false], &[false]], &[false, false, true]);
         check(&[&[false], &[false], &[true], &[false], &[false]], &[false; 5]);
         check(&[&[false, false], &[false, true], &[false], &[false]], &[false; 4]);

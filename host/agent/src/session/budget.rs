@@ -140,10 +140,9 @@ impl Budget {
         if spent.turns >= self.turns.saturating_add(spent.granted_turns) {
             return Some(BudgetKind::Turns);
         }
-        let over = |limit: Option<u64>, used: u64| limit.is_some_and(|limit| used >= limit);
         [
-            (over(self.tokens_in, spent.usage.input), BudgetKind::TokensIn),
-            (over(self.tokens_out, spent.usage.output), BudgetKind::TokensOut),
+            (self.tokens_in.is_some_and(|limit| spent.usage.input >= limit), BudgetKind::TokensIn),
+            (self.tokens_out.is_some_and(|limit| spent.usage.output >= limit), BudgetKind::TokensOut),
             (self.wall_time.is_some_and(|limit| now.since(spent.since) >= limit), BudgetKind::WallTime),
             (self.stream_time.is_some_and(|limit| spent.streamed >= limit), BudgetKind::StreamTime),
         ]
@@ -209,12 +208,13 @@ mod tests {
 
     #[test]
     fn every_limit_has_its_edge() {
-        let check = |change: &dyn Fn(&mut BudgetUsage), request: Option<BudgetKind>, call: Option<BudgetKind>| {
+        fn check(change: &dyn Fn(&mut BudgetUsage), request: Option<BudgetKind>, call: Option<BudgetKind>) {
             let budget = Budget { fuel: Some(100), ..Budget::default() };
             let mut spent = BudgetUsage { since: NOW, ..BudgetUsage::default() };
             change(&mut spent);
             assert_eq!((budget.check_request(&spent, NOW), budget.check_call(&spent, NOW)), (request, call));
-        };
+        }
+
         check(&|_| {}, None, None);
         check(&|spent| spent.turns = 7, None, None);
         check(&|spent| spent.turns = 8, Some(BudgetKind::Turns), None);

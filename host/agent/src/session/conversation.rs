@@ -57,10 +57,10 @@ fn last_text(run: &Run) -> Option<Cow<'_, str>> {
 /// Returns the executions of a step that are replayed: its tried calls, if the last of them ended no longer ago than
 /// `freshness`.
 fn replayed_executions(step: &Step, freshness: Duration, now: Timestamp) -> Vec<&ToolExecution> {
-    // A pseudo-execution of a failed decision is no call.
-    let is_call = |execution: &ToolExecution| step.kind == StepKind::ToolCalls || execution.status.has_run();
     let tried = step.executions.iter().filter(|execution| {
-        !matches!(execution.status, Status::RejectedBudget | Status::Skipped) && is_call(execution)
+        // A pseudo-execution of a failed decision is no call.
+        let is_call = step.kind == StepKind::ToolCalls || execution.status.has_run();
+        is_call && !matches!(execution.status, Status::RejectedBudget | Status::Skipped)
     });
     let tried: Vec<&ToolExecution> = tried.collect();
     let last = tried.iter().map(|execution| execution.completed_at).max();

@@ -4,16 +4,16 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use fumehood_core::chat::{DeltaSink, Message, Reply, Request, Response, ToolSpec, Usage};
+use fumehood_core::chat::{DeltaSink, Message, Reply, Request, Response, ToolChoice, ToolIntent, ToolSpec, Usage};
 use fumehood_core::time::Timestamp;
 
 use super::approval::AskedCalls;
 use super::breaker::Breaker;
 use super::budget::{BudgetKind, BudgetUsage};
-use super::compaction::Compaction;
+use super::compaction::{Compaction, limit_images};
 use super::config::SessionConfig;
 use super::conversation::build_conversation;
-use super::input::{Action, Input, StepError};
+use super::input::{Action, BudgetQuestion, Input, RecordedInput, StepError};
 use super::pending::Pending;
 use super::repetition::RepetitionCounter;
 use super::transcript::{Ending, RequestDelta, Run, Step, StepKind, Transcript};
@@ -42,7 +42,6 @@ pub struct Session {
     pub(super) toolless: bool,
     pub(super) draft: Draft,
     pub(super) run: Option<Run>,
-    /// The settings of the run.
     pub(super) settings: RunSettings,
     pub(super) waiting: Waiting,
     /// The last request of the step before this one.
@@ -164,7 +163,8 @@ impl Session {
         self.spent = BudgetUsage::default();
         self.streaks = RepetitionCounter::default();
         self.trace.clear();
-        (self.prose_only, self.repairs) = (false, 0);
+        self.prose_only = false;
+        self.repairs = 0;
         self.draft = Draft::default();
         self.run = None;
         self.waiting = Waiting::User;
@@ -313,7 +313,8 @@ impl Session {
         self.streaks = RepetitionCounter::default();
         self.breaker = Breaker::new(failed_batches(&self.config));
         self.trace.clear();
-        (self.prose_only, self.repairs) = (false, 0);
+        self.prose_only = false;
+        self.repairs = 0;
         self.draft = Draft::default();
         self.driver.bind(ToolRuntime { tools });
         self.settings = settings;
@@ -391,4 +392,106 @@ impl Session {
         self.own_executions = self.own_executions.saturating_add(1);
         format!("{}/own-{}", self.config.id, self.own_executions)
     }
+
+    /// Returns the action for the driver's next request, if the budget allows one.
+    pub(super) fn ask(&mut self, now: Timestamp) -> Action {
+        if let Some(budget) = self.config.budget.check_request(&self.spent, now) {
+            return self.handle_exhausted_requests(budget, now);
+        }
+        if let Some(compaction) = &self.compaction {
+            compaction.compact(&mut self.conversation, &mut self.trace);
+        }
+        limit_images(&mut self.conversation, &mut self.trace, self.config.image_bytes);
+        let request = self.driver.request(&self.conversation, &self.trace);
+        self.send(request, self.prose_only, false, now)
+    }
+
+    /// Returns the action for the request of the final answer, without tools, if the budget allows one.
+    pub(super) fn ask_for_final_answer(&mut self, request: Request, now: Timestamp) -> Action {
+        match self.config.budget.check_request(&self.spent, now) {
+            // The approver is not asked here: after a yes, the driver would make another request in place of this one.
+            Some(budget) => {
+                self.end_unanswered_step(budget, now);
+                self.finish_exhausted(budget, now)
+            }
+            None => self.send(request, true, true, now),
+        }
+    }
+
+    fn send(&mut self, mut request: Request, without_calls: bool, final_answer: bool, now: Timestamp) -> Action {
+        if without_calls || self.toolless {
+            request.tool_choice = ToolChoice::None;
+            // Some providers reject a conversation with calls in it if the request has no tools.
+            let tells_of_calls = request.messages.iter().any(|message| !message.tool_calls.is_empty());
+            if self.toolless || !tells_of_calls {
+                request.tools.clear();
+            }
+        }
+        // Only a limit that the driver set is lowered to the rest of the budget. Without one, none is sent: a model
+        // rejects a limit above its own.
+        if let (Some(wanted), Some(left)) =
+            (request.max_tokens, self.config.budget.remaining_answer_tokens(&self.spent))
+        {
+            request.max_tokens = Some(wanted.min(left));
+        }
+        self.spent.turns = self.spent.turns.saturating_add(1);
+        if self.draft.input.is_none() {
+            self.draft.started_at = now;
+        }
+        let request = Arc::new(request);
+        self.draft.input = Some(Arc::clone(&request));
+        self.waiting = Waiting::Model { final_answer };
+        Action::AskModel(request)
+    }
+
+    fn handle_exhausted_requests(&mut self, budget: BudgetKind, now: Timestamp) -> Action {
+        if budget == BudgetKind::Turns && self.config.ask_for_turns {
+            self.waiting = Waiting::Approver;
+            return Action::AskApprover(self.question());
+        }
+        self.end_unanswered_step(budget, now);
+        self.finish_exhausted(budget, now)
+    }
+
+    fn end_unanswered_step(&mut self, budget: BudgetKind, now: Timestamp) {
+        self.end_step(StepEnd::error(format!("no {budget} left to ask again")), now);
+    }
+
+    /// Returns the calls whose results the session waits for, if it waits for results.
+    #[must_use]
+    pub fn pending_calls(&self) -> Vec<ToolIntent> {
+        match &self.waiting {
+            Waiting::Tools(pending) => pending.calls(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn question(&self) -> BudgetQuestion {
+        let turns = self.config.budget.turns.max(1);
+        let used = self.spent.turns;
+        let text = format!("The model has not finished after {used} requests. Allow {turns} more?");
+        BudgetQuestion { about: BudgetKind::Turns, text }
+    }
+
+    /// Returns the action whose outcome the session waits for. Without a run there is none, and it has ended.
+    pub(super) fn current_action(&self) -> Action {
+        match &self.waiting {
+            Waiting::Model { .. } => match &self.draft.input {
+                Some(request) => Action::AskModel(Arc::clone(request)),
+                None => Action::Finish(Ending::Cancelled),
+            },
+            Waiting::Tools(pending) => Action::RunTools(pending.calls()),
+            Waiting::Approver => Action::AskApprover(self.question()),
+            Waiting::Answers(pending) => Action::AwaitAnswers(pending.asked.clone()),
+            Waiting::User => Action::Finish(Ending::Cancelled),
+        }
+    }
+}
+
+/// Replays recorded inputs, and returns the actions.
+///
+/// # Errors
+/// At the first input that the session does not wait for: the record belongs to another session, or is incomplete.
+pub fn replay(session: &mut Session, inputs: Vec<RecordedInput>) -> Result<Vec<Action>, StepError> {
+    inputs.into_iter().map(|recorded| session.step(recorded.input, recorded.at)).collect()
 }

@@ -39,8 +39,11 @@ fn is_same_call(a: &ToolIntent, b: &ToolIntent) -> bool {
     if a.name != b.name || a.arguments == b.arguments {
         return a.name == b.name;
     }
-    let value = |call: &ToolIntent| serde_json::from_str::<Value>(&call.arguments).ok();
-    matches!((value(a), value(b)), (Some(a), Some(b)) if a == b)
+    parse_arguments(a).is_some_and(|arguments| parse_arguments(b) == Some(arguments))
+}
+
+fn parse_arguments(call: &ToolIntent) -> Option<Value> {
+    serde_json::from_str(&call.arguments).ok()
 }
 
 #[cfg(test)]

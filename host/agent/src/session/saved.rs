@@ -151,20 +151,19 @@ impl SavedSession {
                 return Err(SavedSessionError::Entry { number: expected, reason });
             }
         }
-        let malformed = |number: u64| {
-            move |error: serde_json::Error| SavedSessionError::Entry { number, reason: error.to_string() }
-        };
-        let version: serde_json::Value = serde_json::from_str(&first.content).map_err(malformed(0))?;
+        let version: serde_json::Value =
+            serde_json::from_str(&first.content).map_err(|error| malformed_entry(0, &error))?;
         match version.get("version").and_then(serde_json::Value::as_u64) {
             Some(found) if found != u64::from(SAVED_VERSION) => return Err(SavedSessionError::Version { found }),
             _ => {}
         }
-        let head: SavedHead = serde_json::from_value(version).map_err(malformed(0))?;
+        let head: SavedHead = serde_json::from_value(version).map_err(|error| malformed_entry(0, &error))?;
         let SavedHead { config, driver, actor, mut state, settings, .. } = head;
         let mut steps = Vec::with_capacity(rest.len());
         let mut is_withheld = false;
         for entry in rest {
-            let saved: SavedInput = serde_json::from_str(&entry.content).map_err(malformed(entry.number))?;
+            let saved: SavedInput =
+                serde_json::from_str(&entry.content).map_err(|error| malformed_entry(entry.number, &error))?;
             state = saved.state.or(state);
             is_withheld |= saved.is_withheld;
             steps.push(match (saved.input, saved.program) {
@@ -284,6 +283,10 @@ impl SavedSession {
             programs,
         })
     }
+}
+
+fn malformed_entry(number: u64, error: &serde_json::Error) -> SavedSessionError {
+    SavedSessionError::Entry { number, reason: error.to_string() }
 }
 
 /// The records of the programs that a session waits for, by the ids of the model's calls.

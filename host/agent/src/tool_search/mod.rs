@@ -92,12 +92,14 @@ mod tests {
 
     #[test]
     fn only_successful_searches_show_tools() {
-        let found =
-            || Content::json(r#"{"tools":[{"name":"a__b","summary":"x"},{"name":"a__c"}]}"#.to_owned()).unwrap();
-        assert_eq!(shown_tools(&execution(SEARCH_TOOLS, Status::Ok, found())), ["a__b", "a__c"]);
+        fn search_result() -> Content {
+            Content::json(r#"{"tools":[{"name":"a__b","summary":"x"},{"name":"a__c"}]}"#.to_owned()).unwrap()
+        }
+
+        assert_eq!(shown_tools(&execution(SEARCH_TOOLS, Status::Ok, search_result())), ["a__b", "a__c"]);
         let none: [&str; 0] = [];
-        assert_eq!(shown_tools(&execution(SEARCH_TOOLS, Status::HandlerError, found())), none);
-        assert_eq!(shown_tools(&execution("a__search_tools", Status::Ok, found())), none);
+        assert_eq!(shown_tools(&execution(SEARCH_TOOLS, Status::HandlerError, search_result())), none);
+        assert_eq!(shown_tools(&execution("a__search_tools", Status::Ok, search_result())), none);
         assert_eq!(
             shown_tools(&execution(SEARCH_TOOLS, Status::Ok, Content::text("{\"tools\":[{\"na[truncated]"))),
             none
@@ -106,8 +108,12 @@ mod tests {
 
     #[test]
     fn a_tool_that_was_shown_twice_counts_once() {
-        let found = |text: &str| execution(SEARCH_TOOLS, Status::Ok, Content::json(text.to_owned()).unwrap());
-        let executions = [found(r#"{"tools":[{"name":"b"}]}"#), found(r#"{"tools":[{"name":"a"},{"name":"b"}]}"#)];
+        fn search_result(text: &str) -> ToolExecution {
+            execution(SEARCH_TOOLS, Status::Ok, Content::json(text.to_owned()).unwrap())
+        }
+
+        let executions =
+            [search_result(r#"{"tools":[{"name":"b"}]}"#), search_result(r#"{"tools":[{"name":"a"},{"name":"b"}]}"#)];
         assert_eq!(all_shown(executions.iter()), ["b", "a"]);
     }
 }

@@ -119,7 +119,8 @@ async fn calls_that_are_made_at_once_leave_others_their_turn() {
     std::future::poll_fn(|cx| {
         let started = std::time::Instant::now();
         let polled = work.as_mut().poll(cx);
-        (polls, longest) = (polls + 1, longest.max(started.elapsed()));
+        polls += 1;
+        longest = longest.max(started.elapsed());
         polled
     })
     .await;

@@ -207,19 +207,22 @@ async fn tools_that_are_added_later_are_found() {
 
 #[tokio::test]
 async fn unknown_name_is_answered_with_a_hint_to_search() {
+    async fn hint(stage: &Stage, name: &str) -> String {
+        stage.call(name, "{}").await.error().unwrap().hint.as_deref().unwrap().to_owned()
+    }
+
     let stage = searching(&servers(), |builder| builder);
-    let hint = |name: &'static str| {
-        let stage = &stage;
-        async move { stage.call(name, "{}").await.error().unwrap().hint.as_deref().unwrap().to_owned() }
-    };
-    assert!(hint("whatever_you_need").await.contains("`search_tools`"));
-    assert!(hint("ad").await.contains("did you mean `add`"));
-    assert!(!hint("mail__send_messages").await.contains("mail__send_message`"), "it was not shown");
+    assert!(hint(&stage, "whatever_you_need").await.contains("`search_tools`"));
+    assert!(hint(&stage, "ad").await.contains("did you mean `add`"));
+    assert!(!hint(&stage, "mail__send_messages").await.contains("mail__send_message`"), "it was not shown");
 }
 
 #[test]
 fn configuration_that_cannot_work_is_refused() {
-    let build = |builder: PipelineBuilder| builder.built_ins(tools()).allowlists(everything()).build().err().unwrap();
+    fn build(builder: PipelineBuilder) -> PipelineError {
+        builder.built_ins(tools()).allowlists(everything()).build().err().unwrap()
+    }
+
     let error = build(PipelineBuilder::default().tool_search(ToolSearch::new().pin(["nope"])));
     assert!(matches!(&error, PipelineError::UnknownPinned(name) if name == "nope"), "{error}");
     let taken = BuiltIns::default();
@@ -278,13 +281,14 @@ async fn run_twice(driver: impl Fn() -> Box<dyn Driver>, call: impl Fn(&str, &st
     }
     {
         let requests = model.requests.lock().unwrap();
-        let lists = |at: usize| {
-            let text = described(&requests[at]);
+        let lists = requests.iter().map(|request| {
+            let text = described(request);
             ["search_tools", "mail__send_message", "tickets__close_ticket"].map(|name| text.contains(name))
-        };
-        assert_eq!(lists(0), [true, false, false]);
+        });
+        let lists: Vec<_> = lists.collect();
+        assert_eq!(lists[0], [true, false, false]);
         for at in 1..5 {
-            assert_eq!(lists(at), [true, true, false], "request {at}");
+            assert_eq!(lists[at], [true, true, false], "request {at}");
         }
     }
     assert_eq!(agent.session().shown_tools(), ["mail__send_message"]);

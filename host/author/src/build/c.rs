@@ -19,7 +19,6 @@ const INITIAL_MEMORY_BYTES: usize = 2 << 20;
 /// Size of the stack, in bytes.
 const STACK_BYTES: usize = 1 << 20;
 
-/// Compiles a project.
 pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     let manifest = project.folder.join("tool.toml");
     let missing = |reason: &str| BuildError::setting(manifest.clone(), reason);
@@ -79,15 +78,11 @@ fn generate_bindings(wit: &Path, world: &str, scratch: &Path) -> Result<Bindings
     let mut generator = wit_bindgen_c::Opts::default().build();
     generator.generate(&mut resolve, world, &mut generated).map_err(|error| invalid(&format!("{error:#}")))?;
     let folder = scratch.join("bindings");
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| BuildError::Io { action: "write", path, source }
-    };
-    std::fs::create_dir_all(&folder).map_err(failed(&folder))?;
+    std::fs::create_dir_all(&folder).map_err(|source| BuildError::io("write", &folder, source))?;
     let mut files = Vec::new();
     for (name, contents) in generated.iter() {
         let path = folder.join(name);
-        std::fs::write(&path, contents).map_err(failed(&path))?;
+        std::fs::write(&path, contents).map_err(|source| BuildError::io("write", &path, source))?;
         if path.extension().is_some_and(|extension| extension != "h") {
             files.push(path);
         }

@@ -107,4 +107,9 @@ impl BuildError {
     pub(super) fn setting(manifest: PathBuf, reason: impl Into<String>) -> Self {
         Self::Setting { manifest, reason: reason.into() }
     }
+
+    /// Creates the error of a file that cannot be read or written.
+    pub(super) fn io(action: &'static str, path: &Path, source: std::io::Error) -> Self {
+        Self::Io { action, path: path.to_owned(), source }
+    }
 }

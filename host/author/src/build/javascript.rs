@@ -14,7 +14,6 @@ const PROGRAM: &str = include_str!("componentize.mjs");
 /// The package that has to be installed in the project.
 const PACKAGE: &str = "node_modules/@bytecodealliance/componentize-js/package.json";
 
-/// Compiles a project.
 pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     let manifest = project.folder.join("package.json");
     let missing = |reason: &str| BuildError::setting(manifest.clone(), reason);
@@ -39,15 +38,12 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     }
 
     let scratch = super::scratch()?;
-    let io = |action, path: &Path| {
-        let path = path.to_owned();
-        move |source| BuildError::Io { action, path, source }
-    };
     let output = scratch.path().join("component.wasm");
     // The path of the sources becomes part of the component. Through this link it is the same wherever they are.
     let sources = scratch.path().join("source");
-    let folder = project.folder.canonicalize().map_err(io("find", &project.folder))?;
-    files::create_link(&folder, &sources).map_err(io("link", &sources))?;
+    let folder = project.folder.canonicalize();
+    let folder = folder.map_err(|source| BuildError::io("find", &project.folder, source))?;
+    files::create_link(&folder, &sources).map_err(|source| BuildError::io("link", &sources, source))?;
     let mut componentize = Command::new(node);
     // From the folder of the project, because that is where Node looks for what a program without a file imports.
     componentize.current_dir(&project.folder).args(["--input-type=module", "--eval", PROGRAM, "--"]);
@@ -60,7 +56,7 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     componentize.env("TMPDIR", scratch.path());
     let messages = toolchain::capture_messages(&mut componentize, "componentize-js")?;
     let component = std::fs::read(&output);
-    let component = component.map_err(|source| BuildError::Io { action: "read", path: output, source })?;
+    let component = component.map_err(|source| BuildError::io("read", &output, source))?;
     Ok(Compiled { component, labels: Labels::of(project, project.about.clone()), dependencies: None, messages })
 }
 

@@ -52,12 +52,15 @@ pub fn finish(
     wit: Option<&Path>,
     dependencies: Option<&Dependencies>,
 ) -> Result<Vec<u8>, BuildError> {
-    let invalid = |error: &dyn std::fmt::Display| BuildError::Component(error.to_string());
     let component = match wit {
-        Some(wit) => fumehood::WitDocs::read(wit)?.embed(&component).map_err(|error| invalid(&error))?,
+        Some(wit) => {
+            let embedded = fumehood::WitDocs::read(wit)?.embed(&component);
+            embedded.map_err(|error| BuildError::Component(error.to_string()))?
+        }
         None => component,
     };
-    let mut labelled = to_metadata(labels)?.to_wasm(&component).map_err(|error| invalid(&format!("{error:#}")))?;
+    let labelled = to_metadata(labels)?.to_wasm(&component);
+    let mut labelled = labelled.map_err(|error| BuildError::Component(format!("{error:#}")))?;
     if let Some(dependencies) = dependencies {
         dependencies.section()?.append_to_component(&mut labelled);
     }
@@ -65,23 +68,24 @@ pub fn finish(
 }
 
 fn to_metadata(labels: &Labels) -> Result<AddMetadata, BuildError> {
-    let invalid = |field: &'static str| {
-        move |error: &dyn std::fmt::Display| BuildError::Metadata { field, reason: format!("{error:#}") }
-    };
     let license = labels.license.as_deref().map(Licenses::new).transpose();
     let source = labels.repository.as_deref().map(|url| Source::new(web_address(url))).transpose();
     let homepage = labels.homepage.as_deref().map(Homepage::new).transpose();
     let mut metadata = AddMetadata::default();
     metadata.name = AddMetadataField::Set(labels.name.clone());
     metadata.processed_by = vec![("fumehood".to_owned(), env!("CARGO_PKG_VERSION").to_owned())];
-    metadata.licenses = set(license.map_err(|error| invalid("licence")(&error))?);
-    metadata.source = set(source.map_err(|error| invalid("address of the source")(&error))?);
-    metadata.homepage = set(homepage.map_err(|error| invalid("homepage")(&error))?);
+    metadata.licenses = set(license.map_err(|error| metadata_error("licence", &error))?);
+    metadata.source = set(source.map_err(|error| metadata_error("address of the source", &error))?);
+    metadata.homepage = set(homepage.map_err(|error| metadata_error("homepage", &error))?);
     metadata.version = set(labels.version.clone().map(Version::new));
     metadata.description = set(labels.description.clone().map(Description::new));
     metadata.revision = set(labels.revision.clone().map(Revision::new));
     metadata.authors = set((!labels.authors.is_empty()).then(|| Authors::new(labels.authors.join(", "))));
     Ok(metadata)
+}
+
+fn metadata_error(field: &'static str, error: &dyn std::fmt::Display) -> BuildError {
+    BuildError::Metadata { field, reason: format!("{error:#}") }
 }
 
 fn set<T: std::fmt::Debug + Clone>(value: Option<T>) -> AddMetadataField<T> {
@@ -95,17 +99,19 @@ fn web_address(url: &str) -> &str {
 
 /// Returns the commit that the folder is checked out from, unless files were changed since.
 pub(super) fn revision(folder: &Path, notes: &mut Vec<String>) -> Option<String> {
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git").arg("-C").arg(folder).args(arguments).output().ok()?;
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let commit = git(&["rev-parse", "--verify", "--quiet", "HEAD"]).filter(|commit| !commit.is_empty())?;
-    let changes = git(&["status", "--porcelain", "--", "."])?;
+    let commit = run_git(folder, &["rev-parse", "--verify", "--quiet", "HEAD"]).filter(|commit| !commit.is_empty())?;
+    let changes = run_git(folder, &["status", "--porcelain", "--", "."])?;
     if changes.is_empty() {
         return Some(commit);
     }
     notes.push("the folder has uncommitted changes, so no source revision is embedded".to_owned());
     None
+}
+
+/// Returns what git writes; `None` if it fails.
+fn run_git(folder: &Path, arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").arg("-C").arg(folder).args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 #[cfg(test)]
@@ -120,6 +126,10 @@ mod tests {
 
     #[test]
     fn embeds_metadata_and_documentation() {
+        fn text(value: Option<&dyn std::fmt::Display>) -> Option<String> {
+            value.map(ToString::to_string)
+        }
+
         let wit = tempfile::tempdir().unwrap();
         fs::write(wit.path().join("w.wit"), "package a:b;\nworld w {\n  /// Runs it.\n  export run: func();\n}\n")
             .unwrap();
@@ -135,7 +145,6 @@ mod tests {
         let component = finish(EMPTY.to_vec(), &labels, Some(wit.path()), None).unwrap();
         let payload = Payload::from_binary(&component).unwrap();
         let found = payload.metadata();
-        let text = |value: Option<&dyn std::fmt::Display>| value.map(ToString::to_string);
         assert_eq!(found.name.as_deref(), Some("cities"));
         assert_eq!(text(found.version.as_ref().map(|v| v as _)).as_deref(), Some("1.2.0"));
         assert_eq!(text(found.licenses.as_ref().map(|v| v as _)).as_deref(), Some("MIT OR Apache-2.0"));
@@ -148,10 +157,11 @@ mod tests {
 
     #[test]
     fn rejects_values_that_have_no_meaning() {
-        let check = |labels: Labels, expected: &str| {
+        fn check(labels: Labels, expected: &str) {
             let error = finish(EMPTY.to_vec(), &labels, None, None).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
-        };
+        }
+
         check(Labels { license: Some("free".to_owned()), ..Labels::default() }, "the licence of the manifest");
         check(Labels { repository: Some("here".to_owned()), ..Labels::default() }, "the address of the source of");
         let error = finish(b"text".to_vec(), &Labels::default(), None, None).unwrap_err().to_string();
@@ -160,18 +170,19 @@ mod tests {
 
     #[test]
     fn revision_is_that_of_a_clean_checkout() {
-        let folder = tempfile::tempdir().unwrap();
-        let git = |arguments: &[&str]| {
+        fn git(folder: &Path, arguments: &[&str]) {
             let settings = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"];
-            let status = Command::new("git").arg("-C").arg(folder.path()).args(settings).args(arguments).status();
+            let status = Command::new("git").arg("-C").arg(folder).args(settings).args(arguments).status();
             assert!(status.unwrap().success());
-        };
+        }
+
+        let folder = tempfile::tempdir().unwrap();
         let mut notes = Vec::new();
         assert_eq!(revision(folder.path(), &mut notes), None);
-        git(&["init", "--quiet"]);
+        git(folder.path(), &["init", "--quiet"]);
         fs::write(folder.path().join("a"), "1").unwrap();
-        git(&["add", "a"]);
-        git(&["commit", "--quiet", "--message", "a"]);
+        git(folder.path(), &["add", "a"]);
+        git(folder.path(), &["commit", "--quiet", "--message", "a"]);
         assert_eq!(revision(folder.path(), &mut notes).unwrap().len(), 40);
         assert!(notes.is_empty(), "{notes:?}");
         fs::write(folder.path().join("a"), "2").unwrap();

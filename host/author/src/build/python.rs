@@ -13,7 +13,6 @@ pub(crate) const COMPONENTIZE_PY: &str = "0.25.1";
 /// The folders of virtual environments that are looked into.
 const ENVIRONMENTS: [&str; 2] = [".venv", "venv"];
 
-/// Compiles a project.
 pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     let manifest = project.folder.join("pyproject.toml");
     let missing = |reason: &str| BuildError::setting(manifest.clone(), reason);

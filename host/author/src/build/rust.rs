@@ -133,7 +133,6 @@ fn no_module() -> String {
     "cargo built no WebAssembly; `[lib]` in Cargo.toml needs crate-type = [\"cdylib\", \"rlib\"]".to_owned()
 }
 
-/// Compiles a project.
 pub(super) fn compile(project: &Project, workspace: Workspace<'_>) -> Result<Compiled, BuildError> {
     let manifest = project.folder.join("Cargo.toml");
     let triple = project.rust_target();

@@ -71,6 +71,16 @@ struct EdgeKind {
     kind: Option<String>,
 }
 
+impl EdgeKind {
+    fn role(&self) -> Option<Role> {
+        match self.kind.as_deref() {
+            None => Some(Role::Runtime),
+            Some("build") => Some(Role::Build),
+            Some(_) => None,
+        }
+    }
+}
+
 /// The part that a crate has in a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Role {
@@ -100,12 +110,9 @@ impl Dependencies {
     /// # Errors
     /// If the graph has no root, or is not consistent.
     pub(super) fn from_metadata(metadata: &CargoMetadata) -> Result<Self, BuildError> {
-        let inconsistent = |what: &str| BuildError::Failed {
-            program: "cargo metadata".to_owned(),
-            reason: format!(": {what}; run it in the folder of the tool to see its messages"),
-        };
-        let resolve = metadata.resolve.as_ref().ok_or_else(|| inconsistent("it lists no dependencies"))?;
-        let root = resolve.root.as_deref().ok_or_else(|| inconsistent("the folder has no package of its own"))?;
+        let resolve = metadata.resolve.as_ref().ok_or_else(|| inconsistent_metadata("it lists no dependencies"))?;
+        let root =
+            resolve.root.as_deref().ok_or_else(|| inconsistent_metadata("the folder has no package of its own"))?;
         let packages: BTreeMap<&str, &CargoPackage> =
             metadata.packages.iter().map(|package| (package.id.as_str(), package)).collect();
         let nodes: BTreeMap<&str, &Node> = resolve.nodes.iter().map(|node| (node.id.as_str(), node)).collect();
@@ -129,7 +136,7 @@ impl Dependencies {
             })
         };
         let text = json!({"packages": listed.iter().map(entry).collect::<Vec<_>>(), "format": 1}).to_string();
-        let versions = VersionInfo::from_str(&text).map_err(|error| inconsistent(&error.to_string()))?;
+        let versions = VersionInfo::from_str(&text).map_err(|error| inconsistent_metadata(&error.to_string()))?;
         Ok(Self { versions })
     }
 
@@ -152,15 +159,17 @@ impl Dependencies {
     }
 }
 
+fn inconsistent_metadata(what: &str) -> BuildError {
+    BuildError::Failed {
+        program: "cargo metadata".to_owned(),
+        reason: format!(": {what}; run it in the folder of the tool to see its messages"),
+    }
+}
+
 impl Edge {
     /// Returns the part of a dependency; `None` if only tests use it.
     fn role(&self) -> Option<Role> {
-        let role = |kind: &EdgeKind| match kind.kind.as_deref() {
-            None => Some(Role::Runtime),
-            Some("build") => Some(Role::Build),
-            Some(_) => None,
-        };
-        self.dep_kinds.iter().filter_map(role).max()
+        self.dep_kinds.iter().filter_map(EdgeKind::role).max()
     }
 }
 
@@ -190,12 +199,16 @@ mod tests {
     use super::*;
 
     fn metadata() -> CargoMetadata {
-        let package = |id: &str, kind: &str, source: Option<&str>| {
+        fn edge(to: &str, kind: Option<&str>) -> Value {
+            json!({"pkg": to, "dep_kinds": [{"kind": kind}]})
+        }
+
+        fn package(id: &str, kind: &str, source: Option<&str>) -> Value {
             json!({"id": id, "name": id, "version": "1.0.0", "source": source, "manifest_path": "/x/Cargo.toml",
                 "targets": [{"kind": [kind]}]})
-        };
+        }
+
         let registry = Some("registry+https://github.com/rust-lang/crates.io-index");
-        let edge = |to: &str, kind: Option<&str>| json!({"pkg": to, "dep_kinds": [{"kind": kind}]});
         let value = json!({
             "packages": [
                 package("tool", "cdylib", None),

@@ -67,6 +67,20 @@ struct LimitSection {
     output: Option<Amount>,
 }
 
+impl LimitSection {
+    fn parse(&self) -> Result<Limits, LimitError> {
+        let Self { timeout, fuel, memory, output } = self;
+        let default = Limits::default();
+        Ok(Limits {
+            deadline: timeout.as_deref().map(parse_duration).transpose()?.unwrap_or(default.deadline),
+            fuel: fuel.as_ref().map(|fuel| parse_count(&fuel.text())).transpose()?.unwrap_or(default.fuel),
+            memory: memory.as_ref().map(|size| parse_bytes(&size.text())).transpose()?.unwrap_or(default.memory),
+            output: output.as_ref().map(|size| parse_bytes(&size.text())).transpose()?.unwrap_or(default.output),
+            ..default
+        })
+    }
+}
+
 /// A number, or a text with a unit.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
@@ -272,18 +286,7 @@ impl Case {
 
     /// Returns the limits of the call.
     pub(super) fn limits(&self) -> Result<Limits, String> {
-        let default = Limits::default();
-        let LimitSection { timeout, fuel, memory, output } = &self.limits;
-        let limits = || -> Result<Limits, LimitError> {
-            Ok(Limits {
-                deadline: timeout.as_deref().map(parse_duration).transpose()?.unwrap_or(default.deadline),
-                fuel: fuel.as_ref().map(|fuel| parse_count(&fuel.text())).transpose()?.unwrap_or(default.fuel),
-                memory: memory.as_ref().map(|size| parse_bytes(&size.text())).transpose()?.unwrap_or(default.memory),
-                output: output.as_ref().map(|size| parse_bytes(&size.text())).transpose()?.unwrap_or(default.output),
-                ..default
-            })
-        };
-        limits().map_err(|error| format!("`limits`: {error}"))
+        self.limits.parse().map_err(|error| format!("`limits`: {error}"))
     }
 
     /// Returns the time at which the wall clock stands, since 1970.
@@ -336,7 +339,6 @@ impl Exchange {
 }
 
 impl Expectation {
-    /// Returns the expected result.
     pub(super) fn result(&self) -> Result<ExpectedResult, String> {
         if self.message.is_some() && self.error.is_none() {
             return Err("`message` needs `error`; add the kind of the error".to_owned());
@@ -378,8 +380,8 @@ fn plain_json(value: &toml::Value) -> Result<Value, String> {
         toml::Value::Datetime(time) => Value::from(time.to_string()),
         toml::Value::Array(items) => Value::Array(items.iter().map(plain_json).collect::<Result<_, _>>()?),
         toml::Value::Table(table) => {
-            let member = |(key, value): (&String, &toml::Value)| Ok((key.clone(), plain_json(value)?));
-            Value::Object(table.iter().map(member).collect::<Result<_, String>>()?)
+            let members = table.iter().map(|(key, value)| Ok((key.clone(), plain_json(value)?)));
+            Value::Object(members.collect::<Result<_, String>>()?)
         }
     })
 }
@@ -425,10 +427,11 @@ mod tests {
 
     #[test]
     fn rejects_cases_with_the_place_and_a_remedy() {
-        let check = |case: &str, expected: &str| {
+        fn check(case: &str, expected: &str) {
             let error = parse(case).unwrap_err().to_string();
             assert!(error.starts_with("tests/a.toml: ") && error.contains(expected), "{case}: {error}");
-        };
+        }
+
         check("argument = {}", "unknown field `argument`");
         check("arguments = [1]", "`arguments` is not an object");
         check("arguments = \"a=1\"", "`arguments` is not JSON");

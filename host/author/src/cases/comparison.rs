@@ -93,9 +93,8 @@ fn compare_cost(expected: u64, found: u64, tolerance_percent: u32) -> Cost {
 }
 
 fn compare_results(expected: &ExpectedResult, message: Option<&str>, found: &Value) -> Vec<String> {
-    let text = |value: &str| fumehood::sanitize::printable(value).into_owned();
     let expected = match expected {
-        ExpectedResult::Text(expected) => json!({"text": text(expected)}),
+        ExpectedResult::Text(expected) => json!({"text": fumehood::sanitize::printable(expected)}),
         ExpectedResult::Json(expected) => json!({"json": expected}),
         ExpectedResult::Content(expected) => json!({"content": expected}),
         ExpectedResult::Error(kind) => {
@@ -214,18 +213,19 @@ mod tests {
 
     #[test]
     fn costs_have_a_tolerance() {
-        let found = json!({"text": "a"});
-        let check = |cost: &str, verdict, notes: usize| {
+        fn check(found: &Value, cost: &str, verdict: Verdict, notes: usize) {
             let comparison = compare(&format!("expect = {{ text = \"a\", {cost} }}"), found.clone());
             assert_eq!((comparison.verdict, comparison.notes.len()), (verdict, notes), "{cost}: {comparison:?}");
-        };
-        check("fuel = 1000", Verdict::Passed, 0);
-        check("fuel = 910", Verdict::Passed, 0);
-        check("fuel = 900", Verdict::Failed, 0);
-        check("fuel = 900, tolerance = 20", Verdict::Passed, 0);
-        check("fuel = 1200", Verdict::Passed, 1);
-        check("memory = 1000000", Verdict::Passed, 0);
-        check("memory = 100", Verdict::Failed, 0);
+        }
+
+        let found = json!({"text": "a"});
+        check(&found, "fuel = 1000", Verdict::Passed, 0);
+        check(&found, "fuel = 910", Verdict::Passed, 0);
+        check(&found, "fuel = 900", Verdict::Failed, 0);
+        check(&found, "fuel = 900, tolerance = 20", Verdict::Passed, 0);
+        check(&found, "fuel = 1200", Verdict::Passed, 1);
+        check(&found, "memory = 1000000", Verdict::Passed, 0);
+        check(&found, "memory = 100", Verdict::Failed, 0);
     }
 
     #[test]

@@ -18,13 +18,9 @@ use super::runner::Observation;
 /// If the file cannot be read or written, or has other cases by now.
 pub fn update_cases(path: &Path, found: &[Option<&Observation>]) -> Result<(), CaseError> {
     let mut document = read(path)?;
-    let changed = || CaseError::Malformed {
-        path: path.to_owned(),
-        reason: "it was changed while its cases ran; run the test again".to_owned(),
-    };
-    let cases = document.get_mut("case").and_then(Item::as_array_of_tables_mut).ok_or_else(changed)?;
+    let cases = document.get_mut("case").and_then(Item::as_array_of_tables_mut).ok_or_else(|| changed_error(path))?;
     if cases.len() != found.len() {
-        return Err(changed());
+        return Err(changed_error(path));
     }
     for (case, found) in cases.iter_mut().zip(found) {
         if let Some(found) = found {
@@ -32,6 +28,13 @@ pub fn update_cases(path: &Path, found: &[Option<&Observation>]) -> Result<(), C
         }
     }
     write(path, &document.to_string())
+}
+
+fn changed_error(path: &Path) -> CaseError {
+    CaseError::Malformed {
+        path: path.to_owned(),
+        reason: "it was changed while its cases ran; run the test again".to_owned(),
+    }
 }
 
 /// Adds a case for a call that was made, with what it gave. A file that is missing is created.

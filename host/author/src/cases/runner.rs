@@ -184,10 +184,10 @@ impl<'a> Runner<'a> {
             grant = grant.with_key_value(quota);
         }
         if !case.http.is_empty() && grant.http().is_none() {
-            let rule = |request: &str| request.parse::<HttpRule>().map_err(|error| error.to_string());
             let rules = case.http.iter().map(|exchange| {
                 let (method, address) = exchange.parts()?;
-                rule(&format!("{method} {}", address.split(['?', '#']).next().unwrap_or(address)))
+                let rule = format!("{method} {}", address.split(['?', '#']).next().unwrap_or(address));
+                rule.parse::<HttpRule>().map_err(|error| error.to_string())
             });
             let rules = rules.collect::<Result<Vec<_>, String>>()?;
             let http = HttpGrant::new(rules, Vec::new(), HttpLimits::default()).map_err(|error| error.to_string())?;

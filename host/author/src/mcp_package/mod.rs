@@ -200,14 +200,17 @@ fn server_name(info: &ServerInfo) -> Result<String, McpPackageError> {
         Some(format!("io.github.{owner}/{}", info.title))
     };
     let name = info.server_name.clone().or_else(from_github).ok_or(McpPackageError::NoName)?;
-    let is_part = |part: &str, others: &str| {
-        let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-        part.len() >= MIN_NAME_PART_BYTES
-            && (is_end(part.chars().next()) && is_end(part.chars().next_back()))
-            && part.chars().all(|c| c.is_ascii_alphanumeric() || others.contains(c))
-    };
-    let is_valid = name.split_once('/').is_some_and(|(namespace, own)| is_part(namespace, ".-") && is_part(own, "._-"));
+    let is_valid =
+        name.split_once('/').is_some_and(|(namespace, own)| is_name_part(namespace, ".-") && is_name_part(own, "._-"));
     if is_valid && name.len() <= MAX_NAME_BYTES { Ok(name) } else { Err(McpPackageError::Name(name)) }
+}
+
+/// Returns whether a part of a name consists of letters, digits and `others`, and neither begins nor ends with one of those.
+fn is_name_part(part: &str, others: &str) -> bool {
+    part.len() >= MIN_NAME_PART_BYTES
+        && part.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && part.ends_with(|c: char| c.is_ascii_alphanumeric())
+        && part.chars().all(|c| c.is_ascii_alphanumeric() || others.contains(c))
 }
 
 fn bundle_url(info: &ServerInfo, version: &str, bundle_name: &str) -> Result<String, McpPackageError> {
@@ -288,13 +291,17 @@ mod tests {
 
     #[test]
     fn rejects_what_the_registry_would_reject() {
-        let check = |info: ServerInfo, expected: &str| {
+        fn named(name: &str) -> ServerInfo {
+            ServerInfo { server_name: Some(name.to_owned()), ..info() }
+        }
+
+        fn check(info: ServerInfo, expected: &str) {
             let error = McpPackage::new(b"\0asm", &info).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
-        };
+        }
+
         check(ServerInfo { version: None, ..info() }, "requires a version");
         check(ServerInfo { repository: None, ..info() }, "--mcp-name");
-        let named = |name: &str| ServerInfo { server_name: Some(name.to_owned()), ..info() };
         check(named("city-facts"), "expected NAMESPACE/NAME");
         check(named("a/b/c"), "expected NAMESPACE/NAME");
         check(ServerInfo { repository: None, ..named("com.acme/cities") }, "--mcp-url");

@@ -64,14 +64,17 @@ fn entry(name: &str, content: &[u8]) -> Option<Vec<u8>> {
 
 /// Returns the checksum of the format (section 4.4.7).
 fn crc32(bytes: &[u8]) -> u32 {
-    const POLYNOMIAL: u32 = 0xedb8_8320;
-    let step = |crc: u32| if crc & 1 == 1 { (crc >> 1) ^ POLYNOMIAL } else { crc >> 1 };
-    let table: Vec<u32> = (0..256).map(|byte| (0..8).fold(byte, |crc, _| step(crc))).collect();
+    let table: Vec<u32> = (0..256).map(|byte| (0..8).fold(byte, |crc, _| divide_bit(crc))).collect();
     let next = |crc: u32, byte: &u8| {
         let index = (crc ^ u32::from(*byte)) & 0xff;
         (crc >> 8) ^ table.get(index as usize).copied().unwrap_or_default()
     };
     !bytes.iter().fold(u32::MAX, next)
+}
+
+fn divide_bit(crc: u32) -> u32 {
+    const POLYNOMIAL: u32 = 0xedb8_8320;
+    if crc & 1 == 1 { (crc >> 1) ^ POLYNOMIAL } else { crc >> 1 }
 }
 
 #[cfg(test)]

@@ -190,31 +190,37 @@ impl Scaffold {
     /// # Errors
     /// If the folder has anything in it, or cannot be written.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ScaffoldError> {
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| ScaffoldError::Write { path, source }
-        };
-        let is_empty = |path: &Path| fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
-        if folder.symlink_metadata().is_ok() && !is_empty(folder) {
+        if folder.symlink_metadata().is_ok() && !is_empty_folder(folder) {
             return Err(ScaffoldError::Exists(folder.to_owned()));
         }
         let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        fs::create_dir_all(parent).map_err(failed(parent))?;
-        let unfinished = tempfile::Builder::new().prefix(".new-").tempdir_in(parent).map_err(failed(parent))?;
+        fs::create_dir_all(parent).map_err(|source| write_error(parent, source))?;
+        let unfinished = tempfile::Builder::new()
+            .prefix(".new-")
+            .tempdir_in(parent)
+            .map_err(|source| write_error(parent, source))?;
         let files = self.files();
         for (name, contents) in &files {
             let path = unfinished.path().join(name);
             let inner = path.parent().unwrap_or(unfinished.path());
-            fs::create_dir_all(inner).map_err(failed(inner))?;
-            let mut file = fs::File::create_new(&path).map_err(failed(&path))?;
-            file.write_all(contents.as_bytes()).map_err(failed(&path))?;
+            fs::create_dir_all(inner).map_err(|source| write_error(inner, source))?;
+            let mut file = fs::File::create_new(&path).map_err(|source| write_error(&path, source))?;
+            file.write_all(contents.as_bytes()).map_err(|source| write_error(&path, source))?;
         }
-        open_to_others(unfinished.path()).map_err(failed(folder))?;
+        open_to_others(unfinished.path()).map_err(|source| write_error(folder, source))?;
         // Replaces an empty folder, and fails if something was put into it meanwhile.
-        fs::rename(unfinished.path(), folder).map_err(failed(folder))?;
+        fs::rename(unfinished.path(), folder).map_err(|source| write_error(folder, source))?;
         let _moved = unfinished.keep();
         Ok(files.into_iter().map(|(name, _)| name).collect())
     }
+}
+
+fn write_error(path: &Path, source: std::io::Error) -> ScaffoldError {
+    ScaffoldError::Write { path: path.to_owned(), source }
+}
+
+fn is_empty_folder(path: &Path) -> bool {
+    fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Makes the temporary folder, which only its owner may read, as readable as any other.
@@ -341,10 +347,11 @@ mod tests {
 
     #[test]
     fn sdk_is_a_version_or_a_checkout() {
-        let manifest = |scaffold: &Scaffold| {
+        fn manifest(scaffold: &Scaffold) -> bool {
             let files = scaffold.files();
             files.into_iter().find(|(name, _)| name == Path::new("Cargo.toml")).unwrap().1
-        };
+        }
+
         let scaffold = Scaffold::tool("a", Language::Rust, None).unwrap();
         assert!(manifest(&scaffold).contains(concat!("fumehood-guest = \"", env!("CARGO_PKG_VERSION"), "\"")));
         assert!(matches!(scaffold.clone().sdk(Path::new("/")), Err(ScaffoldError::Sdk { .. })));

@@ -104,9 +104,6 @@ pub(super) fn setup_command(language: Language) -> Option<String> {
 
 fn words(language: Language, dialect: Dialect) -> Words {
     let install = setup_command(language).unwrap_or_default();
-    let step = |commands: &[&str]| {
-        commands.iter().map(|command| format!("      - run: {command}")).collect::<Vec<_>>().join("\n")
-    };
     match language {
         Language::Rust => Words {
             setup: format!("Install Rust, and run `{install}` once."),
@@ -124,7 +121,7 @@ fn words(language: Language, dialect: Dialect) -> Words {
                 ),
             },
             before: "cargo test\ncargo clippy --all-targets -- -D warnings\n",
-            steps: step(&[&install, "cargo test"]),
+            steps: to_steps(&[&install, "cargo test"]),
             gitignore: template!("rust/gitignore"),
         },
         Language::Python => Words {
@@ -137,7 +134,7 @@ fn words(language: Language, dialect: Dialect) -> Words {
                  line."
             ),
             before: "",
-            steps: step(&[&install]),
+            steps: to_steps(&[&install]),
             gitignore: template!("python/gitignore"),
         },
         Language::Javascript => Words {
@@ -151,7 +148,7 @@ fn words(language: Language, dialect: Dialect) -> Words {
                  send requests."
             ),
             before: "",
-            steps: step(&[&install]),
+            steps: to_steps(&[&install]),
             gitignore: template!("javascript/gitignore"),
         },
         Language::C => Words {
@@ -162,13 +159,18 @@ fn words(language: Language, dialect: Dialect) -> Words {
                 "- Strings have no terminating zero byte. Use their lengths."
             ),
             before: "",
-            steps: step(&[
+            steps: to_steps(&[
                 "pip install ziglang",
                 "echo \"FUMEHOOD_ZIG=$(python3 -c 'import ziglang; print(ziglang.__path__[0])')/zig\" >> \"$GITHUB_ENV\"",
             ]),
             gitignore: template!("c/gitignore"),
         },
     }
+}
+
+/// Returns the steps of a workflow that run these commands.
+fn to_steps(commands: &[&str]) -> String {
+    commands.iter().map(|command| format!("      - run: {command}")).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the manifest, the code and the WIT of a tool.

@@ -128,7 +128,7 @@ impl CellJobs {
         }
         let own = self.stream.keys_of(&job.owner).await.map_err(unavailable)?.len();
         // The sizes and the number of all are bounded by the entries as a whole.
-        limits.check((own, 0), 0)?;
+        limits.check(own, 0, 0)?;
         let key = JobStream::record_key(&job.owner, job.id);
         // The index is written after the record, so that it never names a job that does not exist yet.
         let error = match self.stream.create(&key, self.seal(job)?).await {

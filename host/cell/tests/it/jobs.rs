@@ -183,9 +183,8 @@ async fn another_gateway_cancels_a_job_only_if_it_is_in_the_queue() {
     let (gateway, first) = cell.gateway("g1").await;
     let (_, second) = cell.gateway("g2").await;
     let job = |id: u128| {
-        let owner = "a".into();
         let tool = "test__wait".to_owned();
-        Job::begin(JobId::from_bits(id), (owner, tool), Timestamp(1000), Duration::from_secs(60))
+        Job::begin(JobId::from_bits(id), "a".into(), tool, Timestamp(1000), Duration::from_secs(60))
     };
     for id in [1, 2] {
         first.create(&job(id), &JobLimits::default()).await.unwrap();
@@ -253,7 +252,7 @@ async fn records_are_those_of_gateways_and_of_their_owner() {
     let now = Timestamp(1000);
     let limits = JobLimits { owner_jobs: 2, ..JobLimits::default() };
     let job = |id: u128, owner: &str| {
-        Job::begin(JobId::from_bits(id), (owner.into(), "test__wait".to_owned()), now, Duration::from_secs(60))
+        Job::begin(JobId::from_bits(id), owner.into(), "test__wait".to_owned(), now, Duration::from_secs(60))
     };
     first.create(&job(1, "a"), &limits).await.unwrap();
     second.create(&job(2, "a"), &limits).await.unwrap();
@@ -286,9 +285,8 @@ async fn of_all_gateways_one_creates_the_job_of_a_key() {
     let limits = JobLimits::default();
     let key = JobKey { key: Digest::of(b"k"), request: Digest::of(b"r") };
     let job = |id: u128, owner: &str| {
-        let owner = (owner.into(), "test__wait".to_owned());
         let ttl = Duration::from_secs(60);
-        Job { key: Some(key), ..Job::begin(JobId::from_bits(id), owner, now, ttl) }
+        Job { key: Some(key), ..Job::begin(JobId::from_bits(id), owner.into(), "test__wait".to_owned(), now, ttl) }
     };
     let one = job(1, "a");
     let other = job(2, "a");

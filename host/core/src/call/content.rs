@@ -94,8 +94,7 @@ impl Content {
             Self::Json { value } => value.len(),
             Self::Blob { mime_type, data } => mime_type.len() + data.len(),
             Self::Link { uri, title, mime_type } => {
-                let optional = |text: &Option<Untrusted<String>>| text.as_ref().map_or(0, Untrusted::len);
-                uri.len() + optional(title) + optional(mime_type)
+                uri.len() + title.as_ref().map_or(0, Untrusted::len) + mime_type.as_ref().map_or(0, Untrusted::len)
             }
         }
     }
@@ -104,13 +103,14 @@ impl Content {
     /// [`crate::text::sanitize`].
     #[must_use]
     pub fn hidden_chars(&self) -> u64 {
-        let optional = |text: &Option<Untrusted<String>>| text.as_ref().map_or(0, Untrusted::<String>::hidden_chars);
         match self {
             Self::Text { text } => text.hidden_chars(),
             Self::Json { value } => value.hidden_chars(),
             Self::Blob { mime_type, .. } => mime_type.hidden_chars(),
             Self::Link { uri, title, mime_type } => {
-                uri.hidden_chars().saturating_add(optional(title)).saturating_add(optional(mime_type))
+                let title = title.as_ref().map_or(0, Untrusted::<String>::hidden_chars);
+                let mime_type = mime_type.as_ref().map_or(0, Untrusted::<String>::hidden_chars);
+                uri.hidden_chars().saturating_add(title).saturating_add(mime_type)
             }
         }
     }
@@ -321,10 +321,11 @@ mod tests {
 
     #[test]
     fn json_content_is_parsed_as_a_whole() {
-        let check = |text: &str, expected: &str| {
+        fn check(text: &str, expected: &str) {
             let found = Content::json(text.to_owned()).map_or_else(|error| error.to_string(), |_| "ok".to_owned());
             assert!(found.contains(expected), "{text:?}: {found}");
-        };
+        }
+
         check(r#"{"a": [1, -2, 2.5, true, null, "b"]}"#, "ok");
         check(r#""\ud83d\ude00""#, "ok");
         check(&format!("{}{}", "[".repeat(127), "]".repeat(127)), "ok");

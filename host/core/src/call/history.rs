@@ -159,9 +159,12 @@ mod tests {
 
     #[test]
     fn keeps_the_first_call_of_each_tool() {
+        fn past(tool: &str, number: u64) -> PastCall {
+            PastCall { tool: tool.to_owned(), number }
+        }
+
         let history = CallHistory::default();
         assert_eq!((history.start("a"), history.start("b"), history.start("a")), (1, 2, 3));
-        let past = |tool: &str, number| PastCall { tool: tool.to_owned(), number };
         assert_eq!(history.past(), [past("a", 1), past("b", 2)]);
         assert!(history.contains("b") && !history.contains("c"));
         let resumed = CallHistory::resumed(3, history.past());

@@ -35,7 +35,6 @@ pub struct ErrorDetails {
 }
 
 impl ResultMembers {
-    /// Returns the values.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
         self.meta.iter_mut().chain(&mut self.parts).map(Untrusted::expose_raw_mut)
     }

@@ -126,6 +126,7 @@ impl CallHooks {
             }
         }
         if !cleared.changed_by.is_empty() {
+            // The first authorization was for the arguments before the change.
             self.authorize(&cleared.call, context).await?;
         }
         Ok(cleared)
@@ -148,6 +149,7 @@ impl CallHooks {
     /// Runs the hooks after a call, and returns the result as they leave it, without members that they do not see.
     pub async fn after(&self, call: &ValidatedCall, context: &CallContext, mut result: CallResult) -> CallResult {
         if self.decide_on_results(call.tool().full_name()) {
+            // Hooks do not see these parts, so a rejected text could pass in them.
             result.metadata.members = None;
             if let Err(error) = &mut result.outcome {
                 error.details = None;

@@ -139,19 +139,23 @@ async fn refusal(hook: Scripted) -> CallError {
 
 #[tokio::test]
 async fn refuses_what_hooks_deny_or_change_to_invalid_arguments() {
-    let log = Log::default();
-    let check = async |hook: Scripted, kind: ErrorKind, part: &str| {
+    fn error() -> CallError {
+        CallError::new(ErrorKind::Denied, "never on Sundays")
+    }
+
+    async fn check(hook: Scripted, kind: ErrorKind, part: &str) {
         let error = refusal(hook).await;
         assert_eq!(error.kind, kind, "{error}");
         assert!(error.message.as_str().contains("`h`") && error.message.as_str().contains(part), "{error}");
-    };
+    }
+
+    let log = Log::default();
     check(Scripted { denies: Some(json!({"n": 1})), ..hook("h", &log) }, ErrorKind::Unauthorized, "not you").await;
     let changed = Scripted { denies: Some(json!({"n": 2})), before: modify(r#"{"n":2}"#), ..hook("h", &log) };
     check(changed, ErrorKind::Unauthorized, "not you").await;
     for widened in ["{}", r#"{"n":"2"}"#, r#"{"n":2,"m":3}"#, r#"{"n":2,"n":3}"#, "nonsense", ""] {
         check(Scripted { before: modify(widened), ..hook("h", &log) }, ErrorKind::Denied, "to invalid ones").await;
     }
-    let error = || CallError::new(ErrorKind::Denied, "never on Sundays");
     let denies: Before = Box::new(move |_| Ok(BeforeDecision::Deny { error: error() }));
     check(Scripted { before: denies, ..hook("h", &log) }, ErrorKind::Denied, "never on Sundays").await;
     let fails: Before = Box::new(|_| Err(CallError::new(ErrorKind::Deadline, "too slow")));
@@ -170,20 +174,23 @@ async fn returns_questions_with_the_name_of_their_hook() {
 
 #[tokio::test]
 async fn withholds_what_hooks_reject_or_change_to_invalid_results() {
-    let log = Log::default();
-    let check = async |after: After, part: &str| {
-        let hooks = hooks([Scripted { after, ..hook("h", &log) }]);
+    async fn check(after: After, part: &str) {
+        let hooks = hooks([Scripted { after, ..hook("h", &Log::default()) }]);
         let result = hooks.after(&call(json!({"n": 1})), &CallContext::default(), result()).await;
         let error = result.error().unwrap();
         assert_eq!(error.kind, ErrorKind::Denied);
         assert!(error.message.as_str().contains("`h`") && error.message.as_str().contains(part), "{error}");
-    };
+    }
+
+    fn wrong_result() -> Vec<Content> {
+        vec![Content::json(r#"{"sum":"3"}"#.to_owned()).unwrap()]
+    }
+
     check(Box::new(|_| Ok(AfterDecision::Reject { reason: "secret".to_owned() })), "secret").await;
     check(Box::new(|_| Err(CallError::new(ErrorKind::Trap, "it crashed"))), "trap: it crashed").await;
     check(Box::new(|_| Ok(AfterDecision::Replace(Ok(vec![Content::text("3")])))), "to an invalid one").await;
     check(Box::new(|_| Ok(AfterDecision::Replace(Ok(Vec::new())))), "to an invalid one").await;
-    let wrong = || vec![Content::json(r#"{"sum":"3"}"#.to_owned()).unwrap()];
-    check(Box::new(move |_| Ok(AfterDecision::Replace(Ok(wrong())))), "to an invalid one").await;
+    check(Box::new(move |_| Ok(AfterDecision::Replace(Ok(wrong_result())))), "to an invalid one").await;
 }
 
 #[tokio::test]
@@ -217,9 +224,15 @@ impl ClientRequests for Willing {
 
 #[tokio::test]
 async fn what_hooks_do_not_see_is_dropped() {
+    fn members() -> Option<Box<ResultMembers>> {
+        Some(Box::new(ResultMembers { meta: member(), parts: None }))
+    }
+
+    fn member() -> Option<Untrusted<Value>> {
+        Some(Untrusted::new(json!({"a": "a@b.c"})))
+    }
+
     let hooks = hooks([hook("h", &Log::default())]);
-    let member = || Some(Untrusted::new(json!({"a": "a@b.c"})));
-    let members = || Some(Box::new(ResultMembers { meta: member(), parts: None }));
     let details = ErrorDetails { data: member(), ..ErrorDetails::default() };
     let failed = CallError::new(ErrorKind::ToolFailed, "no").with_details(details);
     for outcome in [result().outcome, Err(failed)] {

@@ -68,7 +68,7 @@ impl JobStore for MemoryJobs {
         let bytes = own().map(result_bytes).fold(0, usize::saturating_add);
         let is_taken = job.key.is_some_and(|key| own().any(|kept| kept.has_key(&key.key)));
         let checked =
-            if is_taken { Err(JobStoreError::KeyTaken) } else { limits.check((own().count(), bytes), jobs.len()) };
+            if is_taken { Err(JobStoreError::KeyTaken) } else { limits.check(own().count(), bytes, jobs.len()) };
         if checked.is_ok() {
             jobs.insert(job.id, job.clone());
         }
@@ -138,7 +138,7 @@ mod tests {
 
     fn job(id: u128, owner: &str, at: u64) -> Job {
         let ttl = Duration::from_millis(100);
-        Job::begin(JobId::from_bits(id), (owner.into(), "t".to_owned()), Timestamp(at), ttl)
+        Job::begin(JobId::from_bits(id), owner.into(), "t".to_owned(), Timestamp(at), ttl)
     }
 
     fn completed(text: &str) -> JobState {

@@ -103,7 +103,7 @@ impl JobState {
 impl Job {
     /// Creates a job whose call is about to run.
     #[must_use]
-    pub fn begin(id: JobId, (owner, tool): (Arc<str>, String), now: Timestamp, ttl: Duration) -> Self {
+    pub fn begin(id: JobId, owner: Arc<str>, tool: String, now: Timestamp, ttl: Duration) -> Self {
         let state = JobState::Working { message: None };
         Self { id, owner, tool, created_at: now, updated_at: now, ttl, key: None, state }
     }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     fn job() -> Job {
-        Job::begin(JobId::from_bits(7), ("a".into(), "t".to_owned()), Timestamp(1000), Duration::from_secs(60))
+        Job::begin(JobId::from_bits(7), "a".into(), "t".to_owned(), Timestamp(1000), Duration::from_secs(60))
     }
 
     #[test]
@@ -165,10 +165,14 @@ mod tests {
 
     #[test]
     fn the_result_decides_on_the_state() {
-        let failure = |kind| result(Err(CallError::new(kind, "why")));
-        let check = |result: CallResult, was_cancelled: bool, expected: &str| {
+        fn check(result: CallResult, was_cancelled: bool, expected: &str) {
             assert_eq!(JobState::of_result(result, was_cancelled).as_str(), expected);
-        };
+        }
+
+        fn failure(kind: ErrorKind) -> CallResult {
+            result(Err(CallError::new(kind, "why")))
+        }
+
         check(result(Ok(vec![Content::text("3")])), false, "completed");
         // It ended before it could be stopped.
         check(result(Ok(vec![Content::text("3")])), true, "completed");

@@ -32,7 +32,7 @@ impl JobLimits {
     ///
     /// # Errors
     /// [`JobStoreError::Full`].
-    pub fn check(&self, (owner_jobs, owner_bytes): (usize, usize), jobs: usize) -> Result<(), JobStoreError> {
+    pub fn check(&self, owner_jobs: usize, owner_bytes: usize, jobs: usize) -> Result<(), JobStoreError> {
         let reason = if owner_jobs >= self.owner_jobs {
             format!("this client has {owner_jobs} jobs, and the maximum is {}", self.owner_jobs)
         } else if owner_bytes >= self.owner_bytes {
@@ -137,15 +137,16 @@ mod tests {
 
     #[test]
     fn each_bound_is_named_when_it_is_reached() {
-        let limits = JobLimits { owner_jobs: 2, owner_bytes: 100, jobs: 5 };
-        let check = |own: (usize, usize), all: usize, expected: Option<&str>| {
-            let found = limits.check(own, all).err().map(|error| error.to_string());
+        fn check(limits: &JobLimits, own_jobs: usize, own_bytes: usize, all: usize, expected: Option<&str>) {
+            let found = limits.check(own_jobs, own_bytes, all).err().map(|error| error.to_string());
             assert_eq!(found.is_some(), expected.is_some(), "{found:?}");
             assert!(found.unwrap_or_default().contains(expected.unwrap_or_default()));
-        };
-        check((1, 99), 4, None);
-        check((2, 0), 4, Some("this client has 2 jobs"));
-        check((1, 100), 4, Some("have reached their maximum size"));
-        check((0, 0), 5, Some("the server has 5 jobs"));
+        }
+
+        let limits = JobLimits { owner_jobs: 2, owner_bytes: 100, jobs: 5 };
+        check(&limits, 1, 99, 4, None);
+        check(&limits, 2, 0, 4, Some("this client has 2 jobs"));
+        check(&limits, 1, 100, 4, Some("have reached their maximum size"));
+        check(&limits, 0, 0, 5, Some("the server has 5 jobs"));
     }
 }

@@ -75,9 +75,10 @@ mod tests {
 
     #[test]
     fn accepts_short_text_without_control_characters() {
-        let check = |text: &str, key: bool, prefix: bool| {
+        fn check(text: &str, key: bool, prefix: bool) {
             assert_eq!((Key::parse(text).is_ok(), Prefix::parse(text).is_ok()), (key, prefix), "{text:?}");
-        };
+        }
+
         check("a", true, true);
         check("notes/2026/Überblick 1", true, true);
         check(&"a".repeat(256), true, true);

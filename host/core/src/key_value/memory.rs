@@ -15,7 +15,6 @@ pub struct MemoryStore {
     owners: Mutex<HashMap<Namespace, OwnerEntries>>,
 }
 
-/// The entries of one owner.
 #[derive(Default)]
 struct OwnerEntries {
     values: BTreeMap<Key, Vec<u8>>,

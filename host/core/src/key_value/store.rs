@@ -106,15 +106,16 @@ mod tests {
 
     #[test]
     fn rejects_growth_over_the_quota() {
-        let key = Key::parse("key").unwrap();
-        let check = |current, old, new, quota, expected: Result<u64, u64>| {
+        fn check(current: u64, old: Option<u64>, new: u64, quota: u64, expected: Result<u64, u64>) {
+            let key = Key::parse("key").unwrap();
             let found = check_quota(current, &key, old, new, quota);
             let found = found.map_err(|error| match error {
                 StoreError::Full { found, .. } => found,
                 StoreError::Unavailable(why) => panic!("{why}"),
             });
             assert_eq!(found, expected, "{current} {old:?} {new} {quota}");
-        };
+        }
+
         check(0, None, 33, 100, Ok(100));
         check(0, None, 34, 100, Err(101));
         check(100, Some(33), 33, 100, Ok(100));

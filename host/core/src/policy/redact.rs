@@ -196,7 +196,8 @@ impl Redactor {
                 let mut found = false;
                 let clean = std::mem::take(fields).into_iter().map(|(mut name, mut value)| {
                     if let Cow::Owned(clean) = self.redact(&name) {
-                        (name, found) = (clean, true);
+                        name = clean;
+                        found = true;
                     }
                     found |= self.redact_value(&mut value);
                     (name, value)
@@ -291,41 +292,51 @@ mod tests {
 
     #[test]
     fn replaces_common_encodings() {
-        let redactor = redactor(VALUE);
-        let check = |spelling: &str| {
+        fn check(redactor: &Redactor, spelling: &str) {
             let text = redactor.redact(spelling).into_owned();
             assert_eq!(text, "[secret api]", "{spelling}");
-        };
-        check(VALUE);
-        check(&BASE64_STANDARD.encode(VALUE));
-        check(&BASE64_URL_SAFE_NO_PAD.encode(VALUE));
-        check("sk-Ab%2F12%2B%22x%22%20y%3F");
-        check("sk-Ab%2f12%2b%22x%22%20y%3f");
-        check("sk-Ab%2F12%2B%22x%22+y%3F");
-        check("sk%2DAb%2F12%2B%22x%22%20y%3F");
-        check(r#"sk-Ab/12+\"x\" y?"#);
-        check(r#"sk-Ab\/12+\"x\" y?"#);
+        }
+
+        let redactor = redactor(VALUE);
+        check(&redactor, VALUE);
+        check(&redactor, &BASE64_STANDARD.encode(VALUE));
+        check(&redactor, &BASE64_URL_SAFE_NO_PAD.encode(VALUE));
+        check(&redactor, "sk-Ab%2F12%2B%22x%22%20y%3F");
+        check(&redactor, "sk-Ab%2f12%2b%22x%22%20y%3f");
+        check(&redactor, "sk-Ab%2F12%2B%22x%22+y%3F");
+        check(&redactor, "sk%2DAb%2F12%2B%22x%22%20y%3F");
+        check(&redactor, r#"sk-Ab/12+\"x\" y?"#);
+        check(&redactor, r#"sk-Ab\/12+\"x\" y?"#);
         let whole: String = VALUE.bytes().map(|byte| format!("%{byte:02x}")).collect();
-        check(&whole);
+        check(&redactor, &whole);
         assert_eq!(redactor.redact(&format!("a {VALUE} b {VALUE}")), "a [secret api] b [secret api]");
     }
 
     #[test]
     fn json_stays_json() {
-        let redactor = redactor("31415926");
-        let check = |json: &str, expected: &str| {
+        fn check(redactor: &Redactor, json: &str, expected: &str) {
             let mut content = Content::json(json.to_owned()).unwrap();
             redactor.redact_content(&mut content);
             let Content::Json { value } = content else { panic!("it stays JSON") };
             assert_eq!(value.expose_raw(), expected);
-        };
-        check(r#"{"b": 1.50, "a": "x\n"}"#, r#"{"b": 1.50, "a": "x\n"}"#);
-        check(r#"{"a":31415926,"b":[2.31415926]}"#, r#"{"a":"[secret api]","b":["2.[secret api]"]}"#);
-        check(r#"{"31415926":"it is 3141592\u0036"}"#, r#"{"[secret api]":"it is [secret api]"}"#);
+        }
+
+        let redactor = redactor("31415926");
+        check(&redactor, r#"{"b": 1.50, "a": "x\n"}"#, r#"{"b": 1.50, "a": "x\n"}"#);
+        check(&redactor, r#"{"a":31415926,"b":[2.31415926]}"#, r#"{"a":"[secret api]","b":["2.[secret api]"]}"#);
+        check(&redactor, r#"{"31415926":"it is 3141592\u0036"}"#, r#"{"[secret api]":"it is [secret api]"}"#);
     }
 
     #[test]
     fn redacts_all_texts_of_a_result() {
+        fn stream() -> CapturedStream {
+            CapturedStream { text: VALUE.into(), dropped: 0 }
+        }
+
+        fn member() -> Option<Untrusted<Value>> {
+            Some(Untrusted::new(serde_json::json!([{ "a": VALUE }])))
+        }
+
         let redactor = redactor(VALUE);
         let mut parts = vec![
             Content::text(VALUE),
@@ -335,10 +346,8 @@ mod tests {
         parts.iter_mut().for_each(|part| redactor.redact_content(part));
         let mut error = CallError::new(ErrorKind::ToolFailed, VALUE).with_hint(VALUE);
         error.backtrace.push(VALUE.into());
-        let member = || Some(Untrusted::new(serde_json::json!([{ "a": VALUE }])));
         error = error.with_details(ErrorDetails { content: vec![Content::text(VALUE)], code: None, data: member() });
         redactor.redact_error(&mut error);
-        let stream = || CapturedStream { text: VALUE.into(), dropped: 0 };
         let tried = VALUE.to_owned();
         let allow = Some(VALUE.to_owned());
         let refused = vec![Refusal { power: Power::Http, tried, because: VALUE.to_owned(), allow }];

@@ -43,9 +43,13 @@ pub fn to_integer(number: &Number) -> Option<i128> {
 pub fn to_float(number: &Number) -> Option<f64> {
     let float = number.as_f64()?;
     let is_plain = !number.as_str().contains(['.', 'e', 'E']);
-    // Below 2^53 every integer is one. A longer one is written in full for the comparison.
-    let is_kept = || number::Decimal::parse(&format!("{float:.0}")) == number::Decimal::parse(number.as_str());
-    (!is_plain || float.abs() < 9_007_199_254_740_992.0 || is_kept()).then_some(float)
+    // Below 2^53 every integer is one.
+    (!is_plain || float.abs() < 9_007_199_254_740_992.0 || is_exact(float, number)).then_some(float)
+}
+
+/// Returns whether a float that is an integer has all digits of the number, by writing it in full.
+fn is_exact(float: f64, number: &Number) -> bool {
+    number::Decimal::parse(&format!("{float:.0}")) == number::Decimal::parse(number.as_str())
 }
 
 /// Reads a number as a binary64. A type with a tag or a flattened field is read from a copy of its parts, in which numbers keep
@@ -170,9 +174,10 @@ mod tests {
 
     #[test]
     fn canonical_text_sorts_names_and_keeps_items() {
-        let check = |given: &str, expected: &str| {
+        fn check(given: &str, expected: &str) {
             assert_eq!(to_canonical_text(&serde_json::from_str(given).unwrap()), expected);
-        };
+        }
+
         check(r#"{ "b": [2, 1], "a": {"d": null, "c": "é\u0000"} }"#, r#"{"a":{"c":"é\u0000","d":null},"b":[2,1]}"#);
         check(r#"{"a": {"c": "é\u0000", "d": null}, "b": [2,1]}"#, r#"{"a":{"c":"é\u0000","d":null},"b":[2,1]}"#);
         check("[]", "[]");
@@ -181,6 +186,14 @@ mod tests {
 
     #[test]
     fn floats_are_read_from_types_with_a_tag() {
+        fn one(number: f64, other: Option<f64>) -> Option<Tagged> {
+            Some(Tagged::One { number, other })
+        }
+
+        fn read(text: &str) -> Option<Tagged> {
+            serde_json::from_str::<Tagged>(text).ok()
+        }
+
         #[derive(Debug, PartialEq, Deserialize)]
         #[serde(tag = "kind")]
         enum Tagged {
@@ -191,8 +204,6 @@ mod tests {
                 other: Option<f64>,
             },
         }
-        let read = |text: &str| serde_json::from_str::<Tagged>(text).ok();
-        let one = |number: f64, other: Option<f64>| Some(Tagged::One { number, other });
         assert_eq!(read(r#"{"kind": "One", "number": 0.5}"#), one(0.5, None));
         assert_eq!(read(r#"{"number": 1, "other": 2.5, "kind": "One"}"#), one(1.0, Some(2.5)));
         assert_eq!(read(r#"{"number": 1e400, "kind": "One"}"#), None);
@@ -200,7 +211,10 @@ mod tests {
 
     #[test]
     fn numbers_convert_exactly_or_not_at_all() {
-        let number = |text: &str| serde_json::from_str::<Number>(text).unwrap();
+        fn number(text: &str) -> Number {
+            serde_json::from_str::<Number>(text).unwrap()
+        }
+
         for (text, integer, float) in [
             ("5", Some(5), Some(5.0)),
             ("5.0", Some(5), Some(5.0)),

@@ -25,9 +25,10 @@ mod tests {
 
     #[test]
     fn prefixes_are_unique_and_end_between_characters() {
-        let check = |id: &str, others: &[&str], expected: &str| {
+        fn check(id: &str, others: &[&str], expected: &str) {
             assert_eq!(abbreviate(id, others.iter().copied()), expected, "{id}");
-        };
+        }
+
         check("abcdefghij", &[], "abcdefg");
         check("abc", &["abd"], "abc");
         check("abcdefghij", &["abcdefghij", "abcdexx"], "abcdefg");

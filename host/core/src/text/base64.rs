@@ -23,8 +23,10 @@ pub fn decode_base64(text: &str) -> Result<Vec<u8>, base64::DecodeError> {
 }
 
 fn to_standard(text: &str) -> Vec<u8> {
-    let is_url = |(head, _): &(&str, &str)| head.starts_with("data:") && head.ends_with(";base64");
-    let content = text.split_once(',').filter(is_url).map_or(text, |(_, content)| content);
+    let content = match text.split_once(',') {
+        Some((head, content)) if head.starts_with("data:") && head.ends_with(";base64") => content,
+        _ => text,
+    };
     let standard = content.bytes().filter(|byte| !byte.is_ascii_whitespace()).map(|byte| match byte {
         b'-' => b'+',
         b'_' => b'/',

@@ -34,16 +34,18 @@ pub fn repair(text: &str) -> String {
 /// Returns the length of the escape sequence at the beginning of a text, and its replacement if it is a lone surrogate.
 fn escape(text: &str) -> (usize, Option<&'static str>) {
     const LONE: Option<&str> = Some("\\ufffd");
-    let unit = |at: usize| {
-        let digits = text.get(at..)?.strip_prefix("\\u")?.get(..4)?;
-        u16::from_str_radix(digits, 16).ok()
-    };
-    match unit(0) {
-        Some(0xd800..=0xdbff) if unit(6).is_some_and(|low| (0xdc00..=0xdfff).contains(&low)) => (12, None),
+    match parse_unit(text, 0) {
+        Some(0xd800..=0xdbff) if parse_unit(text, 6).is_some_and(|low| (0xdc00..=0xdfff).contains(&low)) => (12, None),
         Some(0xd800..=0xdfff) => (6, LONE),
         Some(_) => (6, None),
         None => (1 + text.chars().nth(1).map_or(0, char::len_utf8), None),
     }
+}
+
+/// Reads the code unit of an escape such as `\u00e9`.
+fn parse_unit(text: &str, at: usize) -> Option<u16> {
+    let digits = text.get(at..)?.strip_prefix("\\u")?.get(..4)?;
+    u16::from_str_radix(digits, 16).ok()
 }
 
 #[cfg(test)]

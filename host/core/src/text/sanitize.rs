@@ -88,13 +88,12 @@ pub fn printable_json(text: &str) -> Cow<'_, str> {
 /// Percent-encodes every hidden character, space, tab and line break of a URI (RFC 3986, section 2.1).
 #[must_use]
 pub fn printable_uri(uri: &str) -> Cow<'_, str> {
-    let is_encoded = |c: char| c.is_whitespace() || is_hidden(c);
-    if !uri.chars().any(is_encoded) {
+    if !uri.chars().any(needs_encoding) {
         return Cow::Borrowed(uri);
     }
     let mut out = String::with_capacity(uri.len() + 16);
     for c in uri.chars() {
-        if is_encoded(c) {
+        if needs_encoding(c) {
             for byte in c.encode_utf8(&mut [0; 4]).bytes() {
                 let _ = write!(out, "%{byte:02X}");
             }
@@ -103,6 +102,10 @@ pub fn printable_uri(uri: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
+}
+
+fn needs_encoding(c: char) -> bool {
+    c.is_whitespace() || is_hidden(c)
 }
 
 /// Applies [`printable`] to every string and every member name of a JSON value, and returns the number of characters
@@ -246,7 +249,10 @@ mod tests {
 
     #[test]
     fn truncates_between_characters() {
-        let check = |text: &str, bytes, expected: &str| assert_eq!(truncate_str(text, bytes), expected);
+        fn check(text: &str, bytes: usize, expected: &str) {
+            assert_eq!(truncate_str(text, bytes), expected);
+        }
+
         check("abc", 0, "");
         check("abc", 2, "ab");
         check("abc", 3, "abc");
@@ -257,10 +263,11 @@ mod tests {
 
     #[test]
     fn counts_escaped_characters() {
-        let check = |text: &str, expected: u64| {
+        fn check(text: &str, expected: u64) {
             assert_eq!(count_hidden(text), expected, "{text:?}");
             assert_eq!(count_hidden(&printable(text)), 0, "{text:?}");
-        };
+        }
+
         check("plain\ttext\n", 0);
         check("\u{1b}]52;c;aGk=\u{7}", 2);
         check("\u{e0041}\u{e0042}\u{200b}", 3);
@@ -268,10 +275,13 @@ mod tests {
 
     #[test]
     fn keeps_json_value() {
+        fn read(text: &str) -> Value {
+            serde_json::from_str::<Value>(text).unwrap()
+        }
+
         let text = "{\r\n\"a\": \"<\u{202e}\u{e0041}\u{7f}>\"}";
         let printable = printable_json(text);
         assert_eq!(printable, "{ \n\"a\": \"<\\u202e\\udb40\\udc41\\u007f>\"}");
-        let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
         assert_eq!(read(&printable), read(text));
         assert!(matches!(printable_json("{}"), Cow::Borrowed(_)));
     }
@@ -315,7 +325,10 @@ mod tests {
 
     #[test]
     fn keeps_value_shape_and_distinct_names() {
-        let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        fn value(text: &str) -> Value {
+            serde_json::from_str::<Value>(text).unwrap()
+        }
+
         let plain = value(r#"{"a": [1, "b\n", null]}"#);
         assert!(matches!(printable_value(&plain), (Cow::Borrowed(_), 0)));
         let hidden = value(r#"{"a\u200b": 1, "a\\u{200b}": 2, "b": ["\u001b[1m", {"\ue000": "\u2800"}], "n": 2.50}"#);
@@ -328,9 +341,10 @@ mod tests {
 
     #[test]
     fn keeps_many_names_of_one_spelling_distinct() {
-        let name = |bits: u32| -> String {
+        fn name(bits: u32) -> String {
             (0..12).map(|bit| if bits >> bit & 1 == 1 { "\u{200b}" } else { "\\u{200b}" }).collect()
-        };
+        }
+
         let members: Map<String, Value> = (0..1 << 12).map(|bits| (name(bits), bits.into())).collect();
         let value = Value::Object(members.clone());
         let (shown, _) = printable_value(&value);

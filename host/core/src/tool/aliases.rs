@@ -192,13 +192,14 @@ fn escaped(name: &str) -> Option<String> {
 
 /// Returns a written name without the number of its call, without its prefix, and without both.
 fn bare_names(written: &str) -> [Option<&str>; 3] {
-    let is_number = |number: &str| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    let without_number = |name| match str::rsplit_once(name, ':') {
-        Some((bare, number)) if is_number(number) => Some(bare),
-        _ => None,
-    };
     let bare = CALL_PREFIXES.iter().find_map(|prefix| written.strip_prefix(prefix));
     [without_number(written), bare, bare.and_then(without_number)]
+}
+
+fn without_number(name: &str) -> Option<&str> {
+    let (bare, number) = name.rsplit_once(':')?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some(bare)
 }
 
 #[cfg(test)]

@@ -170,21 +170,22 @@ impl RawDefinition {
     /// If the name is invalid, a text exceeds its limit, or a schema is not valid JSON.
     pub fn parse(self, limits: &DefinitionLimits) -> Result<ToolDefinition, DefinitionError> {
         let tool = ToolName::for_component(&self.name)?;
-        let fits = |what, text: Option<&str>, limit| match text.map_or(0, str::len) {
-            found if found > limit => Err(DefinitionError::TooLong { tool: tool.clone(), what, found, limit }),
-            _ => Ok(()),
-        };
-        fits("title", self.title.as_deref(), limits.title_bytes)?;
-        fits("description", Some(&self.description), limits.description_bytes)?;
-        fits("input schema", Some(&self.input_schema), limits.schema_bytes)?;
-        fits("output schema", self.output_schema.as_deref(), limits.schema_bytes)?;
-        let read = |what, text: &str| {
-            let schema = serde_json::from_str::<Value>(text).map(Untrusted::new);
-            schema.map_err(|source| DefinitionError::NotJson { tool: tool.clone(), what, source })
-        };
+        let texts = [
+            ("title", self.title.as_deref(), limits.title_bytes),
+            ("description", Some(self.description.as_str()), limits.description_bytes),
+            ("input schema", Some(self.input_schema.as_str()), limits.schema_bytes),
+            ("output schema", self.output_schema.as_deref(), limits.schema_bytes),
+        ];
+        for (what, text, limit) in texts {
+            let found = text.map_or(0, str::len);
+            if found > limit {
+                return Err(DefinitionError::TooLong { tool, what, found, limit });
+            }
+        }
+        let output_schema = self.output_schema.as_deref();
         Ok(ToolDefinition {
-            input_schema: read("input schema", &self.input_schema)?,
-            output_schema: self.output_schema.as_deref().map(|text| read("output schema", text)).transpose()?,
+            input_schema: parse_schema(&tool, "input schema", &self.input_schema)?,
+            output_schema: output_schema.map(|text| parse_schema(&tool, "output schema", text)).transpose()?,
             name: tool,
             export: None,
             title: self.title.map(Untrusted::new),
@@ -193,6 +194,11 @@ impl RawDefinition {
             mcp_members: None,
         })
     }
+}
+
+fn parse_schema(tool: &ToolName, what: &'static str, text: &str) -> Result<Untrusted<Value>, DefinitionError> {
+    let schema = serde_json::from_str::<Value>(text).map(Untrusted::new);
+    schema.map_err(|source| DefinitionError::NotJson { tool: tool.clone(), what, source })
 }
 
 /// Checks the length of all descriptions of a component together.
@@ -271,9 +277,10 @@ mod tests {
 
     #[test]
     fn counts_hidden_characters_in_all_texts() {
-        let check = |raw: RawDefinition, expected: u64| {
+        fn check(raw: RawDefinition, expected: u64) {
             assert_eq!(raw.parse(&DefinitionLimits::default()).unwrap().hidden_chars(), expected);
-        };
+        }
+
         let schema = r#"{"properties":{"a\u200b":{"enum":["\u202e",1]}}}"#.to_owned();
         check(raw("a"), 0);
         check(RawDefinition { description: "plain\ttext\n".to_owned(), ..raw("a") }, 0);
@@ -285,14 +292,15 @@ mod tests {
 
     #[test]
     fn rejects_tools_with_equal_folded_names() {
-        let check = |names: &[&str], expected: &str| {
+        fn check(names: &[&str], expected: &str) {
             let names: Vec<_> = names.iter().map(|name| ToolName::parse(name).unwrap()).collect();
             let found = match check_set(names.iter(), &DefinitionLimits::default()) {
                 Ok(()) => "ok".to_owned(),
                 Err(error) => error.to_string(),
             };
             assert!(found.contains(expected), "{found}");
-        };
+        }
+
         check(&["a", "b"], "ok");
         check(&[], "no tools");
         check(&["read-file", "read_file"], "same name");

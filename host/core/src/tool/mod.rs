@@ -22,7 +22,7 @@ use crate::call::result::CallError;
 use crate::call::{Arguments, CallContext};
 use crate::chat::ToolSpec;
 use crate::digest::Digest;
-use crate::schema::gate::{Gate, RepairPolicy, Violations};
+use crate::schema::gate::{Gate, RepairPolicy};
 use crate::text::untrusted::Untrusted;
 use crate::tool::definition::ToolDefinition;
 use crate::tool::name::{Namespace, QualifiedName};
@@ -381,20 +381,20 @@ impl Tool {
     /// With the kind `bad_result`, if it does not match.
     pub fn check_result(&self, parts: &[Content]) -> Result<(), CallError> {
         let Some(gate) = &self.results else { return Ok(()) };
-        let bad = |message: String| CallError::new(ErrorKind::BadResult, message);
         let mut values = parts.iter().filter_map(|part| match part {
             Content::Json { value } => Some(value.expose_raw()),
             Content::Text { .. } | Content::Blob { .. } | Content::Link { .. } => None,
         });
         let (Some(value), None) = (values.next(), values.next()) else {
-            return Err(bad("the tool has an output schema, so its result needs exactly one `json` part".to_owned()));
+            let message = "the tool has an output schema, so its result needs exactly one `json` part";
+            return Err(CallError::new(ErrorKind::BadResult, message));
         };
         if gate.accepts_compact(value) {
             return Ok(());
         }
-        let mismatch = |violations: Violations| {
-            bad(format!("the result does not match the tool's own output schema:\n{violations}"))
-        };
-        gate.parse(value).map(drop).map_err(mismatch)
+        gate.parse(value).map(drop).map_err(|violations| {
+            let message = format!("the result does not match the tool's own output schema:\n{violations}");
+            CallError::new(ErrorKind::BadResult, message)
+        })
     }
 }

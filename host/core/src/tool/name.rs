@@ -339,9 +339,12 @@ mod tests {
 
     #[test]
     fn names_that_differ_only_in_dashes_have_one_folded_form() {
-        let folded = |name: &str| ToolName::parse(name).unwrap().folded();
-        assert_eq!(folded("read-file"), folded("read_file"));
-        assert_ne!(folded("readfile"), folded("read_file"));
+        fn fold(name: &str) -> String {
+            ToolName::parse(name).unwrap().folded()
+        }
+
+        assert_eq!(fold("read-file"), fold("read_file"));
+        assert_ne!(fold("readfile"), fold("read_file"));
     }
 
     #[test]
@@ -361,27 +364,36 @@ mod tests {
 
     #[test]
     fn foreign_names_keep_their_letters_or_get_similar_ones() {
-        let mapped = |name: &str| ToolName::from_foreign(name).unwrap().to_string();
+        fn long(last: char) -> String {
+            format!("{}{last}", "x".repeat(200))
+        }
+
+        fn map_name(name: &str) -> String {
+            ToolName::from_foreign(name).unwrap().to_string()
+        }
+
         for kept in ["repo.search", "API-get-self", "a/b", "read_file", "max_x", &"x".repeat(128)] {
-            assert_eq!(mapped(kept), kept);
+            assert_eq!(map_name(kept), kept);
         }
-        assert_eq!(mapped("ns:tool"), "ns_tool_f26061ae");
+        assert_eq!(map_name("ns:tool"), "ns_tool_f26061ae");
         for (name, start) in [("my  tool!", "my_tool_"), ("🔥", "tool_"), ("検索 all", "all_"), (" ", "tool_")] {
-            assert!(mapped(name).starts_with(start), "{name}: {}", mapped(name));
+            assert!(map_name(name).starts_with(start), "{name}: {}", map_name(name));
         }
-        let long = |last: char| format!("{}{last}", "x".repeat(200));
-        assert_eq!((mapped(&long('a')).len(), mapped(&long('b')).len()), (128, 128));
-        assert_ne!(mapped(&long('a')), mapped(&long('b')));
+        assert_eq!((map_name(&long('a')).len(), map_name(&long('b')).len()), (128, 128));
+        assert_ne!(map_name(&long('a')), map_name(&long('b')));
         assert_eq!(ToolName::from_foreign(""), Err(NameError::Empty));
         assert_ne!(ToolName::similar_to("ns:tool", 1), ToolName::similar_to("ns:tool", 0));
     }
 
     #[test]
     fn names_of_earlier_releases_are_known() {
-        let escaped = |name: &str| ToolName::escaped(name).map(String::from);
-        assert_eq!(escaped("API-self").as_deref(), Some("_x41__x50__x49_-self"));
-        assert_eq!(escaped("max_x").as_deref(), Some("max_x5f_x"));
-        assert_eq!(escaped(&"A".repeat(13)), None, "it was too long");
+        fn escape(name: &str) -> Option<String> {
+            ToolName::escaped(name).map(String::from)
+        }
+
+        assert_eq!(escape("API-self").as_deref(), Some("_x41__x50__x49_-self"));
+        assert_eq!(escape("max_x").as_deref(), Some("max_x5f_x"));
+        assert_eq!(escape(&"A".repeat(13)), None, "it was too long");
     }
 
     proptest! {

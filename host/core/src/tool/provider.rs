@@ -137,22 +137,25 @@ pub trait ToolProvider: Send + Sync {
     fn dispatch(&self, call: Call) -> BoxFuture<'_, CallResult> {
         Box::pin(async move {
             let Call { tool, arguments, context } = call;
-            let refused = |error, id, tool| CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() };
             let Some(found) = self.find(&tool) else {
                 let known = self.tools();
                 let error = unknown_tool(&tool, known.iter().map(|known| known.full_name()));
-                return refused(error, context.id, tool);
+                return failed_result(error, context.id, tool);
             };
             let id = context.id.clone();
             match found.validate_for(arguments, &context) {
                 Ok(call) => match self.call(call, context).await {
                     Ok(result) => result,
-                    Err(stop) => refused(CallError::new(ErrorKind::ToolFailed, stop.reason), id, tool),
+                    Err(stop) => failed_result(CallError::new(ErrorKind::ToolFailed, stop.reason), id, tool),
                 },
-                Err(error) => refused(error.into(), id, tool),
+                Err(error) => failed_result(error.into(), id, tool),
             }
         })
     }
+}
+
+fn failed_result(error: CallError, id: String, tool: String) -> CallResult {
+    CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() }
 }
 
 impl CallError {

@@ -237,11 +237,13 @@ impl RawPage {
                 return Err(wrong(format!("asks for `{shown}`; expected an origin such as `https://api.example.com`")));
             }
         }
-        let parse = |name: &String| {
-            let shown = PrintableText::from(name.chars().take(MAX_NAME_BYTES).collect::<String>());
-            ToolName::for_component(name).map_err(|_| wrong(format!("names `{shown}`, which is not a valid tool name")))
-        };
-        let tools = tools.iter().map(parse).collect::<Result<_, _>>()?;
+        let tools = tools.iter().map(|name| {
+            ToolName::for_component(name).map_err(|_| {
+                let shown = PrintableText::from(name.chars().take(MAX_NAME_BYTES).collect::<String>());
+                wrong(format!("names `{shown}`, which is not a valid tool name"))
+            })
+        });
+        let tools = tools.collect::<Result<_, _>>()?;
         Ok(PageDefinition { tools, connect_domains, resource_domains, frame_domains, base_uri_domains, prefers_border })
     }
 }
@@ -340,7 +342,14 @@ mod tests {
 
     #[test]
     fn rejects_resources_over_their_limits() {
-        let numbered = |count: usize| (0..count).map(|n| resource(&format!("a:{n}"))).collect::<Vec<_>>();
+        fn numbered(count: usize) -> Vec<RawResource> {
+            (0..count).map(|n| resource(&format!("a:{n}"))).collect::<Vec<_>>()
+        }
+
+        fn long(bytes: usize) -> String {
+            "x".repeat(bytes)
+        }
+
         check(numbered(64), "ok");
         check(numbered(65), "lists 65 resources; at most 64");
         check(vec![resource("a:b"), resource("a:b")], "two resources with the URI `a:b`");
@@ -348,7 +357,6 @@ mod tests {
         for uri in ["", "a", "a:", ":b", "1:b", "a:b c", "a:\u{202e}", &format!("a:{}", "x".repeat(1023))] {
             check(vec![resource(uri)], "expected a scheme");
         }
-        let long = |bytes: usize| "x".repeat(bytes);
         check(vec![RawResource { name: long(256), ..resource("a:b") }], "ok");
         check(vec![RawResource { name: long(257), ..resource("a:b") }], "the name of the resource `a:b` is 257 bytes");
         check(vec![RawResource { name: String::new(), ..resource("a:b") }], "is empty");
@@ -360,6 +368,10 @@ mod tests {
 
     #[test]
     fn a_page_is_one_as_a_whole() {
+        fn asking(origins: Vec<String>) -> Vec<RawResource> {
+            vec![page("ui://a", RawPage { frame_domains: origins, ..RawPage::default() })]
+        }
+
         check(vec![page("ui://a/b", for_tools(&["draw"]))], "ok");
         check(vec![page("file:///a", RawPage::default())], "is not a complete page");
         check(vec![resource("UI://a")], "is not a complete page");
@@ -369,8 +381,6 @@ mod tests {
         check(vec![page("ui://a", for_tools(&["other"]))], "which the component does not have");
         check(vec![page("ui://a", for_tools(&["Draw"]))], "not a valid tool name");
         check(vec![page("ui://a", for_tools(&["draw"])), page("ui://b", for_tools(&["draw"]))], "at most one page");
-        let asking =
-            |origins: Vec<String>| vec![page("ui://a", RawPage { frame_domains: origins, ..RawPage::default() })];
         check(asking(vec!["https://a.example".to_owned(); 32]), "ok");
         check(asking(vec!["https://a.example".to_owned(); 33]), "asks for 33 origins");
         check(asking(vec!["https://a.example; script-src *".to_owned()]), "expected an origin");

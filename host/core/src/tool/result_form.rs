@@ -64,15 +64,28 @@ mod tests {
 
     #[test]
     fn one_form_is_left_out_where_there_are_both() {
-        let text = || Content::text("sunny");
-        let json = || Content::json("{}".to_owned()).unwrap();
-        let image = || Content::Blob { mime_type: "image/png".into(), data: vec![0] };
-        let kinds = |parts: Option<Vec<Content>>| {
+        fn some(text: &str) -> Option<String> {
+            Some(text.to_owned())
+        }
+
+        fn kinds(parts: Option<Vec<Content>>) -> Option<String> {
             parts.map(|parts| parts.iter().map(|part| part.mime().into_owned()).collect::<Vec<_>>().join(" "))
-        };
+        }
+
+        fn image() -> Content {
+            Content::Blob { mime_type: "image/png".into(), data: vec![0] }
+        }
+
+        fn json() -> Content {
+            Content::json("{}".to_owned()).unwrap()
+        }
+
+        fn text() -> Content {
+            Content::text("sunny")
+        }
+
         let both = [text(), image(), json()];
         let shown = |form: ResultForm| [kinds(form.for_model(&both)), kinds(form.for_program(&both))];
-        let some = |text: &str| Some(text.to_owned());
         assert_eq!(shown(ResultForm::Parts), [None, None]);
         assert_eq!(shown(ResultForm::TextFirst), [some("text/plain image/png"), some("image/png application/json")]);
         assert_eq!(

@@ -98,22 +98,23 @@ impl ValidatedCall {
 
 /// Returns whether a value has at most `left` bytes of text in it, and takes them away.
 fn fits(value: &Value, left: &mut usize) -> bool {
-    let mut take = |bytes: usize| {
-        *left = left.saturating_sub(bytes);
-        *left > 0
-    };
     match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => take(2),
-        Value::String(text) => take(text.len().saturating_add(2)),
-        Value::Array(items) => take(2) && items.iter().all(|item| fits(item, left)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => take_bytes(left, 2),
+        Value::String(text) => take_bytes(left, text.len().saturating_add(2)),
+        Value::Array(items) => take_bytes(left, 2) && items.iter().all(|item| fits(item, left)),
         Value::Object(members) => {
-            take(2)
+            take_bytes(left, 2)
                 && members.iter().all(|(name, value)| {
                     *left = left.saturating_sub(name.len().saturating_add(2));
                     fits(value, left)
                 })
         }
     }
+}
+
+fn take_bytes(left: &mut usize, bytes: usize) -> bool {
+    *left = left.saturating_sub(bytes);
+    *left > 0
 }
 
 impl ValidatedArguments {
@@ -154,7 +155,10 @@ mod tests {
 
     #[test]
     fn sizes_of_values_are_bounded_from_below() {
-        let is_within = |value: Value, bytes: usize| fits(&value, &mut { bytes });
+        fn is_within(value: Value, bytes: usize) -> bool {
+            fits(&value, &mut { bytes })
+        }
+
         let list = Value::from(vec![1; 1000]);
         assert!(is_within(list.clone(), 10_000));
         assert!(!is_within(list, 1000));

@@ -140,7 +140,7 @@ pub(super) async fn run(inner: &Arc<Inner>, call: JobCall) -> Called {
     let progress = observe(call.observer);
     // A digest of arguments says something about them.
     let key = call.key.filter(|_| (inner.options.is_stored)(&tool));
-    let job = Job::begin(JobId::from_bits(bits), (call.owner, call.tool), now(), inner.options.ttl);
+    let job = Job::begin(JobId::from_bits(bits), call.owner, call.tool, now(), inner.options.ttl);
     let job = Job { key, ..job };
     let running = RunningJob { job, cancelled: call.cancelled, progress, ended: CancellationToken::new() };
     let (tell, told) = oneshot::channel();

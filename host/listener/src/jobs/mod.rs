@@ -290,11 +290,11 @@ impl Inner {
         let limits = &self.options.limits;
         // What is in memory counts as well; the store knows nothing of it.
         let private_bytes = || self.private.result_bytes(&job.owner, job.created_at);
-        if limits.check((0, private_bytes()), 0).is_err() {
+        if limits.check(0, private_bytes(), 0).is_err() {
             self.drop_removed(&job.owner).await;
         }
         let private_bytes = private_bytes();
-        limits.check((0, private_bytes), 0)?;
+        limits.check(0, private_bytes, 0)?;
         let owner_bytes = limits.owner_bytes.saturating_sub(private_bytes);
         self.store.create(job, &JobLimits { owner_bytes, ..*limits }).await?;
         let job = running.snapshot();

@@ -250,7 +250,7 @@ async fn only_an_ended_job_is_removed_and_by_its_owner() {
 fn an_old_job_is_asked_about_less_often() {
     let aged = |age: Duration| {
         let begun = Timestamp(now().0.saturating_sub(u64::try_from(age.as_millis()).unwrap()));
-        poll_interval(&Job::begin(JobId::from_bits(1), ("a".into(), "t".to_owned()), begun, PATIENCE))
+        poll_interval(&Job::begin(JobId::from_bits(1), "a".into(), "t".to_owned(), begun, PATIENCE))
     };
     assert_eq!((aged(Duration::ZERO), aged(Duration::from_secs(600))), (MIN_POLL_INTERVAL, MAX_POLL_INTERVAL));
     assert!((2000..2100).contains(&aged(Duration::from_secs(20)).as_millis()));

@@ -205,15 +205,17 @@ impl Piece {
 
 /// Takes the entries of a list of calls out of a field. The list may be an object whose fields are the entries.
 pub(super) fn take_calls(object: &mut Map<String, Value>, field: &str) -> Vec<Value> {
-    let has_entries = |list: &Map<String, Value>| {
-        !["function", "name"].iter().any(|field| list.contains_key(*field)) && list.values().all(Value::is_object)
-    };
     match object.get_mut(field) {
-        Some(Value::Object(list)) if has_entries(list) => {
+        Some(Value::Object(list)) if is_map_of_calls(list) => {
             std::mem::take(list).into_iter().map(|(_, call)| call).collect()
         }
         _ => take_list(object, field),
     }
+}
+
+/// Returns whether the members of an object are calls, so that it is not a call itself.
+fn is_map_of_calls(list: &Map<String, Value>) -> bool {
+    !list.contains_key("function") && !list.contains_key("name") && list.values().all(Value::is_object)
 }
 
 /// Takes the arguments as text; empty if there are none.
@@ -318,11 +320,12 @@ mod tests {
 
     #[test]
     fn tells_calls_apart_that_share_an_index_or_an_id() {
-        let null = Value::Null;
-        let two = |first: (Value, Value), second: (Value, Value), ids: [&str; 2]| {
+        fn two(first: (Value, Value), second: (Value, Value), ids: [&str; 2]) {
             let pieces = [piece(first.0, first.1, "add", "{\"a\":1}"), piece(second.0, second.1, "add", "{\"a\":2}")];
             check(json!(pieces), &[[ids[0], "add", "{\"a\":1}"], [ids[1], "add", "{\"a\":2}"]]);
-        };
+        }
+
+        let null = Value::Null;
         two((json!(0), json!("a")), (json!(0), json!("b")), ["a", "b"]);
         two((json!(0), json!("a")), (json!(1), json!("a")), ["a", "call_0"]);
         two((json!(0), json!("a")), (json!(0), json!("a")), ["a", "call_0"]);

@@ -18,7 +18,6 @@ pub(super) enum Framing {
 pub(super) struct Event<'a> {
     /// The name; empty if there is none.
     pub(super) name: &'a str,
-    /// The data.
     pub(super) data: Cow<'a, str>,
 }
 

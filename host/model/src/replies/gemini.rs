@@ -201,7 +201,6 @@ fn add_candidates(event: &mut Map<String, Value>, notes: &mut ReplyNotes) {
 
 /// Joins adjacent thoughts, of which the library reads the last one of an event.
 fn join_thoughts(parts: Vec<Value>) -> Vec<Value> {
-    let is_thought = |part: &Value| part.get("thought") == Some(&Value::Bool(true)) && part.get("text").is_some();
     let mut joined: Vec<Value> = Vec::with_capacity(parts.len());
     for part in parts {
         let before = joined.last_mut().filter(|before| is_thought(before) && is_thought(&part));
@@ -211,4 +210,8 @@ fn join_thoughts(parts: Vec<Value>) -> Vec<Value> {
         }
     }
     joined
+}
+
+fn is_thought(part: &Value) -> bool {
+    part.get("thought") == Some(&Value::Bool(true)) && part.get("text").is_some()
 }

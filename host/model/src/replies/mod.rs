@@ -67,7 +67,6 @@ trait ReplyForm: Send {
     }
 }
 
-/// The translation of one reply.
 pub(crate) struct ReplyTranslation {
     framing: Framing,
     form: Box<dyn ReplyForm>,
@@ -329,7 +328,10 @@ mod tests {
 
     #[test]
     fn finds_errors_by_their_usual_fields() {
-        let error = |mut value: Value| take_error("", &mut value, "choices");
+        fn error(mut value: Value) -> Option<Value> {
+            take_error("", &mut value, "choices")
+        }
+
         for value in [
             json!({"error": "x"}),
             json!({"success": false, "errors": [{"message": "x"}]}),

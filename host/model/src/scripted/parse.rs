@@ -89,7 +89,6 @@ enum Expect {
     All(Vec<String>),
 }
 
-/// Parses a script.
 pub(crate) fn parse(text: &str) -> Result<Vec<ScriptedReply>, ScriptError> {
     if text.len() > MAX_SCRIPT_BYTES {
         return Err(ScriptError::TooLong);
@@ -104,8 +103,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<ScriptedReply>, ScriptError> {
 
 /// Splits JSON Lines into replies, each with its line number.
 fn split_lines(text: &str) -> Vec<(usize, &str)> {
-    let is_filled = |(_, line): &(usize, &str)| !line.trim().is_empty();
-    text.lines().enumerate().filter(is_filled).map(|(index, line)| (index + 1, line)).collect()
+    (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()).collect()
 }
 
 /// Splits a JSON array into replies, each with the number of the line in which it begins.

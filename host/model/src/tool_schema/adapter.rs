@@ -253,16 +253,14 @@ impl<'a> Adapter<'a> {
 
     /// Adds phrases for the keywords that apply to a type, and are not sent.
     fn add_phrases(&self, ty: Option<&str>, flat: &mut FlatSchema) {
-        let is_dropped = |keyword: &str, value: &Value| match (ty, keyword_types(keyword)) {
+        let dropped = flat.map.iter().filter(|(keyword, value)| match (ty, keyword_types(keyword)) {
             (Some(ty), types) if !types.is_empty() => types.contains(&ty) && !self.is_sent(keyword, value),
             _ => true,
-        };
-        let dropped = flat.map.iter().filter(|(keyword, value)| is_dropped(keyword, value));
+        });
         let phrases: Vec<String> = dropped.filter_map(|(keyword, value)| phrase(keyword, value)).collect();
         flat.phrases.extend(phrases);
     }
 
-    /// Returns whether a keyword is sent with this value.
     fn is_sent(&self, keyword: &str, value: &Value) -> bool {
         match keyword {
             "format" => value.as_str().is_some_and(|format| self.dialect.has_format(format)),

@@ -39,7 +39,6 @@ pub(super) fn requirement_phrase(sets: impl Iterator<Item = BTreeSet<String>>) -
 pub(super) fn merge_enums(nodes: Vec<Node>) -> Vec<Node> {
     let mut merged: Vec<Node> = Vec::with_capacity(nodes.len());
     for node in nodes {
-        let is_list = |node: &Node| node.schema.len() == 2 && node.schema.contains_key("enum");
         let same_type = |other: &&mut Node| is_list(other) && other.schema.get("type") == node.schema.get("type");
         if merged.contains(&node) {
             continue;
@@ -54,6 +53,10 @@ pub(super) fn merge_enums(nodes: Vec<Node>) -> Vec<Node> {
         }
     }
     merged
+}
+
+fn is_list(node: &Node) -> bool {
+    node.schema.len() == 2 && node.schema.contains_key("enum")
 }
 
 #[cfg(test)]
@@ -86,10 +89,11 @@ mod tests {
 
     #[test]
     fn says_what_alternatives_require_if_that_differs() {
-        let check = |sets: &[&[&str]], expected: Option<&str>| {
+        fn check(sets: &[&[&str]], expected: Option<&str>) {
             let sets = sets.iter().map(|names| names.iter().map(|name| (*name).to_owned()).collect());
             assert_eq!(requirement_phrase(sets).as_deref(), expected);
-        };
+        }
+
         check(&[&["a", "b"], &["c"]], Some("requires a and b, or c"));
         check(&[&["a"], &[]], Some("requires none, or a"));
         check(&[&["a"], &["a"]], None);

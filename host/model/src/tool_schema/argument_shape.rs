@@ -72,12 +72,16 @@ impl RenamedProperties {
         }
     }
 
+    /// Finds a property by its original name. Returns it with the name that is sent.
+    fn find_property(&self, name: &str) -> Option<(&String, &RenamedProperty)> {
+        self.properties.iter().find(|(_, property)| property.name == name)
+    }
+
     /// Returns the value with the names that are sent.
     fn to_wire(&self, value: Value) -> Value {
         match value {
             Value::Object(map) => {
-                let by_name = |name: &str| self.properties.iter().find(|(_, property)| property.name == name);
-                let members = map.into_iter().map(|(name, value)| match by_name(&name) {
+                let members = map.into_iter().map(|(name, value)| match self.find_property(&name) {
                     Some((wire, property)) => (wire.clone(), property.nested.to_wire(value)),
                     None => (name, to_wire_of(self.others.as_deref(), value)),
                 });
@@ -217,7 +221,10 @@ mod tests {
 
     #[test]
     fn restores_names_and_leaves_all_else_as_written() {
-        let check = |text: &str, expected: &str| assert_eq!(renamed().to_original(text), expected);
+        fn check(text: &str, expected: &str) {
+            assert_eq!(renamed().to_original(text), expected);
+        }
+
         check(r#"{"top": 18446744073709551616, "b": 1.0}"#, r#"{"$top":18446744073709551616,"b":1.0}"#);
         check(r#"{"top":1,"top":2}"#, r#"{"$top":1,"$top":2}"#);
         check(r#"{"list":[{"a_b":"\ud800"},5],"same":{"top":1}}"#, r#"{"list":[{"a b":"\ud800"},5],"same":{"top":1}}"#);

@@ -177,10 +177,13 @@ fn merge_properties(own: &mut Map<String, Value>, properties: Map<String, Value>
 fn common_types(left: &Value, right: &Value) -> Vec<Value> {
     let left = type_names(left);
     let right = type_names(right);
-    let is_in = |name: &str, names: &[&str]| names.contains(&name) || (name == "integer" && names.contains(&"number"));
     let from_left = left.iter().filter(|name| is_in(name, &right));
     let from_right = right.iter().filter(|name| is_in(name, &left) && !left.contains(name));
     from_left.chain(from_right).map(|name| Value::from(*name)).collect()
+}
+
+fn is_in(name: &str, names: &[&str]) -> bool {
+    names.contains(&name) || (name == "integer" && names.contains(&"number"))
 }
 
 /// Returns the names in a value of `type`.

@@ -95,7 +95,6 @@ pub(super) fn required_names(schema: &Map<String, Value>) -> BTreeSet<String> {
     names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-/// Returns the alternatives of a schema.
 pub(super) fn alternatives_of(schema: &Map<String, Value>) -> &[Value] {
     schema.get("anyOf").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
@@ -113,9 +112,10 @@ mod tests {
 
     #[test]
     fn finds_the_types_of_a_schema() {
-        let check = |schema: Value, expected: &[&str]| {
+        fn check(schema: Value, expected: &[&str]) {
             assert_eq!(types_of(schema.as_object().unwrap()), expected, "{schema}");
-        };
+        }
+
         check(json!({}), &[]);
         check(json!({"type": "any"}), &[]);
         check(json!({"type": ["null", "string", "odd"]}), &["string", "null"]);

@@ -115,9 +115,10 @@ mod tests {
 
     #[test]
     fn phrases_are_short_and_leave_out_what_says_nothing() {
-        let check = |keyword: &str, value: Value, expected: Option<&str>| {
+        fn check(keyword: &str, value: Value, expected: Option<&str>) {
             assert_eq!(phrase(keyword, &value).as_deref(), expected, "{keyword}");
-        };
+        }
+
         check("minimum", json!(0), Some("at least 0"));
         check("maximum", json!(u64::MAX), Some("at most 18446744073709551615"));
         check("pattern", json!("^a$"), Some("pattern ^a$"));
@@ -133,10 +134,11 @@ mod tests {
 
     #[test]
     fn describes_with_phrases_behind_the_text() {
-        let check = |schema: Value, phrases: &[&str], expected: Option<&str>| {
+        fn check(schema: Value, phrases: &[&str], expected: Option<&str>) {
             let phrases: Vec<String> = phrases.iter().map(|phrase| (*phrase).to_owned()).collect();
             assert_eq!(describe(schema.as_object().unwrap(), &phrases).as_deref(), expected);
-        };
+        }
+
         check(json!({}), &[], None);
         check(json!({"description": null, "title": "T"}), &[], Some("T"));
         check(json!({"description": "D", "title": "T"}), &["a", "b", "a"], Some("D (a; b)"));

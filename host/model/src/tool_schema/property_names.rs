@@ -45,7 +45,6 @@ impl PropertyAliases {
     }
 }
 
-/// Returns whether a rule accepts a name.
 pub(super) fn is_accepted(name: &str, rule: NameRule) -> bool {
     let is_short = (1..=MAX_NAME_BYTES).contains(&name.len());
     match rule {

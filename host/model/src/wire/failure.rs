@@ -130,8 +130,10 @@ fn reported_status(error: &serde_json::Value) -> Option<u16> {
     fields().find_map(number).or_else(|| {
         let kinds: Vec<String> =
             fields().filter_map(serde_json::Value::as_str).map(|kind| kind.to_ascii_lowercase()).collect();
-        let has_kind = |words: &[&str]| words.iter().any(|word| kinds.iter().any(|kind| kind.contains(word)));
-        REPORTED_KINDS.iter().find_map(|(status, words)| has_kind(words).then_some(*status))
+        let reported = REPORTED_KINDS
+            .iter()
+            .find(|(_, words)| words.iter().any(|word| kinds.iter().any(|kind| kind.contains(word))));
+        reported.map(|(status, _)| *status)
     })
 }
 
@@ -269,11 +271,12 @@ mod tests {
 
     #[test]
     fn reported_error_has_the_failure_of_its_kind() {
-        let check = |error: serde_json::Value, failure: ModelFailure, words: &str| {
+        fn check(error: serde_json::Value, failure: ModelFailure, words: &str) {
             let found = classify_reported(Service::Compatible, None, true, false, &error);
             assert_eq!(found.failure, failure, "{error}");
             assert!(found.message.contains(words), "{}", found.message);
-        };
+        }
+
         check(json!({"message": "model not found", "type": "not_found"}), ModelFailure::Refused, "model not found");
         check(json!({"message": "slow down", "code": "429"}), ModelFailure::RateLimited, "slow down");
         check(json!({"message": "busy", "status": "RESOURCE_EXHAUSTED"}), ModelFailure::RateLimited, "busy");

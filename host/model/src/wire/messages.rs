@@ -102,9 +102,12 @@ fn merge_replies(messages: &[Message], breakpoints: &[usize]) -> (Vec<Message>, 
 }
 
 fn is_of_same_reply(first: &Message, next: &Message) -> bool {
-    let has_calls = |message: &Message| message.role == Role::Assistant && !message.tool_calls.is_empty();
     let has_same_thoughts = !next.thoughts.is_empty() && first.thoughts == next.thoughts;
     has_calls(first) && has_calls(next) && next.content.is_empty() && has_same_thoughts
+}
+
+fn has_calls(message: &Message) -> bool {
+    message.role == Role::Assistant && !message.tool_calls.is_empty()
 }
 
 struct Translator<'a> {

@@ -12,12 +12,10 @@ mod request;
 mod stop;
 mod tags;
 mod tools;
-mod turn;
 
 pub(crate) use failure::{AttemptError, Remedy, classify, classify_reported, classify_transport, timeout_error};
 pub(crate) use parameter::Adjustments;
 pub(crate) use refusal::RefusedTools;
-pub(crate) use reply::{Progress, ResponseBuilder, truncated_error};
+pub(crate) use reply::{Progress, ResponseBuilder, continue_turn, join_turn, truncated_error};
 pub(crate) use request::{PreparedRequest, prepare};
 pub(crate) use tools::{SentTool, refusal_notices, restore_arguments};
-pub(crate) use turn::{continue_turn, join_turn};

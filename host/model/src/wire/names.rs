@@ -48,12 +48,12 @@ mod tests {
     use super::*;
 
     fn names(offered: &[(&str, Option<&str>)]) -> ToolNames {
-        let spec = |(name, alias): &(&str, Option<&str>)| ToolSpec {
+        let tools = offered.iter().map(|(name, alias)| ToolSpec {
             name: (*name).to_owned(),
             alias: alias.map(str::to_owned),
             ..ToolSpec::default()
-        };
-        ToolNames::from_request(&Request { tools: offered.iter().map(spec).collect(), ..Request::default() })
+        });
+        ToolNames::from_request(&Request { tools: tools.collect(), ..Request::default() })
     }
 
     #[test]

@@ -54,14 +54,16 @@ const DEFINITION_WORDS: &[&str] = &["tool", "function", "schema"];
 /// count: without tools the model would answer, and nothing would show that it had none.
 pub(super) fn is_tools_unsupported(body: &str) -> bool {
     let body: String = body.to_lowercase().chars().filter(|c| !matches!(c, '"' | '\'' | '`' | '\\')).collect();
-    let says = |phrase: &str| {
-        let mut found = body.match_indices(phrase);
-        // `tools.3` and `tools[3]` are one tool.
-        found.any(|(at, _)| body.get(at + phrase.len()..).is_some_and(|rest| !continues(rest)))
-    };
-    let is_unsupported =
-        SUBJECTS.iter().any(|subject| UNSUPPORTED.iter().any(|text| says(&text.replace("{}", subject))));
+    let is_unsupported = SUBJECTS
+        .iter()
+        .any(|subject| UNSUPPORTED.iter().any(|text| contains_phrase(&body, &text.replace("{}", subject))));
     is_unsupported || body.contains("--enable-auto-tool-choice")
+}
+
+fn contains_phrase(body: &str, phrase: &str) -> bool {
+    let mut found = body.match_indices(phrase);
+    // `tools.3` and `tools[3]` are one tool.
+    found.any(|(at, _)| body.get(at + phrase.len()..).is_some_and(|rest| !continues(rest)))
 }
 
 /// Returns whether a name goes on, with an index or as a longer word.
@@ -169,7 +171,10 @@ mod tests {
 
     #[test]
     fn a_refusal_of_tools_is_told_from_a_refusal_of_one_tool() {
-        let check = |body: &str, expected: bool| assert_eq!(is_tools_unsupported(body), expected, "{body}");
+        fn check(body: &str, expected: bool) {
+            assert_eq!(is_tools_unsupported(body), expected, "{body}");
+        }
+
         check("registry/library/gemma:2b does not support tools", true);
         check("Unrecognized request argument supplied: tools", true);
         check("Function calling is not enabled for this model", true);
@@ -192,45 +197,49 @@ mod tests {
 
     #[test]
     fn finds_the_refused_tools_by_name_or_position() {
-        let tools = tools(&["add", "m__no_props", "files.read", "x"]);
-        let check = |body: &str, expected: &[usize]| {
+        fn check(tools: &[SentTool], body: &str, expected: &[usize]) {
             let expected = RefusedTools::Named(expected.iter().copied().collect());
-            assert_eq!(RefusedTools::find(body, &tools), Some(expected), "{body}");
-        };
-        check("tools.3.custom.input_schema: input_schema does not support oneOf", &[3]);
-        check(r#"{"error": {"message": "bad", "param": "tools[2].function.parameters"}}"#, &[2]);
-        check("Invalid schema for function 'm__no_props': In context=()", &[1]);
+            assert_eq!(RefusedTools::find(body, tools), Some(expected), "{body}");
+        }
+
+        let tools = tools(&["add", "m__no_props", "files.read", "x"]);
+        check(&tools, "tools.3.custom.input_schema: input_schema does not support oneOf", &[3]);
+        check(&tools, r#"{"error": {"message": "bad", "param": "tools[2].function.parameters"}}"#, &[2]);
+        check(&tools, "Invalid schema for function 'm__no_props': In context=()", &[1]);
         // The name counts more than the position, which may be of another list.
-        check(r#"{"message": "Invalid schema for function 'x': …", "param": "tools[0].function"}"#, &[3]);
-        check("Invalid schema for function 'files_read': missing", &[2]);
-        check(r#"{"error":"tool \"files.read\" has no parameters"}"#, &[2]);
+        check(&tools, r#"{"message": "Invalid schema for function 'x': …", "param": "tools[0].function"}"#, &[3]);
+        check(&tools, "Invalid schema for function 'files_read': missing", &[2]);
+        check(&tools, r#"{"error":"tool \"files.read\" has no parameters"}"#, &[2]);
         check(
+            &tools,
             "* GenerateContentRequest.tools[0].function_declarations[1].parameters.properties: x\n* GenerateContentRequest.tools[0].function_declarations[3].parameters",
             &[1, 3],
         );
-        check(r#"{"detail": [{"loc": ["body", "tools", 2, "function"], "msg": "Field required"}]}"#, &[2]);
-        check("body -> tools -> 1 -> function: invalid", &[1]);
+        check(&tools, r#"{"detail": [{"loc": ["body", "tools", 2, "function"], "msg": "Field required"}]}"#, &[2]);
+        check(&tools, "body -> tools -> 1 -> function: invalid", &[1]);
     }
 
     #[test]
     fn tells_an_unnamed_tool_from_other_matters() {
+        fn check(tools: &[SentTool], body: &str, expected: Option<RefusedTools>) {
+            assert_eq!(RefusedTools::find(body, tools), expected, "{body}");
+        }
+
         let tools = tools(&["add", "x"]);
-        let check = |body: &str, expected: Option<RefusedTools>| {
-            assert_eq!(RefusedTools::find(body, &tools), expected, "{body}");
-        };
-        check("Failed to compile the JSON schema of a tool", Some(RefusedTools::Unnamed));
-        check("tools.9.custom.name: too short", Some(RefusedTools::Unnamed));
+        check(&tools, "Failed to compile the JSON schema of a tool", Some(RefusedTools::Unnamed));
+        check(&tools, "tools.9.custom.name: too short", Some(RefusedTools::Unnamed));
         check(
+            &tools,
             "json: cannot unmarshal array into Go struct field .tools.function.parameters.properties.type",
             Some(RefusedTools::Unnamed),
         );
-        check("Invalid 'tools': array too long. Expected an array with maximum length 128", None);
-        check("messages.2: `tool_use` ids were found without `tool_result` blocks", None);
-        check("Invalid value for 'tool_choice'", None);
-        check("Function call is missing a thought_signature in functionCall parts", None);
-        check("Expected last role User or Tool but got assistant", None);
-        check("No tool output found for function call call_1", None);
-        check("prompt is too large", None);
+        check(&tools, "Invalid 'tools': array too long. Expected an array with maximum length 128", None);
+        check(&tools, "messages.2: `tool_use` ids were found without `tool_result` blocks", None);
+        check(&tools, "Invalid value for 'tool_choice'", None);
+        check(&tools, "Function call is missing a thought_signature in functionCall parts", None);
+        check(&tools, "Expected last role User or Tool but got assistant", None);
+        check(&tools, "No tool output found for function call call_1", None);
+        check(&tools, "prompt is too large", None);
         assert_eq!(RefusedTools::find("tools.0: bad", &[]), None);
     }
 }

@@ -1,10 +1,11 @@
-//! The response, assembled while an answer is being streamed.
+//! The response, assembled while an answer is being streamed, and joined if the provider paused it.
 
 use fumehood_core::chat::{
-    Activity, Delta, DeltaSink, ModelError, ModelFailure, Reply, Response, StopReason, Thought, Usage,
+    Activity, Delta, DeltaSink, Message, ModelError, ModelFailure, Reply, Request, Response, StopReason, Thought, Usage,
 };
 use fumehood_core::text::sanitize::{printable, truncate_str};
 use genai::chat::{ChatStreamEvent, ContentPart, StreamEnd, ToolChunk};
+use serde_json::Value;
 
 use super::calls::CallAssembler;
 use super::names::ToolNames;
@@ -165,14 +166,13 @@ impl ResponseBuilder {
         };
         let usage = end.captured_usage.as_ref();
         let of_prompt = usage.and_then(|usage| usage.prompt_tokens_details.as_ref());
-        let tokens = |count: Option<i32>| count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
         Ok(Response {
             reply: if calls.is_empty() { Reply::Text(text) } else { Reply::ToolCalls { text, calls } },
             usage: Usage {
-                input: tokens(usage.and_then(|usage| usage.prompt_tokens)),
-                output: tokens(usage.and_then(|usage| usage.completion_tokens)),
-                cache_read: tokens(of_prompt.and_then(|prompt| prompt.cached_tokens)),
-                cache_creation: tokens(of_prompt.and_then(|prompt| prompt.cache_creation_tokens)),
+                input: to_tokens(usage.and_then(|usage| usage.prompt_tokens)),
+                output: to_tokens(usage.and_then(|usage| usage.completion_tokens)),
+                cache_read: to_tokens(of_prompt.and_then(|prompt| prompt.cached_tokens)),
+                cache_creation: to_tokens(of_prompt.and_then(|prompt| prompt.cache_creation_tokens)),
             },
             stop,
             thoughts,
@@ -210,6 +210,10 @@ impl ResponseBuilder {
     }
 }
 
+fn to_tokens(count: Option<i32>) -> u64 {
+    count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
+}
+
 /// Returns the error of an answer that ended too early.
 pub(crate) fn truncated_error(service: Service) -> ModelError {
     malformed_error(&format!("{service}'s answer is incomplete, or is not an event stream; try again"))
@@ -217,4 +221,34 @@ pub(crate) fn truncated_error(service: Service) -> ModelError {
 
 fn malformed_error(message: &str) -> ModelError {
     ModelError::new(ModelFailure::Malformed, message)
+}
+
+/// Appends a paused turn to the request for the rest of it.
+pub(crate) fn continue_turn(request: &mut Request, paused: &Response) {
+    let thoughts = paused.thoughts.clone();
+    request.messages.push(Message { thoughts, ..Message::assistant("") });
+}
+
+/// Joins a paused answer and the rest of it.
+pub(crate) fn join_turn(paused: Response, rest: Response) -> Response {
+    let Response { reply: before, mut usage, mut notices, thoughts, .. } = paused;
+    usage += rest.usage;
+    notices.extend(rest.notices);
+    let join = |text: &str| format!("{}{text}", before.text());
+    let (reply, thoughts) = match rest.reply {
+        Reply::Text(text) => (Reply::Text(join(&text)), rest.thoughts),
+        // Of the earlier part, only the thoughts are sent back with the calls; its text is before them.
+        Reply::ToolCalls { text, calls } => {
+            let thoughts = thoughts.into_iter().filter(is_thinking).chain(rest.thoughts).collect();
+            (Reply::ToolCalls { text: join(&text), calls }, thoughts)
+        }
+    };
+    Response { reply, usage, notices, thoughts, stop: rest.stop }
+}
+
+fn is_thinking(thought: &Thought) -> bool {
+    let Thought::Sealed { block } = thought else { return true };
+    let block: Value = serde_json::from_str(block).unwrap_or_default();
+    let kind = block.get("type").and_then(Value::as_str);
+    matches!(kind, Some("thinking" | "redacted_thinking"))
 }

@@ -102,7 +102,6 @@ fn strip_tag<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
     start.eq_ignore_ascii_case(tag).then_some(rest)
 }
 
-/// Returns whether a text is the start of a tag.
 fn is_start(text: &str, tag: &str) -> bool {
     tag.get(..text.len()).is_some_and(|start| start.eq_ignore_ascii_case(text))
 }

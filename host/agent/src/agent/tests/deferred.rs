@@ -158,28 +158,33 @@ async fn calls_wait_and_go_on_with_the_answers() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_to_a_rule_is_none_about_flows() {
+    fn labels(source: Option<FlowLabel>, sink: Option<FlowLabel>) -> FlowLabels {
+        FlowLabels { source, sink }
+    }
+
+    fn agent(shop: &Shop, saved: &Arc<Saved>) -> LoopBuilder {
+        let policy = FlowPolicy::new()
+            .label_tool("look", labels(Some(FlowLabel::Private), None))
+            .label_tool("pay", labels(None, Some(FlowLabel::Public)));
+        let pipeline = shop.pipeline().flows(policy).approver(Arc::new(DeferringApprover)).build().unwrap();
+        shop.agent(saved).executor(Arc::new(pipeline))
+    }
+
+    async fn resume(shop: &Shop, saved: &Arc<Saved>) -> Outcome {
+        let mut agent = agent(shop, saved).resume(saved.session().unwrap()).build().unwrap();
+        agent.resume().unwrap().finish().await.unwrap()
+    }
+
     let shop = Shop::default();
     let saved = Arc::new(Saved::default());
-    let labels = |source, sink| FlowLabels { source, sink };
-    let policy = FlowPolicy::new()
-        .label_tool("look", labels(Some(FlowLabel::Private), None))
-        .label_tool("pay", labels(None, Some(FlowLabel::Public)));
-    let agent = || {
-        let pipeline = shop.pipeline().flows(policy.clone()).approver(Arc::new(DeferringApprover)).build().unwrap();
-        shop.agent(&saved).executor(Arc::new(pipeline))
-    };
-    let resume = async || {
-        let mut agent = agent().resume(saved.session().unwrap()).build().unwrap();
-        agent.resume().unwrap().finish().await.unwrap()
-    };
-    agent().build().unwrap().run("task").await.unwrap();
+    agent(&shop, &saved).build().unwrap().run("task").await.unwrap();
     answer(&saved, "s1:1", yes()).await.unwrap();
-    let Ending::WaitingForApproval { waiting: calls } = resume().await.ending else { panic!() };
+    let Ending::WaitingForApproval { waiting: calls } = resume(&shop, &saved).await.ending else { panic!() };
     let asked = calls.iter().find(|call| call.from == "flows").unwrap();
     assert!(asked.question.contains("private data may become public"), "{}", asked.question);
     assert_eq!(shop.paid(), 0);
     answer(&saved, &asked.id, yes()).await.unwrap();
-    resume().await;
+    resume(&shop, &saved).await;
     assert_eq!(shop.paid(), 1, "both answers hold, each for its question");
 }
 

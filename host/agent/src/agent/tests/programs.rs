@@ -100,6 +100,11 @@ async fn whole_sequence(shop: &Shop, saved: &Arc<Saved>) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn program_is_suspended_at_each_call_that_waits() {
+    fn find_started(records: &[Record], tool: &str) -> Vec<Record> {
+        let of_tool = records.iter().filter(|record| record.tool.as_deref() == Some(tool));
+        of_tool.filter(|record| record.kind == RecordKind::ToolStarted).cloned().collect::<Vec<_>>()
+    }
+
     let shop = Shop::default();
     let saved = Arc::new(Saved::default());
     let outcome = coder(&shop, &saved, SEQUENCE).build().unwrap().run("task").await.unwrap();
@@ -121,12 +126,12 @@ async fn program_is_suspended_at_each_call_that_waits() {
     assert_eq!((counts(&shop), calls), ((1, 2), 5), "one call of the model and four of the program, each counted once");
 
     let records = saved.recorder.records.lock().unwrap();
-    let started = |tool: &str| {
-        let of_tool = records.iter().filter(|record| record.tool.as_deref() == Some(tool));
-        of_tool.filter(|record| record.kind == RecordKind::ToolStarted).cloned().collect::<Vec<_>>()
-    };
-    assert_eq!((started("look").len(), started("pay").len()), (2, 1), "a replayed call is no execution");
-    let programs = started("run_code");
+    assert_eq!(
+        (find_started(&records, "look").len(), find_started(&records, "pay").len()),
+        (2, 1),
+        "a replayed call is no execution"
+    );
+    let programs = find_started(&records, "run_code");
     let resumed: Vec<bool> = programs.iter().map(|record| record.body["resumed"] == true).collect();
     assert_eq!(resumed, [false, true, true]);
 }

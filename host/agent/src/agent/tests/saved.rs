@@ -78,6 +78,10 @@ async fn finish(agent: &mut Agent) -> Option<String> {
 
 #[tokio::test(start_paused = true)]
 async fn session_goes_on_from_each_of_its_entries() {
+    fn transcript(agent: &Agent) -> serde_json::Value {
+        serde_json::to_value(agent.session().transcript()).unwrap()
+    }
+
     let tools = Arc::new(Tools::default());
     let saved = Arc::new(Saved::default());
     let mut whole = saved_agent(&tools, &saved).build().unwrap();
@@ -99,7 +103,6 @@ async fn session_goes_on_from_each_of_its_entries() {
         assert_eq!(agent.run("task three").await.unwrap().text(), "4 results", "{kept} entries");
         // What was appended can be read again, and is the same session.
         let again = resumed(&tools, &saved);
-        let transcript = |agent: &Agent| serde_json::to_value(agent.session().transcript()).unwrap();
         assert_eq!(transcript(&again), transcript(&agent), "{kept} entries");
         assert_eq!(again.session().budget_usage(), agent.session().budget_usage(), "{kept} entries");
     }
@@ -201,42 +204,49 @@ async fn dropped_run_is_saved_as_cancelled() {
 
 #[tokio::test(start_paused = true)]
 async fn entries_that_do_not_fit_are_refused_in_words() {
+    fn read(
+        entries: &[SessionEntry],
+        change: &dyn Fn(&mut Vec<SessionEntry>),
+    ) -> Result<SavedSession, SavedSessionError> {
+        let mut changed = entries.to_vec();
+        change(&mut changed);
+        SavedSession::from_entries(&changed)
+    }
+
+    fn refusal(builder: LoopBuilder) -> SavedSessionError {
+        match builder.build().unwrap_err() {
+            BuildError::Resume { session, source } => {
+                assert_eq!(session, "s1");
+                source
+            }
+            other => panic!("{other}"),
+        }
+    }
+
     let tools = Arc::new(Tools::default());
     let saved = Arc::new(Saved::default());
     saved_agent(&tools, &saved).build().unwrap().run("task").await.unwrap();
     let entries = saved.entries();
-    let read = |change: &dyn Fn(&mut Vec<SessionEntry>)| {
-        let mut changed = entries.clone();
-        change(&mut changed);
-        SavedSession::from_entries(&changed)
-    };
-    assert_eq!(read(&|entries| entries.clear()).unwrap_err(), SavedSessionError::Missing);
-    let error = |change: &dyn Fn(&mut Vec<SessionEntry>)| read(change).unwrap_err().to_string();
+    assert_eq!(read(&entries, &|entries| entries.clear()).unwrap_err(), SavedSessionError::Missing);
+    let error = |change: &dyn Fn(&mut Vec<SessionEntry>)| read(&entries, change).unwrap_err().to_string();
     assert!(error(&|entries| drop(entries.remove(2))).contains("entry 2 cannot be read: it is missing"));
     let newer = |entries: &mut Vec<SessionEntry>| {
         entries[0].content = entries[0].content.replace("\"version\":1", "\"version\":2");
     };
-    assert_eq!(read(&newer).unwrap_err(), SavedSessionError::Version { found: 2 });
+    assert_eq!(read(&entries, &newer).unwrap_err(), SavedSessionError::Version { found: 2 });
     assert!(error(&|entries| entries[4].content.truncate(10)).contains("entry 4 cannot be read"));
 
-    let refused = |builder: LoopBuilder| match builder.build().unwrap_err() {
-        BuildError::Resume { session, source } => {
-            assert_eq!(session, "s1");
-            source
-        }
-        other => panic!("{other}"),
-    };
-    let misplaced = read(&|entries| {
+    let misplaced = read(&entries, &|entries| {
         let input = serde_json::to_string(&serde_json::json!({ "input": Input::Cancelled })).unwrap();
         entries[1].content = input;
     });
-    let source = refused(saved_agent(&tools, &saved).resume(misplaced.unwrap()));
+    let source = refusal(saved_agent(&tools, &saved).resume(misplaced.unwrap()));
     assert!(matches!(source, SavedSessionError::Inconsistent(_)), "{source}");
     let driver = crate::drivers::native::NativeDriver::default();
-    let source = refused(saved_agent(&tools, &saved).driver(driver).resume(saved.session().unwrap()));
+    let source = refusal(saved_agent(&tools, &saved).driver(driver).resume(saved.session().unwrap()));
     assert_eq!(source, SavedSessionError::Driver { found: "custom".into(), expected: "native".into() });
     let scope = Scope { actor: Some("ada".into()), ..Scope::default() };
-    let source = refused(saved_agent(&tools, &saved).scope(scope).resume(saved.session().unwrap()));
+    let source = refusal(saved_agent(&tools, &saved).scope(scope).resume(saved.session().unwrap()));
     assert_eq!(source, SavedSessionError::Actor { found: "nobody".into(), expected: "`ada`".into() });
     let config = SessionConfig { id: "no name".to_owned(), ..SessionConfig::default() };
     let unnamed = saved_agent(&tools, &saved).config(config).build().err();
@@ -257,6 +267,11 @@ fn batch_agent(saved: &Arc<Saved>, from: usize) -> LoopBuilder {
 
 #[tokio::test(start_paused = true)]
 async fn saved_batches_are_rebuilt_from_one_entry_for_each_call() {
+    fn output(agent: &Agent) -> Vec<(fumehood_core::chat::Role, String)> {
+        let steps = agent.session().transcript().runs[0].steps.clone();
+        steps.iter().flat_map(|step| step.output.clone()).map(|it| (it.role, it.content)).collect::<Vec<_>>()
+    }
+
     let saved = Arc::new(Saved::default());
     let mut live = batch_agent(&saved, 0).build().unwrap();
     assert_eq!(live.run("task").await.unwrap().text(), "It is 3.");
@@ -293,10 +308,6 @@ async fn saved_batches_are_rebuilt_from_one_entry_for_each_call() {
         if let Some(run) = agent.resume() {
             assert_eq!(run.finish().await.unwrap().text(), "It is 3.", "{kept} entries");
         }
-        let output = |agent: &Agent| {
-            let steps = agent.session().transcript().runs[0].steps.clone();
-            steps.iter().flat_map(|step| step.output.clone()).map(|it| (it.role, it.content)).collect::<Vec<_>>()
-        };
         assert_eq!(output(&agent), output(&live), "{kept} entries");
     }
 }
@@ -325,17 +336,22 @@ async fn only_what_is_said_is_saved_once() {
 
 #[tokio::test(start_paused = true)]
 async fn reply_that_is_asked_about_again_is_saved_as_it_is() {
-    let saved = Arc::new(Saved::default());
-    let replies = || {
-        vec![Response::text("<execute>[{]</execute>"), Response::text("<execute>[]</execute>"), Response::text("ok")]
-    };
-    let build = |replies| {
+    fn transcript(agent: &Agent) -> serde_json::Value {
+        serde_json::to_value(agent.session().transcript()).unwrap()
+    }
+
+    fn build(saved: &Arc<Saved>, replies: Vec<Response>) -> LoopBuilder {
         agent(script(SOON, replies), &Arc::default(), &Arc::default()).driver(BatchDriver::new()).save_to(saved.clone())
-    };
-    let mut live = build(replies()).build().unwrap();
+    }
+
+    fn replies() -> Vec<Response> {
+        vec![Response::text("<execute>[{]</execute>"), Response::text("<execute>[]</execute>"), Response::text("ok")]
+    }
+
+    let saved = Arc::new(Saved::default());
+    let mut live = build(&saved, replies()).build().unwrap();
     assert_eq!(live.run("task").await.unwrap().text(), "ok");
-    let again = build(Vec::new()).resume(saved.session().unwrap()).build().unwrap();
-    let transcript = |agent: &Agent| serde_json::to_value(agent.session().transcript()).unwrap();
+    let again = build(&saved, Vec::new()).resume(saved.session().unwrap()).build().unwrap();
     assert_eq!(transcript(&again), transcript(&live));
 }
 

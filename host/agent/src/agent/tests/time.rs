@@ -65,15 +65,18 @@ impl Model for Slow {
 
 #[tokio::test(start_paused = true)]
 async fn counts_only_writing_as_stream_time() {
+    fn slow(writes_secs: u64) -> Slow {
+        Slow {
+            reads: Duration::from_secs(120),
+            waits: Duration::from_secs(30),
+            writes: Duration::from_secs(writes_secs),
+            calls: AtomicUsize::new(0),
+        }
+    }
+
     let memory = Arc::new(Memory::default());
     let second = Duration::from_secs(1);
     let tools = Arc::new(Tools::default());
-    let slow = |writes: u32| Slow {
-        reads: 120 * second,
-        waits: 30 * second,
-        writes: writes * second,
-        calls: AtomicUsize::new(0),
-    };
     let mut patient = agent(Arc::new(slow(29)), &tools, &memory).build().unwrap();
     assert_eq!(patient.run("one").await.unwrap().text(), "done");
     assert_eq!(patient.session().budget_usage().streamed, 58 * second);

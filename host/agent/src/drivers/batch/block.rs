@@ -62,10 +62,11 @@ pub(super) fn parse_calls(text: &str) -> Result<Vec<ToolIntent>, BlockError> {
         return Err(BlockError::NotArray(json_type(text)));
     }
     let elements: Vec<&RawValue> = serde_json::from_str(text).map_err(BlockError::NotJson)?;
-    let parse_one = |(index, element): (usize, &&RawValue)| {
-        parse_call(element.get()).map_err(|fault| BlockError::Call { index, fault })
-    };
-    elements.iter().enumerate().map(parse_one).collect()
+    let calls = elements
+        .iter()
+        .enumerate()
+        .map(|(index, element)| parse_call(element.get()).map_err(|fault| BlockError::Call { index, fault }));
+    calls.collect()
 }
 
 /// Parses the reports of a `<results>` block.
@@ -87,9 +88,8 @@ fn parse_call(element: &str) -> Result<ToolIntent, String> {
         return Err(format!("expected an object with \"name\" and \"args\", found {}", json_type(element)));
     }
     let raw: RawCall<'_> = serde_json::from_str(element).map_err(|error| error.to_string())?;
-    let missing = |field: &str| format!("the field \"{field}\" is missing");
-    let name = raw.name.ok_or_else(|| missing("name"))?.get();
-    let args = raw.args.ok_or_else(|| missing("args"))?.get();
+    let name = raw.name.ok_or("the field \"name\" is missing")?.get();
+    let args = raw.args.ok_or("the field \"args\" is missing")?.get();
     if !name.starts_with('"') {
         return Err(format!("\"name\" must be a string, found {}", json_type(name)));
     }

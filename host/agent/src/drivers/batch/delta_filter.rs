@@ -73,8 +73,14 @@ mod tests {
 
     #[test]
     fn thoughts_and_calls_are_not_shown_while_they_are_written() {
-        let text = |t: &str| Delta::Text(t.to_owned());
-        let thought = |t: &str| Delta::Thought(t.to_owned());
+        fn thought(t: &str) -> Delta {
+            Delta::Thought(t.to_owned())
+        }
+
+        fn text(t: &str) -> Delta {
+            Delta::Text(t.to_owned())
+        }
+
         check(&["<thi", "nk>pl", "an</think>", "Hel", "lo"], &[thought("pl"), thought("an"), text("Hel"), text("lo")]);
         check(&["I look. <exe", "cute>[{\"name\"", ": \"a\", \"args\": {}}]</execute> made up"], &[text("I look. ")]);
         check(&["1 <"], &[text("1 "), text("<")]);

@@ -93,7 +93,6 @@ impl BatchDriver {
     }
 }
 
-/// A parsed reply.
 struct ParsedReply<'a> {
     events: Vec<Event>,
     /// The reply up to the end of its calls.

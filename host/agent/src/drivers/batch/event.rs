@@ -62,8 +62,11 @@ mod tests {
 
     #[test]
     fn only_what_is_said_persists() {
+        fn text() -> String {
+            "x".to_owned()
+        }
+
         let call = ToolIntent { id: String::new(), name: "a".to_owned(), arguments: "{}".to_owned() };
-        let text = || "x".to_owned();
         for event in [Event::Think(text()), Event::Respond(text()), Event::Call(call), Event::Results(Vec::new())] {
             assert!(event.is_persistent(), "{event:?}");
         }
@@ -74,7 +77,10 @@ mod tests {
 
     #[test]
     fn pieces_become_one_event_and_blocks_stay_apart() {
-        let think = |text: &str| Event::Think(text.to_owned());
+        fn think(text: &str) -> Event {
+            Event::Think(text.to_owned())
+        }
+
         let pieces = [think("a"), think("b"), Event::Close, think("c"), Event::Close, Event::End];
         assert_eq!(merge_pieces(pieces), [think("ab"), think("c"), Event::End]);
     }

@@ -38,19 +38,15 @@ pub fn system_prompt(tools: &[ToolSpec]) -> String {
 /// Builds the examples: one call, a batch, a success, a failure, and the answer after them.
 fn format_examples(first: &ToolSpec, tools: &[ToolSpec]) -> String {
     let batch: Vec<&ToolSpec> = tools.iter().chain(std::iter::repeat(first)).take(3).collect();
-    let call = |(variant, tool): (usize, &&ToolSpec)| {
-        intent(&tool.name, &example_arguments(tool, variant.saturating_add(1)).to_string())
-    };
-    let one = [intent(&first.name, &example_arguments(first, 0).to_string())];
-    let several: Vec<ToolIntent> = batch.iter().enumerate().map(call).collect();
-    let success = |tool: &str| report(tool, ReportStatus::Success, "what the tool returned");
+    let one = [example_call(first, 0)];
+    let several: Vec<ToolIntent> = (1..).zip(&batch).map(|(variant, tool)| example_call(tool, variant)).collect();
     let second = batch.get(1).map_or(first, |tool| tool);
     let reports: Vec<ToolReport> = batch
         .iter()
         .enumerate()
         .map(|(index, tool)| match index {
             1 => report(&second.name, ReportStatus::Failure, "what was wrong"),
-            _ => success(&tool.name),
+            _ => report_success(&tool.name),
         })
         .collect();
     format!(
@@ -58,14 +54,19 @@ fn format_examples(first: &ToolSpec, tools: &[ToolSpec]) -> String {
          Example, a batch:\n{}\n\nIts results, success and failure:\n{}\n\n\
          Example, the answer after that:\n<think>I know enough.</think>\nTwo of the three worked. This is the answer.",
         format_block(&one),
-        render_results(&[success(&first.name)]),
+        render_results(&[report_success(&first.name)]),
         format_block(&several),
         render_results(&reports),
     )
 }
 
-fn intent(name: &str, arguments: &str) -> ToolIntent {
-    ToolIntent { id: String::new(), name: name.to_owned(), arguments: arguments.to_owned() }
+fn example_call(tool: &ToolSpec, variant: usize) -> ToolIntent {
+    let arguments = example_arguments(tool, variant).to_string();
+    ToolIntent { id: String::new(), name: tool.name.clone(), arguments }
+}
+
+fn report_success(tool: &str) -> ToolReport {
+    report(tool, ReportStatus::Success, "what the tool returned")
 }
 
 /// Returns the `<execute>` block of these calls, as in the history.
@@ -103,7 +104,7 @@ mod tests {
 
     #[test]
     fn the_prompt_teaches_single_batch_success_and_failure() {
-        let sizes = |tag| -> Vec<usize> {
+        fn sizes(tag: &str) -> Vec<usize> {
             blocks(tag)
                 .iter()
                 .map(|block| match &parse(block, ParserLimits::default())[..] {
@@ -112,7 +113,8 @@ mod tests {
                     other => panic!("{block}: {other:?}"),
                 })
                 .collect()
-        };
+        }
+
         assert_eq!(sizes("execute"), [1, 3], "one call and a batch, and both parse");
         assert_eq!(sizes("results"), [1, 3], "their results, and both parse");
         let prompt = system_prompt(&[tool()]);
@@ -121,10 +123,11 @@ mod tests {
 
     #[test]
     fn examples_call_existing_tools() {
-        let names = |prompt: &str| -> BTreeSet<String> {
+        fn names(prompt: &str) -> BTreeSet<String> {
             let named = prompt.split(r#"{"name": ""#).skip(1).chain(prompt.split(r#"{"tool": ""#).skip(1));
             named.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
-        };
+        }
+
         assert_eq!(names(&system_prompt(&[tool()])), ["calculator__add".to_owned()].into());
         let other = ToolSpec { name: "files__read".to_owned(), ..tool() };
         let both = names(&system_prompt(&[tool(), other]));

@@ -190,7 +190,10 @@ mod tests {
 
     #[test]
     fn content_is_any_value_on_success_and_a_string_on_failure() {
-        let json = |text: &str| Content::json(text.to_owned()).unwrap();
+        fn json(text: &str) -> Content {
+            Content::json(text.to_owned()).unwrap()
+        }
+
         assert_eq!(content_of(Ok(vec![Content::text("say \"hi\"\n</results>")])), json!("say \"hi\"\n</results>"));
         assert_eq!(content_of(Ok(vec![json(r#"{"bytes": 22}"#)])), json!({"bytes": 22}));
         assert_eq!(content_of(Ok(Vec::new())), Value::Null);
@@ -221,12 +224,10 @@ mod tests {
 
     #[test]
     fn the_block_is_the_one_of_the_specification() {
-        let report = |status, content: &str| ToolReport {
-            tool: "read".to_owned(),
-            status,
-            content: content.to_owned(),
-            modified: None,
-        };
+        fn report(status: ReportStatus, content: &str) -> ToolReport {
+            ToolReport { tool: "read".to_owned(), status, content: content.to_owned(), modified: None }
+        }
+
         let rows = [report(ReportStatus::Success, r#"{"bytes": 22}"#), report(ReportStatus::Failure, r#""no""#)];
         let expected = "<results>\n[\n{\"tool\": \"read\", \"status\": \"success\", \"content\": {\"bytes\": 22}},\n\
                         {\"tool\": \"read\", \"status\": \"failure\", \"content\": \"no\"}\n]\n</results>";

@@ -58,8 +58,11 @@ fn sanitize_name(name: &str) -> String {
     if !name.is_empty() && name.len() <= MAX_FULL_NAME_BYTES && name.chars().all(is_full) {
         return name.to_owned();
     }
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let name: String = name.chars().take(MAX_NAME_CHARS).map(|c| if fits(c) { c } else { '_' }).collect();
+    let fitting = name.chars().take(MAX_NAME_CHARS).map(|c| match c {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '-' => c,
+        _ => '_',
+    });
+    let name: String = fitting.collect();
     if name.is_empty() { "_".to_owned() } else { name }
 }
 

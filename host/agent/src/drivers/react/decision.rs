@@ -30,7 +30,6 @@ pub(super) struct RawDecision {
 pub(super) struct ReactDecision {
     /// The model's reason. May be empty.
     pub(super) thought: String,
-    /// The next action.
     pub(super) next: NextAction,
 }
 
@@ -149,12 +148,10 @@ mod tests {
     use serde_json::json;
 
     fn tools() -> Vec<ToolSpec> {
-        let spec = |name: &str, parameters| ToolSpec {
-            name: name.to_owned(),
-            alias: None,
-            description: String::new(),
-            parameters,
-        };
+        fn spec(name: &str, parameters: Value) -> ToolSpec {
+            ToolSpec { name: name.to_owned(), alias: None, description: String::new(), parameters }
+        }
+
         vec![
             spec("add", json!({"type": "object", "required": ["a", "b"]})),
             spec("now", json!({"type": "object", "properties": {"zone": {"type": "string"}}})),
@@ -186,7 +183,10 @@ mod tests {
 
     #[test]
     fn a_decision_is_found_in_fences_and_prose_and_completed_where_that_is_safe() {
-        let expected = || call("add", r#"{"a":1,"b":"{"}"#);
+        fn expected() -> Result<NextAction, String> {
+            call("add", r#"{"a":1,"b":"{"}"#)
+        }
+
         let json = r#"{"type":"call_tool","tool":"add","args":{"a":1,"b":"{"}}"#;
         check(json, expected());
         check(&format!("```json\n{json}\n```"), expected());
@@ -212,56 +212,68 @@ mod tests {
 
     #[test]
     fn each_rule_has_its_text() {
-        let err = |text: &str| Err(text.to_owned());
+        fn fail(text: &str) -> Result<NextAction, String> {
+            Err(text.to_owned())
+        }
+
         for tool in ["", r#", "tool": """#, r#", "tool": null"#, r#", "tool": 42"#] {
             let reply = format!(r#"{{"type": "call_tool"{tool}, "args": {{"a": 1}}}}"#);
-            check(&reply, err("Tool name is required when type=call_tool."));
+            check(&reply, fail("Tool name is required when type=call_tool."));
         }
-        check(r#"{"type": "call_tool", "tool": "rm", "args": {}}"#, err("Requested tool is not available."));
+        check(r#"{"type": "call_tool", "tool": "rm", "args": {}}"#, fail("Requested tool is not available."));
         for kind in [r#""type": "done""#, r#""type": 1"#, r#""answer": "x""#, r#""type": "Final_Answer""#] {
-            check(&format!("{{{kind}}}"), err("Decision type must be call_tool or final_answer."));
+            check(&format!("{{{kind}}}"), fail("Decision type must be call_tool or final_answer."));
         }
         for answer in ["", r#", "answer": """#, r#", "answer": " ""#, r#", "answer": null"#] {
             let reply = format!(r#"{{"type": "final_answer"{answer}}}"#);
-            check(&reply, err("Answer is required when type=final_answer."));
+            check(&reply, fail("Answer is required when type=final_answer."));
         }
         for args in ["", r#", "args": null"#, r#", "args": {}"#, r#", "args": [ ]"#] {
             let reply = format!(r#"{{"type": "call_tool", "tool": "add"{args}}}"#);
-            check(&reply, err("Arguments are required when type=call_tool."));
+            check(&reply, fail("Arguments are required when type=call_tool."));
         }
         let list = "Arguments must be a JSON object with parameter names as keys, not a sequential array.";
-        check(r#"{"type": "call_tool", "tool": "add", "args": [1, 2]}"#, err(list));
-        check(r#"{"type": "call_tool", "tool": "now", "args": [1]}"#, err(list));
+        check(r#"{"type": "call_tool", "tool": "add", "args": [1, 2]}"#, fail(list));
+        check(r#"{"type": "call_tool", "tool": "now", "args": [1]}"#, fail(list));
         let text = "Arguments must be a JSON object with parameter names as keys.";
-        check(r#"{"type": "call_tool", "tool": "add", "args": "{\"a\": 1}"}"#, err(text));
+        check(r#"{"type": "call_tool", "tool": "add", "args": "{\"a\": 1}"}"#, fail(text));
     }
 
     #[test]
     fn finds_a_partial_or_misplaced_tool_name() {
-        let spec = |name: &str| ToolSpec {
-            name: name.to_owned(),
-            alias: None,
-            description: String::new(),
-            parameters: json!({}),
-        };
-        let tools = [spec("calculator__add"), spec("calculator__evaluate"), spec("a__list"), spec("b__list")];
-        let check = |reply: &str, expected: Result<NextAction, String>| {
-            let decision = RawDecision::extract(&Response::text(reply)).unwrap().validate(&tools);
+        fn words(near: &str) -> Result<NextAction, String> {
+            Err(format!("Requested tool is not available.{near}"))
+        }
+
+        fn evaluate() -> Result<NextAction, String> {
+            call("calculator__evaluate", r#"{"x": 1}"#)
+        }
+
+        fn check(tools: &[ToolSpec], reply: &str, expected: Result<NextAction, String>) {
+            let decision = RawDecision::extract(&Response::text(reply)).unwrap().validate(tools);
             assert_eq!(decision.map(|decision| decision.next), expected, "{reply}");
-        };
-        let evaluate = || call("calculator__evaluate", r#"{"x": 1}"#);
-        check(r#"{"type": "call_tool", "tool": "evaluate", "args": {"x": 1}}"#, evaluate());
-        check(r#"{"type": "evaluate", "args": {"x": 1}}"#, evaluate());
-        check(r#"{"type": "calculator__evaluate", "tool": null, "args": {"x": 1}}"#, evaluate());
-        check(r#"{"type": "tool", "tool": "calculator__evaluate", "args": {"x": 1}, "answer": null}"#, evaluate());
-        check(r#"{"tool": "evaluate", "args": {"x": 1}}"#, evaluate());
+        }
+
+        fn spec(name: &str) -> ToolSpec {
+            ToolSpec { name: name.to_owned(), alias: None, description: String::new(), parameters: json!({}) }
+        }
+
+        let tools = [spec("calculator__add"), spec("calculator__evaluate"), spec("a__list"), spec("b__list")];
+        check(&tools, r#"{"type": "call_tool", "tool": "evaluate", "args": {"x": 1}}"#, evaluate());
+        check(&tools, r#"{"type": "evaluate", "args": {"x": 1}}"#, evaluate());
+        check(&tools, r#"{"type": "calculator__evaluate", "tool": null, "args": {"x": 1}}"#, evaluate());
+        check(
+            &tools,
+            r#"{"type": "tool", "tool": "calculator__evaluate", "args": {"x": 1}, "answer": null}"#,
+            evaluate(),
+        );
+        check(&tools, r#"{"tool": "evaluate", "args": {"x": 1}}"#, evaluate());
         let type_is_missing = Err("Decision type must be call_tool or final_answer.".to_owned());
-        check(r#"{"tool": "evaluate", "args": {"x": 1}, "answer": "16"}"#, type_is_missing.clone());
-        check(r#"{"tool": "rm", "args": {}}"#, type_is_missing);
-        let words = |near: &str| Err(format!("Requested tool is not available.{near}"));
-        check(r#"{"type": "call_tool", "tool": "list"}"#, words(" (did you mean `a__list` or `b__list`?)"));
-        check(r#"{"type": "call_tool", "tool": "evalute"}"#, words(" (did you mean `calculator__evaluate`?)"));
-        check(r#"{"type": "call_tool", "tool": "search"}"#, words(""));
+        check(&tools, r#"{"tool": "evaluate", "args": {"x": 1}, "answer": "16"}"#, type_is_missing.clone());
+        check(&tools, r#"{"tool": "rm", "args": {}}"#, type_is_missing);
+        check(&tools, r#"{"type": "call_tool", "tool": "list"}"#, words(" (did you mean `a__list` or `b__list`?)"));
+        check(&tools, r#"{"type": "call_tool", "tool": "evalute"}"#, words(" (did you mean `calculator__evaluate`?)"));
+        check(&tools, r#"{"type": "call_tool", "tool": "search"}"#, words(""));
     }
 
     #[test]

@@ -221,7 +221,7 @@ impl Allowlists {
         now: Timestamp,
     ) -> Result<Envelope, EnvelopeError> {
         let key = self.key.as_ref().ok_or(EnvelopeError::NoKey)?;
-        Envelope::open_for(text, key, (skill.map(AsRef::as_ref), actor), now)
+        Envelope::open_for(text, key, skill.map(AsRef::as_ref), actor, now)
     }
 
     /// Returns the tools of a skill. An unknown skill may use none, not even the agent's own tools.
@@ -279,16 +279,17 @@ mod tests {
 
     #[test]
     fn a_channel_has_what_its_list_says_and_the_list_of_the_moment_goes_before_the_settings() {
-        let lists = lists();
-        let check = |tools: Option<&[&str]>, channel: &str, expected: &[&str]| {
+        fn check(lists: &Allowlists, tools: Option<&[&str]>, channel: &str, expected: &[&str]) {
             let envelope =
                 lists.seal(channel, ChannelContext { tools: tools.map(names), ..ChannelContext::default() }).unwrap();
-            assert_eq!(resolve(&lists, None, Some(&envelope)).allowed, Ok(Allowed::Only(names(expected))));
-        };
-        check(None, "support", &["fs__read", "orders"]);
-        check(Some(&["orders"]), "support", &["orders"]);
-        check(Some(&[]), "support", &[]);
-        check(None, "other", &[]);
+            assert_eq!(resolve(lists, None, Some(&envelope)).allowed, Ok(Allowed::Only(names(expected))));
+        }
+
+        let lists = lists();
+        check(&lists, None, "support", &["fs__read", "orders"]);
+        check(&lists, Some(&["orders"]), "support", &["orders"]);
+        check(&lists, Some(&[]), "support", &[]);
+        check(&lists, None, "other", &[]);
         assert_eq!(resolve(&lists, None, None).allowed, Ok(Allowed::Only(names(&[]))));
     }
 

@@ -174,19 +174,20 @@ fn parse_verdict(response: &Response, may_modify: bool) -> Option<Verdict> {
     if response.stop != StopReason::Done || !response.reply.calls().is_empty() {
         return None;
     }
-    let limit = |reason: String| {
-        let reason = truncate_text(&clean(reason.trim()), MAX_REASON_BYTES);
-        if reason.is_empty() { "no reason was given".to_owned() } else { reason }
-    };
     match serde_json::from_str(strip_fence(response.reply.text())).ok()? {
         VerdictReply::Allow { .. } => Some(Verdict::Allow),
-        VerdictReply::Deny { reason } => Some(Verdict::Deny { reason: limit(reason) }),
-        VerdictReply::Ask { reason } => Some(Verdict::Ask { question: limit(reason) }),
+        VerdictReply::Deny { reason } => Some(Verdict::Deny { reason: clean_reason(&reason) }),
+        VerdictReply::Ask { reason } => Some(Verdict::Ask { question: clean_reason(&reason) }),
         VerdictReply::Modify { reason, arguments } if may_modify => {
-            Some(Verdict::Modify { arguments, note: limit(reason) })
+            Some(Verdict::Modify { arguments, note: clean_reason(&reason) })
         }
         VerdictReply::Modify { .. } => None,
     }
+}
+
+fn clean_reason(reason: &str) -> String {
+    let reason = truncate_text(&clean(reason.trim()), MAX_REASON_BYTES);
+    if reason.is_empty() { "no reason was given".to_owned() } else { reason }
 }
 
 /// Returns the text inside a code fence, if the whole text is one.
@@ -233,9 +234,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_model_allows_denies_or_has_a_person_asked() {
-        let check = async |said: &str, expected: Verdict| {
+        async fn check(said: &str, expected: Verdict) {
             assert_eq!(judge_answering(said).judge(&proposed(json!({"a": 1}))).await.verdict, expected, "{said}");
-        };
+        }
+
         check(r#"{"verdict": "allow"}"#, Verdict::Allow).await;
         check("```json\n{\"verdict\": \"allow\", \"reason\": \"it reads\"}\n```", Verdict::Allow).await;
         check(r#"{"verdict": "deny", "reason": "it deletes"}"#, deny("it deletes")).await;

@@ -12,11 +12,11 @@ use crate::session::{Action, Input, Prompt, RecordedInput, Session, SessionConfi
 
 fn texts(action: &Action) -> Vec<String> {
     let Action::AskModel(request) = action else { panic!("{action:?}") };
-    let text = |message: &Message| match message.tool_calls.first() {
+    let texts = request.messages.iter().map(|message| match message.tool_calls.first() {
         Some(call) => format!("call {}", call.id),
         None => message.content.clone(),
-    };
-    request.messages.iter().map(text).collect()
+    });
+    texts.collect()
 }
 
 #[test]
@@ -152,6 +152,10 @@ fn phases_take_turns_and_the_result_is_in_the_next_request() {
 
 #[test]
 fn replays_a_session_to_the_same_actions() {
+    fn to_json(session: &Session) -> String {
+        serde_json::to_string(session.transcript()).unwrap()
+    }
+
     let mut first = session(SessionConfig::default());
     let reply = Response::calls(vec![call("", "add", r#"{"b":1, "a":2}"#), call("", "odd", "nonsense")]);
     let ran = Input::ToolsFinished {
@@ -172,8 +176,7 @@ fn replays_a_session_to_the_same_actions() {
 
     let mut second = session(SessionConfig::default());
     assert_eq!(replay(&mut second, serde_json::from_str(&written).unwrap()).unwrap(), actions);
-    let json_of = |session: &Session| serde_json::to_string(session.transcript()).unwrap();
-    assert_eq!(json_of(&second), json_of(&first));
+    assert_eq!(to_json(&second), to_json(&first));
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn fails(failure: ModelFailure, status: Option<u16>, message: &str) -> Input {
 
 #[test]
 fn a_provider_without_tools_is_asked_once_more_without_them() {
-    let check = |failure, status, message: &str, again: bool| {
+    fn check(failure: ModelFailure, status: Option<u16>, message: &str, again: bool) {
         let mut session = session(SessionConfig::default());
         session.step(says("one"), NOW).unwrap();
         let action = session.step(fails(failure, status, message), NOW).unwrap();
@@ -31,7 +31,8 @@ fn a_provider_without_tools_is_asked_once_more_without_them() {
         let second = session.step(fails(failure, status, message), NOW).unwrap();
         assert!(matches!(second, Action::Finish(Ending::ModelFailed { .. })), "{second:?}");
         assert_eq!(session.transcript().runs[0].warnings.len(), 1);
-    };
+    }
+
     check(ModelFailure::ToolsUnsupported, None, "no tools", true);
     check(ModelFailure::Refused, Some(400), "tools.3.custom.input_schema: invalid", false);
     check(ModelFailure::Refused, Some(422), "Invalid schema for function 'add'", false);

@@ -100,7 +100,12 @@ fn at_the_cap_calls_get_a_synthetic_result_and_the_model_writes_prose() {
 
 #[test]
 fn a_model_that_still_calls_is_not_asked_a_second_time() {
-    let check = |reply: Response, expected: Action| {
+    // In the driver's protocol it may be no decision. The model was asked for prose, so the reply counts as prose.
+    fn prose(text: &str) -> Action {
+        Action::Finish(Ending::Answered { text: text.to_owned() })
+    }
+
+    fn check(reply: Response, expected: Action) {
         let mut session = of_five_calls();
         assert_eq!(run(&mut session, "one", vec![calls(1, 6), reply], Status::Ok), expected);
         assert_eq!(session.budget_usage().turns, 2);
@@ -109,11 +114,10 @@ fn a_model_that_still_calls_is_not_asked_a_second_time() {
                 .executions()
                 .all(|execution| execution.call.id != "c9" || execution.has_error())
         );
-    };
+    }
+
     check(calls(9, 1), exhausted(BudgetKind::Calls));
     check(Response::text("NONE:"), exhausted(BudgetKind::Calls));
-    // In the driver's protocol it may be no decision. The model was asked for prose, so the reply counts as prose.
-    let prose = |text: &str| Action::Finish(Ending::Answered { text: text.to_owned() });
     check(Response::text("AGAIN:prose"), prose("AGAIN:prose"));
     check(Response::text("EXTRACTION:prose"), prose("EXTRACTION:prose"));
 }
@@ -164,14 +168,15 @@ fn time_in_tools_is_not_time_of_the_stream() {
 
 #[test]
 fn every_budget_trip_is_typed_and_discards_nothing() {
-    let check = |budget: Budget, kind: BudgetKind, ran: usize| {
+    fn check(budget: Budget, kind: BudgetKind, ran: usize) {
         let mut session = with(budget);
         let mut first = calls(1, 3);
         first.usage = Usage::new(100, 10);
         assert_eq!(run(&mut session, "one", vec![first, calls(4, 1)], Status::Ok), exhausted(kind), "{kind:?}");
         let run = &session.transcript().runs[0];
         assert_eq!(run.executions().filter(|execution| execution.status == Status::Ok).count(), ran, "{kind:?}");
-    };
+    }
+
     check(Budget { calls_in_all: Some(2), ..Budget::default() }, BudgetKind::CallsInAll, 2);
     check(Budget { tokens_in: Some(100), ..Budget::default() }, BudgetKind::TokensIn, 3);
     check(Budget { tokens_out: Some(10), ..Budget::default() }, BudgetKind::TokensOut, 3);
@@ -183,7 +188,7 @@ fn every_budget_trip_is_typed_and_discards_nothing() {
 
 #[test]
 fn tokens_of_answers_are_counted_and_only_a_limit_of_the_drivers_is_sent() {
-    let check = |max_tokens: Option<u32>, expected: Option<u32>| {
+    fn check(max_tokens: Option<u32>, expected: Option<u32>) {
         let plain = Plain { max_tokens, ..Plain::default() };
         let budget = Budget { tokens_out: Some(100), ..Budget::default() };
         let mut session = Session::new(SessionConfig { budget, ..SessionConfig::default() }, Box::new(plain));
@@ -191,7 +196,8 @@ fn tokens_of_answers_are_counted_and_only_a_limit_of_the_drivers_is_sent() {
         first.usage.output = 70;
         let action = run(&mut session, "one", vec![first], Status::Ok);
         assert!(matches!(&action, Action::AskModel(request) if request.max_tokens == expected), "{action:?}");
-    };
+    }
+
     check(None, None);
     check(Some(20), Some(20));
     check(Some(50), Some(30));
@@ -210,9 +216,12 @@ fn calls_that_the_tenant_has_no_fuel_for_are_kept() {
 
 #[test]
 fn the_same_call_for_ever_is_a_loop() {
-    let same = || Response::calls(vec![call("x", "add", r#"{"a":1}"#)]);
+    fn same_call() -> Response {
+        Response::calls(vec![call("x", "add", r#"{"a":1}"#)])
+    }
+
     let mut session = session(SessionConfig::default());
-    let done = run(&mut session, "one", vec![same(), same(), same()], Status::Ok);
+    let done = run(&mut session, "one", vec![same_call(), same_call(), same_call()], Status::Ok);
     assert_eq!(done, Action::Finish(Ending::LoopDetected { tool: "add".to_owned(), times: 3 }));
     let statuses: Vec<_> = session.transcript().runs[0].executions().map(|execution| execution.status).collect();
     assert_eq!(statuses, [Status::Ok, Status::Ok, Status::RejectedDenied]);
@@ -220,10 +229,13 @@ fn the_same_call_for_ever_is_a_loop() {
 
 #[test]
 fn a_loop_can_be_told_instead() {
-    let same = || Response::calls(vec![call("x", "add", r#"{"a":1}"#)]);
+    fn same_call() -> Response {
+        Response::calls(vec![call("x", "add", r#"{"a":1}"#)])
+    }
+
     let repetition = NonZeroU32::new(2).map(|times| Repetition { times, then: OnRepetition::Tell });
     let mut session = session(SessionConfig { repetition, ..SessionConfig::default() });
-    let asked = run(&mut session, "one", vec![same(), same()], Status::Ok);
+    let asked = run(&mut session, "one", vec![same_call(), same_call()], Status::Ok);
     let Action::AskModel(request) = &asked else { panic!("{asked:?}") };
     assert!(request.messages.last().unwrap().content.contains("2 times in a row"));
 }

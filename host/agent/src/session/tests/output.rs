@@ -45,8 +45,11 @@ fn model_is_told_the_schema_and_what_is_wrong() {
 
 #[test]
 fn answer_is_sent_back_at_most_twice() {
-    let wrong = |text: &str| Response::text(format!(r#"{{"total": "{text}"}}"#));
-    let (session, action) = after(vec![wrong("a"), calls(1, 1), wrong("b"), wrong("c")]);
+    fn wrong_answer(text: &str) -> Response {
+        Response::text(format!(r#"{{"total": "{text}"}}"#))
+    }
+
+    let (session, action) = after(vec![wrong_answer("a"), calls(1, 1), wrong_answer("b"), wrong_answer("c")]);
     let Action::Finish(Ending::InvalidAnswer { text, message }) = action else { panic!("{action:?}") };
     assert_eq!(text, r#"{"total": "c"}"#);
     assert!(message.contains("sum"), "{message}");
@@ -65,7 +68,10 @@ fn answer_that_was_cut_off_is_not_completed() {
 
 #[test]
 fn incomplete_answer_is_repaired_only_if_it_was_cut() {
-    let with = |stop: StopReason, text: &str| Response { stop, ..Response::text(text) };
+    fn with(stop: StopReason, text: &str) -> Response {
+        Response { stop, ..Response::text(text) }
+    }
+
     let (_, action) = after(vec![with(StopReason::Refused, "I can't.")]);
     let text = "I can't.".to_owned();
     assert_eq!(action, Action::Finish(Ending::IncompleteAnswer { stop: StopReason::Refused, text }));

@@ -38,8 +38,11 @@ impl Driver for Plain {
     }
 
     fn decide(&mut self, response: &Response) -> Decision {
+        fn failure(fault: DecisionFault) -> Decision {
+            Decision::Failed(DecisionError { fault, message: "no decision".to_owned() })
+        }
+
         let text = response.reply.text().to_owned();
-        let failed = |fault| Decision::Failed(DecisionError { fault, message: "no decision".to_owned() });
         match (&response.reply, text.split_once(':')) {
             (Reply::ToolCalls { calls, .. }, _) => {
                 let odd = calls.iter().enumerate().filter(|(_, call)| call.name == "odd");
@@ -53,8 +56,8 @@ impl Driver for Plain {
                 Decision::Infer(Box::new(request))
             }
             (_, Some(("NONE", _))) => Decision::Call { text: String::new(), calls: Vec::new(), refused: Vec::new() },
-            (_, Some(("EXTRACTION", _))) => failed(DecisionFault::Extraction),
-            (_, Some(("VALIDATION", _))) => failed(DecisionFault::Validation),
+            (_, Some(("EXTRACTION", _))) => failure(DecisionFault::Extraction),
+            (_, Some(("VALIDATION", _))) => failure(DecisionFault::Validation),
             _ => Decision::Answer(text),
         }
     }

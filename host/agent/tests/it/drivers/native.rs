@@ -158,16 +158,17 @@ fn specific_wants_that_tool() {
 
 #[test]
 fn leaked_arguments_are_dropped_and_prose_is_kept() {
-    let mut driver = bound(NativeDriver::new());
-    let mut check = |text: &str, expected: &str| {
+    fn check(driver: &mut NativeDriver, text: &str, expected: &str) {
         let response = with_text(text, add());
         assert_eq!(call_text(driver.decide(&response)), expected);
         let done = execution(intent("c1", "add", "{}"), Ok(vec![Content::text("8")]));
         assert_eq!(driver.trace(&response, &[done])[0].content, expected);
-    };
-    check(r#"{"b": 5, "a": 3}"#, "");
-    check("I add them.", "I add them.");
-    check(r#"{"a": 4}"#, r#"{"a": 4}"#);
+    }
+
+    let mut driver = bound(NativeDriver::new());
+    check(&mut driver, r#"{"b": 5, "a": 3}"#, "");
+    check(&mut driver, "I add them.", "I add them.");
+    check(&mut driver, r#"{"a": 4}"#, r#"{"a": 4}"#);
     let leak = r#"{"a": 3, "b": 5}"#;
     assert_eq!(driver.decide(&Response::text(leak)), Decision::Answer(leak.to_owned()));
 }
@@ -206,18 +207,19 @@ fn repeats_thoughts_with_every_call_of_a_reply() {
 
 #[test]
 fn a_history_is_one_that_providers_take() {
-    let driver = bound(NativeDriver::new());
-    let check = |name: &str, arguments: &str, expected: (&str, &str)| {
+    fn check(driver: &NativeDriver, name: &str, arguments: &str, expected: (&str, &str)) {
         let messages = driver.replay(&execution(intent("c", name, arguments), Ok(Vec::new())));
         let call = &messages[0].tool_calls[0];
         assert_eq!((call.name.as_str(), call.arguments.as_str()), expected);
-    };
-    check("add", r#"{ "a": 1 }"#, ("add", r#"{ "a": 1 }"#));
-    check("", "", ("_", "{}"));
-    check("rm -rf\u{202e}ä", "[1", ("rm_-rf__", r#"{"not_a_json_object":"[1"}"#));
-    check(&"x".repeat(194), "[]", (&"x".repeat(194), r#"{"not_a_json_object":"[]"}"#));
-    check(&"x".repeat(195), "{}", (&"x".repeat(64), "{}"));
-    check("m__a.b/C", "{}", ("m__a.b/C", "{}"));
+    }
+
+    let driver = bound(NativeDriver::new());
+    check(&driver, "add", r#"{ "a": 1 }"#, ("add", r#"{ "a": 1 }"#));
+    check(&driver, "", "", ("_", "{}"));
+    check(&driver, "rm -rf\u{202e}ä", "[1", ("rm_-rf__", r#"{"not_a_json_object":"[1"}"#));
+    check(&driver, &"x".repeat(194), "[]", (&"x".repeat(194), r#"{"not_a_json_object":"[]"}"#));
+    check(&driver, &"x".repeat(195), "{}", (&"x".repeat(64), "{}"));
+    check(&driver, "m__a.b/C", "{}", ("m__a.b/C", "{}"));
 }
 
 #[test]
@@ -269,8 +271,11 @@ fn inline_calls_are_taken_only_where_that_is_asked_for() {
 
 #[test]
 fn treats_an_answer_of_calls_as_calls() {
+    fn decide(text: &str) -> Decision {
+        bound(NativeDriver::new()).decide(&Response::text(text))
+    }
+
     let text = "```json\n{\n  \"name\": \"add\",\n  \"arguments\": {\"a\": 3}\n}\n```";
-    let decide = |text: &str| bound(NativeDriver::new()).decide(&Response::text(text));
     let calls = vec![intent("", "add", r#"{"a": 3}"#)];
     assert_eq!(decide(text), Decision::Call { text: String::new(), calls, refused: Vec::new() });
     for answer in [text.replace("add", "spade"), format!("It is called so:\n{text}")] {

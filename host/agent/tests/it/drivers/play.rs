@@ -17,13 +17,13 @@ pub(crate) fn tools() -> Vec<ToolSpec> {
         "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
         "required": ["a", "b"],
     });
-    let spec = |name: &str, what: &str| ToolSpec {
+    let tools = [("add", "a + b"), ("multiply", "a * b"), ("divide", "a / b")].map(|(name, what)| ToolSpec {
         name: name.to_owned(),
         alias: None,
         description: what.to_owned(),
         parameters: binary.clone(),
-    };
-    vec![spec("add", "a + b"), spec("multiply", "a * b"), spec("divide", "a / b")]
+    });
+    tools.to_vec()
 }
 
 pub(crate) fn intent(id: &str, name: &str, arguments: &str) -> ToolIntent {
@@ -43,7 +43,10 @@ pub(crate) fn execution(call: ToolIntent, outcome: Result<Vec<Content>, CallErro
 }
 
 fn calculate(call: &ToolIntent) -> Result<Vec<Content>, CallError> {
-    let refused = |why: &str| CallError::new(ErrorKind::InvalidArguments, why);
+    fn refused(why: &str) -> CallError {
+        CallError::new(ErrorKind::InvalidArguments, why)
+    }
+
     let args: Value = serde_json::from_str(&call.arguments).map_err(|_| refused("not JSON"))?;
     let number = |key: &str| args[key].as_f64().ok_or_else(|| refused("a number is missing"));
     let a = number("a")?;

@@ -110,7 +110,7 @@ fn the_final_answer_can_be_a_request_of_its_own() {
 
 #[test]
 fn only_the_final_answer_is_shown_while_it_is_written() {
-    let passed_deltas = |driver: &ReactDriver| {
+    fn pass_deltas(driver: &ReactDriver) -> Vec<Delta> {
         let mut seen = Vec::new();
         let mut sink = |delta: Delta| seen.push(delta);
         let mut filter = driver.filter_deltas(&mut sink);
@@ -118,15 +118,16 @@ fn only_the_final_answer_is_shown_while_it_is_written() {
         filter.delta(Delta::Text("words".to_owned()));
         drop(filter);
         seen
-    };
+    }
+
     let thought = Delta::Thought("hm".to_owned());
     let mut driver = bound(ReactDriver::new().final_via_inference(true));
     driver.request(&[Message::user("3 + 5")], &[]);
-    assert_eq!(passed_deltas(&driver), std::slice::from_ref(&thought));
+    assert_eq!(pass_deltas(&driver), std::slice::from_ref(&thought));
     assert!(matches!(driver.decide(&Response::text(ANSWER)), Decision::Infer(_)));
-    assert_eq!(passed_deltas(&driver), [thought.clone(), Delta::Text("words".to_owned())]);
+    assert_eq!(pass_deltas(&driver), [thought.clone(), Delta::Text("words".to_owned())]);
     assert_eq!(driver.decide(&Response::text("It is sixteen.")), Decision::Answer("It is sixteen.".to_owned()));
-    assert_eq!(passed_deltas(&driver), [thought]);
+    assert_eq!(pass_deltas(&driver), [thought]);
 }
 
 #[test]
@@ -172,9 +173,7 @@ fn an_invalid_decision_fails_after_the_retries_and_runs_nothing() {
 
 #[test]
 fn a_step_is_thought_action_and_observation() {
-    let driver = bound(ReactDriver::new());
-    let call = || ToolIntent { id: "c".to_owned(), ..intent("", "divide", r#"{"a": 1, "b": 0}"#) };
-    let check = |outcome: Result<Vec<Content>, CallError>, expected: &str| {
+    fn check(driver: &ReactDriver, outcome: Result<Vec<Content>, CallError>, expected: &str) {
         let failed = outcome.is_err();
         let messages = driver.trace(&Response::text(ADD), &[execution(call(), outcome)]);
         let action = "Thought: sum first\nAction: divide\nAction Input: {\"a\": 1, \"b\": 0}";
@@ -182,9 +181,19 @@ fn a_step_is_thought_action_and_observation() {
         assert_eq!((messages[1].role, messages[1].content.as_str()), (Role::User, expected));
         assert_eq!(messages[1].is_error, failed);
         assert!(messages.iter().all(|message| message.tool_execution_id.as_deref() == Some("exec-c")));
-    };
-    check(Ok(vec![Content::text("8")]), "Observation: 8");
-    check(Err(CallError::new(ErrorKind::ToolFailed, "Division by zero")), "Observation: ERROR - Division by zero");
+    }
+
+    fn call() -> ToolIntent {
+        ToolIntent { id: "c".to_owned(), ..intent("", "divide", r#"{"a": 1, "b": 0}"#) }
+    }
+
+    let driver = bound(ReactDriver::new());
+    check(&driver, Ok(vec![Content::text("8")]), "Observation: 8");
+    check(
+        &driver,
+        Err(CallError::new(ErrorKind::ToolFailed, "Division by zero")),
+        "Observation: ERROR - Division by zero",
+    );
     let conclusion = driver.trace(&Response::text(ANSWER), &[]);
     assert_eq!(conclusion, [Message::assistant("Thought: done\nAction: final_answer")]);
     let replayed = driver.replay(&execution(call(), Ok(vec![Content::text("8")])));

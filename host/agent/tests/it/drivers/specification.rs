@@ -112,14 +112,15 @@ async fn batch(reply: &str, answers: Answers) -> (Vec<(&'static str, Value)>, Va
 
 #[tokio::test]
 async fn examples_of_calls_run_with_their_arguments_byte_for_byte() {
-    let check = async |reply: &str, expected: Vec<(&'static str, Value)>| {
+    async fn check(reply: &str, expected: Vec<(&'static str, Value)>) {
         let (ran, rows) = batch(reply, Answers::new()).await;
         assert_eq!(ran, expected, "{reply}");
         let told: Vec<_> =
             rows.as_array().unwrap().iter().map(|row| (row["tool"].clone(), row["status"].clone())).collect();
         let calls: Vec<_> = expected.iter().map(|(tool, _)| (json!(tool), json!("success"))).collect();
         assert_eq!(told, calls, "{reply}");
-    };
+    }
+
     let one = "<execute>\n[\n{\"name\": \"read\", \"args\": {\"file\": \"config.json\"}}\n]\n</execute>";
     check(one, vec![("read", json!({"file": "config.json"}))]).await;
     let thinking = format!("<think>reasoning about the problem, what steps to take</think>{one}");
@@ -161,11 +162,15 @@ async fn examples_of_calls_run_with_their_arguments_byte_for_byte() {
 
 #[tokio::test]
 async fn examples_of_results_are_what_the_model_gets() {
-    let check = async |calls: Value, answers: Answers, expected: Value| {
+    fn read(file: &str) -> Value {
+        json!({"name": "read", "args": {"file": file}})
+    }
+
+    async fn check(calls: Value, answers: Answers, expected: Value) {
         let (_, rows) = batch(&format!("<execute>{calls}</execute>"), answers).await;
         assert_eq!(rows, expected);
-    };
-    let read = |file: &str| json!({"name": "read", "args": {"file": file}});
+    }
+
     let write = json!({"name": "write", "args": {"file": "b.txt", "content": "updated"}});
     check(
         json!([read("a.txt")]),
@@ -286,6 +291,10 @@ async fn a_wrong_type_is_an_error_of_its_element() {
 
 #[tokio::test]
 async fn a_batch_is_replayed_whole_with_the_next_message() {
+    fn call(name: &str, args: &str) -> String {
+        format!("{{\"name\": \"{name}\", \"args\": {args}}}")
+    }
+
     let reply = "<think>one</think>Looking. <execute>[{\"name\": \"read\", \"args\": {\"file\": \"a\"}},\
                  {\"name\": \"shell\", \"args\": {\"cmd\": \"rm\"}}]</execute> after <end>";
     let second = "<execute>[{\"name\": \"read\", \"args\": {\"file\": \"b\"}}]</execute>";
@@ -294,7 +303,6 @@ async fn a_batch_is_replayed_whole_with_the_next_message() {
     let told = &played.requests[3].messages;
     let texts: Vec<(Role, &str)> =
         told.iter().skip(1).map(|Message { role, content, .. }| (*role, content.as_str())).collect();
-    let call = |name: &str, args: &str| format!("{{\"name\": \"{name}\", \"args\": {args}}}");
     let calls = format!(
         "Looking.<execute>\n[\n{},\n{}\n]\n</execute>",
         call("read", "{\"file\": \"a\"}"),

@@ -12,7 +12,7 @@ use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns};
 use fumehood_core::call::CallContext;
 use fumehood_core::record::RecordKind;
 
-use super::stage::{Nothing, intent, stage, stage_of};
+use super::stage::{Nothing, Stage, intent, stage, stage_of};
 
 const ADD: (&str, &str) = ("add", r#"{"a": 1, "b": 2}"#);
 
@@ -146,16 +146,17 @@ async fn without_flags_everything_is_collected() {
 
 #[tokio::test]
 async fn a_batch_costs_in_proportion_to_its_calls() {
-    let stage = stage(|builder| builder);
-    let time = async |count: usize| {
+    async fn time(stage: &Stage, count: usize) -> Duration {
         let began = Instant::now();
         let outcome = stage.batch(&vec![ADD; count]).await;
         assert_eq!(outcome.executions.len(), count);
         began.elapsed()
-    };
-    time(200).await;
-    let few = time(1_000).await;
-    let many = time(10_000).await;
+    }
+
+    let stage = stage(|builder| builder);
+    time(&stage, 200).await;
+    let few = time(&stage, 1_000).await;
+    let many = time(&stage, 10_000).await;
     // Ten times as many may take forty times as long on a busy machine; a hundred times would be quadratic.
     assert!(many < few * 40, "1,000: {few:?}, 10,000: {many:?}");
 }

@@ -68,6 +68,10 @@ async fn registries_are_asked_in_order_and_the_first_hit_wins() {
 
 #[tokio::test]
 async fn a_tool_is_called_by_what_models_make_of_its_name() {
+    fn message(ran: ToolExecution) -> String {
+        ran.result.error().unwrap().to_string()
+    }
+
     let only = Allowlists { default: DefaultAllowlist::Only(["add".to_owned()].into()), ..Allowlists::default() };
     let stage = stage_of(tools(), |builder| builder.allowlists(only));
     for name in ["functions.add", "functions.add:0", "add:3", "default_api.add"] {
@@ -78,7 +82,6 @@ async fn a_tool_is_called_by_what_models_make_of_its_name() {
     assert_eq!((started.tool.as_deref(), &started.body["called_as"]), (Some("add"), &json!("functions.add")));
     // Nothing tells whether there is a tool that may not be called.
     let [there, missing] = ["functions.echo", "functions.nothing"].map(|name| stage.call(name, "{}"));
-    let message = |ran: ToolExecution| ran.result.error().unwrap().to_string();
     let there = message(there.await);
     let missing = message(missing.await);
     assert_eq!(there.replace("echo", "nothing"), missing);
@@ -136,14 +139,15 @@ async fn repairs_are_recorded_and_reach_the_tool() {
 
 #[tokio::test]
 async fn a_string_is_at_most_10240_bytes_wherever_it_stands() {
-    let stage = stage(|builder| builder);
-    let check = async |text: String, status: Status| {
+    async fn check(stage: &Stage, text: String, status: Status) {
         let execution = stage.call("echo", &json!({"text": text}).to_string()).await;
         assert_eq!(execution.status, status);
-    };
-    check("a".repeat(10_240), Status::Ok).await;
-    check("a".repeat(10_241), Status::RejectedSchema).await;
-    check("ä".repeat(5_121), Status::RejectedSchema).await;
+    }
+
+    let stage = stage(|builder| builder);
+    check(&stage, "a".repeat(10_240), Status::Ok).await;
+    check(&stage, "a".repeat(10_241), Status::RejectedSchema).await;
+    check(&stage, "ä".repeat(5_121), Status::RejectedSchema).await;
 }
 
 #[tokio::test]
@@ -343,10 +347,11 @@ async fn unreachable_and_missing_tools_are_refused_alike() {
 
 #[tokio::test]
 async fn suggests_names_that_may_be_called() {
-    let hint = async |stage: &Stage, name: &str| {
+    async fn hint(stage: &Stage, name: &str) -> Option<String> {
         let execution = stage.call(name, "{}").await;
         execution.error().unwrap().hint.as_ref().map(|hint| hint.to_string())
-    };
+    }
+
     let everything = stage(|builder| builder);
     assert_eq!(hint(&everything, "ehco").await.as_deref(), Some("did you mean `echo`?"));
     assert_eq!(hint(&everything, "nope").await, None);

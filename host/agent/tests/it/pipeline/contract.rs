@@ -15,7 +15,9 @@ use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorde
 use fumehood_core::tool::ToolProvider as _;
 use serde_json::json;
 
-use super::stage::{Nothing, Pair, RecordingRecorder, Text, everything, intent, read_only, stage, stage_of, tools};
+use super::stage::{
+    Nothing, Pair, RecordingRecorder, Stage, Text, everything, intent, read_only, stage, stage_of, tools,
+};
 
 const ADD: &str = r#"{"a": 1, "b": 2}"#;
 
@@ -150,6 +152,10 @@ async fn a_hook_changes_the_result_and_the_state_after_the_call() {
 
 #[tokio::test]
 async fn events_of_a_call_say_who_where_what_and_when() {
+    fn find_record(stage: &Stage, kind: RecordKind, call: &str) -> Record {
+        stage.recorder.of_kind(kind).into_iter().find(|record| record.body["model_call"] == call).unwrap()
+    }
+
     let mut stage = stage_of(tools(), |builder| builder);
     stage.scope = Scope {
         actor: Some(Arc::from("ann")),
@@ -160,12 +166,9 @@ async fn events_of_a_call_say_who_where_what_and_when() {
         ..stage.scope
     };
     stage.batch(&[("add", ADD), ("fail", "{}")]).await;
-    let record_of = |kind, call: &str| -> Record {
-        stage.recorder.of_kind(kind).into_iter().find(|record| record.body["model_call"] == call).unwrap()
-    };
     for call in ["c0", "c1"] {
-        let started = record_of(RecordKind::ToolStarted, call);
-        let finished = record_of(RecordKind::ToolFinished, call);
+        let started = find_record(&stage, RecordKind::ToolStarted, call);
+        let finished = find_record(&stage, RecordKind::ToolFinished, call);
         for record in [&started, &finished] {
             assert_eq!((record.session.as_str(), record.actor.as_deref()), ("s", Some("ann")));
             assert_eq!((&record.body["execution"], &record.body["step"]), (&json!("e"), &json!(4)));
@@ -177,9 +180,9 @@ async fn events_of_a_call_say_who_where_what_and_when() {
         assert_eq!(started.call, finished.call);
         assert!(started.at <= finished.at && finished.body["duration_ms"].is_number());
     }
-    assert_eq!(record_of(RecordKind::ToolStarted, "c0").body["arguments"], json!({"a": 1, "b": 2}));
-    let good = record_of(RecordKind::ToolResult, "c0");
-    let bad = record_of(RecordKind::ToolResult, "c1");
+    assert_eq!(find_record(&stage, RecordKind::ToolStarted, "c0").body["arguments"], json!({"a": 1, "b": 2}));
+    let good = find_record(&stage, RecordKind::ToolResult, "c0");
+    let bad = find_record(&stage, RecordKind::ToolResult, "c1");
     assert_eq!((good.status.as_deref(), bad.status.as_deref()), (Some("ok"), Some("tool_failed")));
     assert!(good.body["result"].to_string().contains('3'), "{}", good.body);
     assert!(bad.body["result"].to_string().contains("it failed"), "{}", bad.body);

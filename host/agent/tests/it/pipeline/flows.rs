@@ -132,7 +132,10 @@ fn flow_stage(world: &World, policy: Option<FlowPolicy>, notes: &Arc<InMemorySto
     stage_of(Arc::new(tools), |builder| {
         let builder = builder.provider(Arc::new(Server::new(world))).memory_tools().allowlists(everything());
         let builder = builder.code(Arc::new(Lines::default()), CodeMode::beside_direct_calls());
-        policy.into_iter().fold(builder, PipelineBuilder::flows)
+        match policy {
+            Some(policy) => builder.flows(policy),
+            None => builder,
+        }
     })
 }
 
@@ -149,10 +152,16 @@ fn program(lines: &[&str]) -> (&'static str, String) {
 
 /// Replies of a model that carry the secret out.
 fn ways() -> Vec<(&'static str, Vec<Reply>)> {
-    let direct = || ("post", post(SECRET));
+    fn read() -> (&'static str, String) {
+        ("read", "{}".to_owned())
+    }
+
+    fn direct() -> (&'static str, String) {
+        ("post", post(SECRET))
+    }
+
     let post_line: &str = "host__post {\"text\": \"the-secret\"}";
     let encoded: &str = "host__post {\"text\": \"dGhlLXNlY3JldA==\"}";
-    let read = || ("read", "{}".to_owned());
     vec![
         ("direct calls", vec![vec![read()], vec![direct()]]),
         ("one program", vec![vec![program(&["host__read", post_line])]]),
@@ -279,17 +288,18 @@ async fn calls_before_a_source_and_in_its_reply_are_not_held_up() {
 
 #[tokio::test]
 async fn programs_can_be_judged_by_themselves() {
+    async fn run(stage: &Stage, lines: &[&str]) -> String {
+        let (name, arguments) = program(lines);
+        stage.call(name, &arguments).await.result.text().unwrap().into_owned()
+    }
+
     let world = World::default();
     let notes = Arc::default();
     let stage = flow_stage(&world, Some(FlowPolicy::new().scope(FlowScope::Program)), &notes);
-    let run = async |lines: &[&str]| {
-        let (name, arguments) = program(lines);
-        stage.call(name, &arguments).await.result.text().unwrap().into_owned()
-    };
     let line = "host__post {\"text\": \"x\"}";
-    assert!(run(&["host__read", line]).await.contains("needs_approval"));
+    assert!(run(&stage, &["host__read", line]).await.contains("needs_approval"));
     assert!(!world.has_leaked());
-    assert!(!run(&[line]).await.contains("needs_approval"));
+    assert!(!run(&stage, &[line]).await.contains("needs_approval"));
     assert!(world.has_leaked());
     // A direct call is judged by the session, programs included.
     assert_eq!(stage.call("post", &post("y")).await.status, Status::RejectedDenied);
@@ -297,12 +307,16 @@ async fn programs_can_be_judged_by_themselves() {
 
 #[tokio::test]
 async fn labels_decide() {
-    let labels = |source, sink| FlowLabels { source, sink };
-    let check = async |policy: FlowPolicy, source: &str, sink: &str, expected: Status| {
+    async fn check(policy: FlowPolicy, source: &str, sink: &str, expected: Status) {
         let stage = flow_stage(&World::default(), Some(policy.clone()), &Arc::default());
         stage.call(source, "{}").await;
         assert_eq!(stage.call(sink, &post("x")).await.status, expected, "{source}, {sink}: {policy:?}");
-    };
+    }
+
+    fn labels(source: Option<FlowLabel>, sink: Option<FlowLabel>) -> FlowLabels {
+        FlowLabels { source, sink }
+    }
+
     let new = FlowPolicy::new;
     let private = Some(FlowLabel::Private);
     let public = Some(FlowLabel::Public);

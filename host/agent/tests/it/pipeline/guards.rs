@@ -5,8 +5,8 @@ use std::sync::Arc;
 use fumehood_agent::approver::{Answer, Approver, Question};
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::Scope;
-use fumehood_agent::guardrail::{Judge, JudgePolicy, Judgement, ProposedCall, RuleFn, Verdict};
-use fumehood_agent::hook::{BeforeAction, Field, HookFn, ToolUse};
+use fumehood_agent::guardrail::{Judge, JudgePolicy, Judgement, ProposedCall, Rule, RuleFn, Verdict};
+use fumehood_agent::hook::{BeforeAction, BeforeHook, Field, HookFn, ToolUse};
 use fumehood_agent::pipeline::Modes;
 use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns};
 use fumehood_core::boxed::BoxFuture;
@@ -90,13 +90,16 @@ async fn what_a_judge_used_is_told_with_the_batch() {
 
 #[tokio::test]
 async fn reads_are_not_judged_unless_the_policy_asks_for_it() {
-    let judged = |policy: JudgePolicy| stage(move |builder| builder.judge(Arc::new(DenyingJudge), policy));
-    let default = judged(JudgePolicy::default());
+    fn stage_with_judge(policy: JudgePolicy) -> Stage {
+        stage(move |builder| builder.judge(Arc::new(DenyingJudge), policy))
+    }
+
+    let default = stage_with_judge(JudgePolicy::default());
     assert_eq!(default.call("add", ADD).await.status, Status::Ok);
     assert_eq!(default.call("echo", r#"{"text": ""}"#).await.status, Status::RejectedDenied);
-    let always = judged(JudgePolicy { always: ["add".to_owned()].into(), ..JudgePolicy::default() });
+    let always = stage_with_judge(JudgePolicy { always: ["add".to_owned()].into(), ..JudgePolicy::default() });
     assert_eq!(always.call("add", ADD).await.status, Status::RejectedDenied);
-    let never = judged(JudgePolicy { never: ["echo".to_owned()].into(), ..JudgePolicy::default() });
+    let never = stage_with_judge(JudgePolicy { never: ["echo".to_owned()].into(), ..JudgePolicy::default() });
     assert_eq!(never.call("echo", r#"{"text": ""}"#).await.status, Status::Ok);
 }
 
@@ -112,7 +115,10 @@ impl Approver for FixedAnswer {
 
 #[tokio::test]
 async fn a_person_is_asked_and_nobody_means_no() {
-    let ask = || Arc::new(RuleFn::new("ask", |_: &ProposedCall| Verdict::Ask { question: "really?".to_owned() }));
+    fn ask() -> Arc<dyn Rule> {
+        Arc::new(RuleFn::new("ask", |_: &ProposedCall| Verdict::Ask { question: "really?".to_owned() }))
+    }
+
     let nobody = stage(|builder| builder.rule(ask()));
     assert_eq!(nobody.call("add", ADD).await.error().unwrap().kind, ErrorKind::NeedsApproval);
     let yes = stage(|builder| builder.rule(ask()).approver(Arc::new(FixedAnswer(Answer::Allow))));
@@ -126,15 +132,16 @@ async fn a_person_is_asked_and_nobody_means_no() {
 
 #[tokio::test]
 async fn a_hook_changes_or_blocks_a_call() {
-    let hook = |before: BeforeAction| {
-        HookFn::new("hook", 0, &[Field::Arguments], move |call: &mut ToolUse| {
+    fn hook(before: BeforeAction) -> Arc<dyn BeforeHook> {
+        Arc::new(HookFn::new("hook", 0, &[Field::Arguments], move |call: &mut ToolUse| {
             call.arguments = json!({"a": 10, "b": 10});
             before.clone()
-        })
-    };
-    let changed = stage(|builder| builder.before(Arc::new(hook(BeforeAction::Continue))));
+        }))
+    }
+
+    let changed = stage(|builder| builder.before(hook(BeforeAction::Continue)));
     assert_eq!(changed.call("add", ADD).await.result.text().as_deref(), Some("20"));
-    let blocked = stage(|builder| builder.before(Arc::new(hook(BeforeAction::Block { message: None }))));
+    let blocked = stage(|builder| builder.before(hook(BeforeAction::Block { message: None })));
     let execution = blocked.call("add", ADD).await;
     assert!(execution.is_blocked());
     assert_eq!(execution.error_message(), "Tool execution blocked by beforeToolUse hook.");
@@ -153,12 +160,13 @@ async fn checks_arguments_that_a_hook_changed() {
 
 #[tokio::test]
 async fn undeclared_changes_are_undone_and_fail_in_strict_mode() {
-    let hook = || {
+    fn hook() -> Arc<dyn BeforeHook> {
         Arc::new(HookFn::new("sly", 0, &[] as &[Field], |call: &mut ToolUse| {
             call.arguments = json!({"a": 10, "b": 10});
             BeforeAction::Continue
         }))
-    };
+    }
+
     let lenient = stage(|builder| builder.before(hook()));
     assert_eq!(lenient.call("add", ADD).await.result.text().as_deref(), Some("3"));
     assert_eq!(statuses(&lenient), ["undeclared_change"]);
@@ -170,14 +178,15 @@ async fn undeclared_changes_are_undone_and_fail_in_strict_mode() {
 #[tokio::test]
 async fn hooks_run_in_descending_priority() {
     let order = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let hook = |name: &'static str, priority| {
+    let hooks = [("low", -1), ("mid", 0), ("high", 9)].map(|(name, priority)| {
         let order = Arc::clone(&order);
         Arc::new(HookFn::new(name, priority, &[] as &[Field], move |_: &mut ToolUse| {
             order.lock().unwrap().push(name);
             BeforeAction::Continue
         }))
-    };
-    let stage = stage(|builder| builder.before(hook("low", -1)).before(hook("mid", 0)).before(hook("high", 9)));
+    });
+    let [low, mid, high] = hooks;
+    let stage = stage(|builder| builder.before(low).before(mid).before(high));
     stage.call("add", ADD).await;
     assert_eq!(*order.lock().unwrap(), ["high", "mid", "low"]);
 }

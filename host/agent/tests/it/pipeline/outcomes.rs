@@ -16,7 +16,7 @@ use fumehood_core::record::RecordKind;
 use fumehood_core::tool::definition::Annotations;
 use serde_json::json;
 
-use super::stage::{Nothing, stage, stage_of, tools};
+use super::stage::{Nothing, Stage, stage, stage_of, tools};
 
 const ADD: &str = r#"{"a": 1, "b": 2}"#;
 const SECRET: &str = r#"{"text": "hunter2"}"#;
@@ -117,22 +117,24 @@ fn on_execution(remedy: Remedy) -> Policy {
 
 #[tokio::test]
 async fn only_idempotent_tools_are_tried_again() {
-    let check = async |annotations: Annotations, expected: u32| {
+    async fn check(annotations: Annotations, expected: u32) {
         let (tools, calls) = flaky(2, annotations, on_execution(Remedy::Retry(RetryPolicy::new(2))));
         let execution = stage_of(tools, |builder| builder).call("flaky", "{}").await;
         assert_eq!(calls.load(Ordering::Relaxed), expected);
         assert_eq!(execution.has_error(), expected == 1);
-    };
+    }
+
     check(Annotations { idempotent: Some(true), ..Annotations::default() }, 3).await;
     check(Annotations::default(), 1).await;
 }
 
 #[tokio::test]
 async fn arguments_are_fixed_escalated_or_end_the_run() {
-    let stage_with = |remedy: Remedy| {
+    fn stage_with(remedy: Remedy) -> Stage {
         let recovery = Recovery { invalid_arguments: Some(remedy), ..Recovery::default() };
         stage(|builder| builder.agent_policy(Policy { recovery, ..Policy::default() }))
-    };
+    }
+
     let fixed = stage_with(Remedy::fix(|raw, _| (raw == "1+2").then(|| json!({"a": 1, "b": 2}))));
     assert_eq!(fixed.call("add", "1+2").await.result.text().as_deref(), Some("3"));
     assert_eq!(fixed.call("add", "2+2").await.status, Status::RejectedSchema);

@@ -133,21 +133,25 @@ async fn only_programs_call_tools_where_that_is_set() {
 
 #[tokio::test]
 async fn descriptions_declare_the_tools_of_the_scope() {
-    let skill = |stage: &mut Stage| stage.scope = Scope { skill: Some(Arc::from("sums")), ..stage.scope.clone() };
+    fn description(stage: &Stage) -> String {
+        let mut specs = stage.pipeline.specs(&stage.scope).into_iter();
+        specs.find(|spec| spec.name == "run_code").unwrap().description
+    }
+
+    fn set_skill(stage: &mut Stage) {
+        stage.scope = Scope { skill: Some(Arc::from("sums")), ..stage.scope.clone() };
+    }
+
     let lists = Allowlists {
         default: DefaultAllowlist::Everything,
         skills: [("sums".to_owned(), Skill::new().component_tool("add"))].into(),
         ..Allowlists::default()
     };
     let mut stage = beside(|builder| builder.allowlists(lists));
-    let description = |stage: &Stage| {
-        let mut specs = stage.pipeline.specs(&stage.scope).into_iter();
-        specs.find(|spec| spec.name == "run_code").unwrap().description
-    };
     let all = description(&stage);
     assert!(all.contains("/** Adds. */ add(args: { /** The first number. */ a: number"), "{all}");
     assert!(all.contains("divide("), "{all}");
-    skill(&mut stage);
+    set_skill(&mut stage);
     let some = description(&stage);
     assert!(some.contains("add(") && !some.contains("divide("), "{some}");
     assert_eq!(stage.values("host__divide").await[0][0], "not_allowed");
@@ -204,13 +208,14 @@ async fn dropping_the_run_stops_the_calls_of_its_program() {
 
 #[tokio::test]
 async fn limits_of_a_program_hold() {
-    let add = r#"host__add {"a": 1, "b": 2}"#;
-    let check = async |limits: ProgramLimits, code: &str, kind: &str, part: &str| {
+    async fn check(limits: ProgramLimits, code: &str, kind: &str, part: &str) {
         let stage = code_stage(CodeMode::only().limits(limits), |builder| builder);
         let values = stage.values(code).await;
         let last = values.as_array().unwrap().last().unwrap().clone();
         assert!(last[0] == kind && last[1].as_str().unwrap().contains(part), "{values}");
-    };
+    }
+
+    let add = r#"host__add {"a": 1, "b": 2}"#;
     let default = ProgramLimits::default();
     let twice = format!("{add}\n\n{add}");
     check(ProgramLimits { calls: 1, ..default }, &twice, "quota", "all of its 1 calls").await;

@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::stage::{Nothing, Pair, Stage, Text, everything, stage, stage_of, tools};
+use super::stage::{Nothing, Pair, RecordingRecorder, Stage, Text, everything, stage, stage_of, tools};
 
 #[derive(Deserialize, JsonSchema)]
 struct Greeting {
@@ -100,8 +100,11 @@ async fn arguments_that_the_type_does_not_take_never_reach_the_function() {
 
 #[test]
 fn a_name_is_registered_once_and_replaced_on_purpose() {
+    fn echo() -> BuiltIn<Nothing, i32> {
+        BuiltIn::new("echo", "Another.", |_: Nothing, _| async { Ok::<_, BuiltInError>(1) }).unwrap()
+    }
+
     let tools = tools();
-    let echo = || BuiltIn::new("echo", "Another.", |_: Nothing, _| async { Ok::<_, BuiltInError>(1) }).unwrap();
     assert!(tools.register(echo()).unwrap_err().to_string().contains("'echo' is already registered"));
     assert!(tools.replace(Arc::new(echo())).is_some());
     assert_eq!(tools.find("echo").unwrap().to_spec().description, "Another.");
@@ -132,7 +135,7 @@ fn skills_take_handles_and_names_still_work() {
 
 #[tokio::test]
 async fn what_a_tool_keeps_to_itself_is_in_no_record() {
-    let check = async |persist: Persistence| {
+    async fn records_with(persist: Persistence) -> Arc<RecordingRecorder> {
         let stage = stage(|builder| {
             let policy = Policy { persist: Some(persist), ..Policy::default() };
             builder.tool_policy("echo", policy)
@@ -141,16 +144,17 @@ async fn what_a_tool_keeps_to_itself_is_in_no_record() {
         assert_eq!(execution.result.text().as_deref(), Some("hunter2"));
         stage.call("echo", r#"{"text": "hunter2", "x": "hunter2"}"#).await;
         stage.recorder
-    };
+    }
+
     let redact = Persistence::redact(|_| json!("redacted"), |_, result| Some(json!(result.is_ok())));
-    let redacted = check(redact).await;
+    let redacted = records_with(redact).await;
     assert!(!redacted.text().contains("hunter2"), "{}", redacted.text());
     assert_eq!(redacted.of_kind(RecordKind::ToolResult)[0].body["result"], true);
     assert_eq!(redacted.of_kind(RecordKind::ToolStarted)[0].body["arguments"], "redacted");
-    let nothing = check(Persistence::Nothing).await;
+    let nothing = records_with(Persistence::Nothing).await;
     assert!(!nothing.text().contains("hunter2"));
     assert!(nothing.of_kind(RecordKind::ToolResult).is_empty());
-    assert!(check(Persistence::Full).await.text().contains("hunter2"));
+    assert!(records_with(Persistence::Full).await.text().contains("hunter2"));
 }
 
 #[tokio::test]
@@ -195,10 +199,13 @@ fn library() -> (Stage, Arc<Mutex<u32>>, Lines) {
 
 #[tokio::test]
 async fn memory_is_there_for_every_skill_once_it_is_configured() {
+    fn lists() -> Allowlists {
+        Allowlists { skills: [("s".to_owned(), Skill::new())].into(), ..Allowlists::default() }
+    }
+
     let tools = tools();
     let notes: Arc<dyn Memory> = Arc::new(InMemoryStore::default());
     memory::register(&tools, &notes).unwrap();
-    let lists = || Allowlists { skills: [("s".to_owned(), Skill::new())].into(), ..Allowlists::default() };
     let mut stage = stage_of(tools, |builder| builder.allowlists(lists()).memory_tools());
     stage.scope.skill = Some(Arc::from("s"));
     stage.scope.actor = Some(Arc::from("ann"));
@@ -313,17 +320,20 @@ async fn every_refusal_is_recorded_with_its_status() {
 
 #[tokio::test]
 async fn the_calls_of_a_step_are_found_in_order() {
+    fn tools_of_step(stage: &Stage, step: u32) -> Vec<String> {
+        let started = stage.recorder.of_kind(RecordKind::ToolStarted).into_iter().filter(|at| at.body["step"] == step);
+        started.filter_map(|record| record.tool).collect::<Vec<_>>()
+    }
+
     let mut stage = stage(|builder| builder);
     stage.call("add", r#"{"a": 1, "b": 2}"#).await;
     stage.scope.step = 2;
     stage.call("echo", r#"{"text": ""}"#).await;
     stage.call("fail", "{}").await;
-    let of_step = |step: u32| {
-        let started =
-            stage.recorder.of_kind(RecordKind::ToolStarted).into_iter().filter(move |at| at.body["step"] == step);
-        started.filter_map(|record| record.tool).collect::<Vec<_>>()
-    };
-    assert_eq!((of_step(1), of_step(2)), (vec!["add".to_owned()], vec!["echo".to_owned(), "fail".to_owned()]));
+    assert_eq!(
+        (tools_of_step(&stage, 1), tools_of_step(&stage, 2)),
+        (vec!["add".to_owned()], vec!["echo".to_owned(), "fail".to_owned()])
+    );
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use fumehood_agent::budget::{Budget, BudgetKind};
 use fumehood_agent::code::{CodeMode, ProgramLimits};
 use fumehood_agent::deferred::GivenAnswer;
 use fumehood_agent::executor::Scope;
-use fumehood_agent::guardrail::{ProposedCall, RuleFn, Verdict};
+use fumehood_agent::guardrail::{ProposedCall, Rule, RuleFn, Verdict};
 use fumehood_agent::native::NativeDriver;
 use fumehood_agent::persistence::Persistence;
 use fumehood_agent::pipeline::{PipelineBuilder, PipelineError};
@@ -205,11 +205,15 @@ async fn program_gets_the_message_as_its_input() {
 
 #[test]
 fn implementations_that_cannot_work_are_refused_at_once() {
-    let build = |skill: Skill| {
+    fn refused(skill: Skill) -> String {
+        build(skill).0.build().err().unwrap().to_string()
+    }
+
+    fn build(skill: Skill) -> (PipelineBuilder, ProgramLimits) {
         let builder = PipelineBuilder::default().built_ins(tools()).allowlists(lists(skill));
         (builder, ProgramLimits { code: 3, ..ProgramLimits::default() })
-    };
-    let refused = |skill: Skill| build(skill).0.build().err().unwrap().to_string();
+    }
+
     assert!(refused(tool_skill("ad")).contains("names the tool 'ad', which is not registered"));
     assert!(refused(program_skill("", &["ad"])).contains("names the tool 'ad'"));
     assert!(refused(tool_skill("add").component_tool("echo")).contains("leave one of them out"));
@@ -330,18 +334,19 @@ impl Saved {
 
 #[tokio::test]
 async fn skill_goes_on_after_a_stop_from_each_entry() {
-    let calls = Arc::new(AtomicUsize::new(0));
-    let counted = |calls: &Arc<AtomicUsize>| {
+    fn count_rule(calls: &Arc<AtomicUsize>) -> Arc<dyn Rule> {
         let calls = Arc::clone(calls);
-        RuleFn::new("count", move |_: &ProposedCall| {
+        Arc::new(RuleFn::new("count", move |_: &ProposedCall| {
             calls.fetch_add(1, Ordering::SeqCst);
             Verdict::Allow
-        })
-    };
+        }))
+    }
+
+    let calls = Arc::new(AtomicUsize::new(0));
     let build = || {
-        let rule = counted(&calls);
+        let rule = count_rule(&calls);
         agent_with(tool_skill("echo"), Arc::new(Asked::default()).model(&[]), &Arc::default(), |builder| {
-            builder.rule(Arc::new(rule))
+            builder.rule(rule)
         })
     };
     let saved = Arc::new(Saved::default());

@@ -36,12 +36,18 @@ async fn replayed(channel: Channel, context: ChannelContext, later: u64) -> usiz
 
 #[tokio::test]
 async fn window_of_replay_is_that_of_the_channel() {
-    let channel = || Channel::new(["echo"]);
+    fn short() -> Channel {
+        channel().replay_freshness(Duration::from_secs(10))
+    }
+
+    fn channel() -> Channel {
+        Channel::new(["echo"])
+    }
+
     let open = ChannelContext::default;
     // 300 s unless a channel says otherwise, and its edge is within.
     assert_eq!(replayed(channel(), open(), 300_000).await, 2);
     assert_eq!(replayed(channel(), open(), 300_001).await, 0);
-    let short = || channel().replay_freshness(Duration::from_secs(10));
     assert_eq!(replayed(short(), open(), 10_000).await, 2);
     assert_eq!(replayed(short(), open(), 10_001).await, 0);
     let long = channel().replay_freshness(Duration::from_secs(3600));

@@ -4,20 +4,29 @@ use super::*;
 
 #[tokio::test]
 async fn result_of_a_skill_matches_its_schema_or_ends_the_run() {
-    let typed = |schema: serde_json::Value| tool_skill("echo").output_schema(OutputSchema::new(schema).unwrap());
-    let sum = || json!({"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]});
-    let ending = run(typed(sum()), r#"{"text": "{ \"sum\": 8 }"}"#, |it| it).await;
+    fn sum() -> serde_json::Value {
+        json!({"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]})
+    }
+
+    fn skill_returning(schema: serde_json::Value) -> Skill {
+        tool_skill("echo").output_schema(OutputSchema::new(schema).unwrap())
+    }
+
+    let ending = run(skill_returning(sum()), r#"{"text": "{ \"sum\": 8 }"}"#, |it| it).await;
     assert_eq!(ending, answered(r#"{"sum":8}"#));
-    let ending = run(typed(sum()), r#"{"text": "{\"sum\": \"8\"}"}"#, |it| it).await;
+    let ending = run(skill_returning(sum()), r#"{"text": "{\"sum\": \"8\"}"}"#, |it| it).await;
     assert!(matches!(&ending, Ending::InvalidAnswer { message, .. } if message.contains("sum")), "{ending:?}");
-    let ending = run(typed(json!({"type": "string"})), "8 in words", |it| it).await;
+    let ending = run(skill_returning(json!({"type": "string"})), "8 in words", |it| it).await;
     assert_eq!(ending, answered(r#""8 in words""#), "a text is a string");
 }
 
 #[tokio::test]
 async fn answer_of_a_model_under_a_typed_skill_is_a_value_of_the_type() {
+    fn skill() -> Skill {
+        Skill::new().component_tool("add").returns::<Sum>().unwrap()
+    }
+
     let asked = Arc::new(Asked::default());
-    let skill = || Skill::new().component_tool("add").returns::<Sum>().unwrap();
     let model = asked.model(&["It is 8.", r#"{"sum": "8"}"#, r#"{"sum": 8}"#]);
     let mut agent = agent_with(skill(), model, &Arc::default(), |it| it).build().unwrap();
     assert_eq!(agent.run_as::<Sum>("What is 3 + 5?").await.unwrap(), Sum { sum: 8 });

@@ -101,17 +101,23 @@ impl Ord for LibraryItem {
 
 /// Lists the differences between two libraries: what was removed or changed first, then what is new.
 pub(super) fn push_changes(changes: &mut Vec<Change>, old: &[LibraryItem], new: &[LibraryItem]) {
-    let what = |item: &LibraryItem| format!("{} `{}`", item.kind.as_str(), item.name.to_sanitized());
-    let text = |item: &LibraryItem| match item.kind {
-        LibraryKind::Resources => "all that the server has, now and later".into(),
-        _ => item.definition.clone(),
-    };
     for item in old {
         let now = new.iter().find(|other| other.is_same(item));
-        push_change(changes, what(item), Some(text(item)), now.map(text));
+        push_change(changes, name_item(item), Some(describe_item(item)), now.map(describe_item));
     }
     for added in new.iter().filter(|item| !old.iter().any(|other| other.is_same(item))) {
-        push_change(changes, what(added), None, Some(text(added)));
+        push_change(changes, name_item(added), None, Some(describe_item(added)));
+    }
+}
+
+fn name_item(item: &LibraryItem) -> String {
+    format!("{} `{}`", item.kind.as_str(), item.name.to_sanitized())
+}
+
+fn describe_item(item: &LibraryItem) -> Untrusted<String> {
+    match item.kind {
+        LibraryKind::Resources => "all that the server has, now and later".into(),
+        _ => item.definition.clone(),
     }
 }
 
@@ -128,8 +134,10 @@ mod tests {
 
     #[test]
     fn a_library_is_part_of_the_pin_and_of_the_changes() {
-        let prompt =
-            |about: &str| LibraryItem::new(LibraryKind::Prompt, "p", &json!({"name": "p", "description": about}));
+        fn prompt(about: &str) -> LibraryItem {
+            LibraryItem::new(LibraryKind::Prompt, "p", &json!({"name": "p", "description": about}))
+        }
+
         let bare = manifest(Vec::new());
         assert!(!serde_json::to_string(&bare).unwrap().contains("library"), "older pins stay valid");
         let old = manifest(vec![prompt("a"), LibraryItem::all_resources()]);

@@ -69,20 +69,24 @@ impl ToolManifest {
 
     /// Adds the differences between this definition and `new`.
     pub(super) fn changes(&self, new: &Self, changes: &mut Vec<Change>) {
-        let non_empty = |text: &Untrusted<String>| (!text.is_empty()).then(|| text.clone());
-        let annotations = |tool: &Self| {
-            let lines: Vec<_> = tool.annotations.iter().map(|(name, is)| format!("{name} = {is}")).collect();
-            non_empty(&lines.join(", ").into())
-        };
         let mut compare = |what: &str, old, new| push_change(changes, format!("{what} of `{}`", self.name), old, new);
         compare("title", self.title.clone(), new.title.clone());
         compare("description", non_empty(&self.description), non_empty(&new.description));
         compare("export", self.export.clone(), new.export.clone());
         compare("input schema", non_empty(&self.input_schema), non_empty(&new.input_schema));
         compare("output schema", self.output_schema.clone(), new.output_schema.clone());
-        compare("annotations", annotations(self), annotations(new));
+        compare("annotations", self.annotations_text(), new.annotations_text());
         compare("icons and metadata", self.mcp_members.clone(), new.mcp_members.clone());
     }
+
+    fn annotations_text(&self) -> Option<Untrusted<String>> {
+        let lines: Vec<_> = self.annotations.iter().map(|(name, is)| format!("{name} = {is}")).collect();
+        non_empty(&lines.join(", ").into())
+    }
+}
+
+fn non_empty(text: &Untrusted<String>) -> Option<Untrusted<String>> {
+    (!text.is_empty()).then(|| text.clone())
 }
 
 fn declared_annotations(annotations: &Annotations) -> BTreeMap<String, bool> {

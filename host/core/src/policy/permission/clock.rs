@@ -84,11 +84,12 @@ mod tests {
 
     #[test]
     fn accepts_steps_from_one_microsecond_to_one_second() {
-        let check = |text: &str, expected: &str| {
+        fn check(text: &str, expected: &str) {
             let found = ClockStep::parse(text);
             let found = found.map_or_else(|error| error.to_string(), |step| format!("{:?}", step.duration()));
             assert!(found.contains(expected), "{text}: {found}");
-        };
+        }
+
         check("1us", "1µs");
         check("100 us", "100µs");
         check("1s", "1s");
@@ -102,7 +103,10 @@ mod tests {
 
     #[test]
     fn rounds_times_down_to_whole_steps() {
-        let check = |step: ClockStep, time: Duration, expected: Duration| assert_eq!(step.round_down(time), expected);
+        fn check(step: ClockStep, time: Duration, expected: Duration) {
+            assert_eq!(step.round_down(time), expected);
+        }
+
         check(ClockStep::DEFAULT, Duration::from_micros(1999), Duration::from_millis(1));
         check(ClockStep::DEFAULT, Duration::from_micros(999), Duration::ZERO);
         check(ClockStep::MIN, Duration::from_nanos(1999), Duration::from_micros(1));

@@ -66,11 +66,12 @@ mod tests {
 
     #[test]
     fn keeps_a_list_within_its_limits() {
-        let check = |arguments: &[&str], expected: &str| {
+        fn check(arguments: &[&str], expected: &str) {
             let found = CommandLine::new(arguments.iter().copied());
             let found = found.map_or_else(|error| error.to_string(), |found| format!("{:?}", found.arguments()));
             assert_eq!(found, expected);
-        };
+        }
+
         check(&[], "[]");
         check(&["tool", "--fast", ""], r#"["tool", "--fast", ""]"#);
         check(&["tool", "a\0b"], "argument 2 contains a zero byte; remove it");

@@ -292,10 +292,16 @@ mod tests {
 
     #[test]
     fn rejects_two_folders_with_one_guest_path() {
-        let docs = || Folder::read("./docs:/docs").unwrap();
+        fn scratch() -> Folder {
+            Folder::read("./x:/scratch").unwrap()
+        }
+
+        fn docs() -> Folder {
+            Folder::read("./docs:/docs").unwrap()
+        }
+
         let grant = Grant::none().with_folder(docs()).unwrap();
         assert_eq!(grant.clone().with_folder(docs()), Err(FolderError::Duplicate("/docs".to_owned())));
-        let scratch = || Folder::read("./x:/scratch").unwrap();
         let duplicate = Err(FolderError::Duplicate(SCRATCH.to_owned()));
         assert_eq!(Grant::none().with_scratch(Quota::default()).unwrap().with_folder(scratch()), duplicate);
         assert_eq!(Grant::none().with_folder(scratch()).unwrap().with_scratch(Quota::default()), duplicate);

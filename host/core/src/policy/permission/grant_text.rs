@@ -22,8 +22,8 @@ impl Grant {
         lines.extend(self.scratch().map(|quota| format!("scratch = {}", quota_text(quota))));
         self.push_http_lines(&mut lines);
         lines.extend(self.secrets().iter().map(secret_line));
-        let variable = |(name, value): &(String, String)| format!("env: {name} = {}", quoted(value));
-        lines.extend(self.environment().variables().iter().map(variable));
+        let variables = self.environment().variables().iter();
+        lines.extend(variables.map(|(name, value)| format!("env: {name} = {}", quoted(value))));
         if self.has(Power::Args) {
             let arguments: Vec<String> = self.command_line().arguments().iter().map(|text| quoted(text)).collect();
             lines.push(format!("args = [{}]", arguments.join(", ")));

@@ -92,11 +92,12 @@ mod tests {
 
     #[test]
     fn accepts_quotas_from_one_kibibyte_to_one_gibibyte() {
-        let check = |text: &str, expected: &str| {
+        fn check(text: &str, expected: &str) {
             let found = KeyValueQuota::parse(text);
             let found = found.map_or_else(|error| error.to_string(), |quota| quota.bytes().to_string());
             assert!(found.contains(expected), "{text}: {found}");
-        };
+        }
+
         check("1KiB", "1024");
         check("1GiB", "1073741824");
         check("1MiB", "1048576");

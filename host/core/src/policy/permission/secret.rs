@@ -142,12 +142,11 @@ impl SecretValue {
     /// If it is anything else. The error does not contain the value.
     pub fn new(value: impl Into<Arc<str>>) -> Result<Self, SecretError> {
         let value = value.into();
-        let is_space = |byte: Option<&u8>| byte.is_some_and(|byte| *byte == b' ');
         match value.as_bytes() {
             bytes if bytes.len() < MIN_VALUE_BYTES => Err(SecretError::Short),
             bytes if bytes.len() > MAX_VALUE_BYTES => Err(SecretError::Long),
             bytes if bytes.iter().any(|byte| !matches!(byte, b' '..=b'~')) => Err(SecretError::Characters),
-            bytes if is_space(bytes.first()) || is_space(bytes.last()) => Err(SecretError::Characters),
+            bytes if bytes.starts_with(b" ") || bytes.ends_with(b" ") => Err(SecretError::Characters),
             _ => Ok(Self(value)),
         }
     }
@@ -260,8 +259,8 @@ impl FromStr for Template {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let invalid = || SecretError::Template(text.to_owned());
         let (before, after) = text.split_once(PLACEHOLDER).ok_or_else(invalid)?;
-        let is_visible = |text: &str| text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-        if after.contains(PLACEHOLDER) || !is_visible(text) || text.trim() != text {
+        let is_visible = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        if after.contains(PLACEHOLDER) || !is_visible || text.trim() != text {
             return Err(invalid());
         }
         Ok(Self { before: before.to_owned(), after: after.to_owned() })
@@ -368,7 +367,7 @@ mod tests {
 
     #[test]
     fn rejects_secret_that_no_rule_could_use() {
-        let check = |rule: &str, target: &str, expected: bool| {
+        fn check(rule: &str, target: &str, expected: bool) {
             let http = HttpGrant::new(vec![rule.parse().unwrap()], Vec::new(), HttpLimits::default()).unwrap();
             let added = Grant::none().with_http(http).with_secret(secret("api", target).unwrap());
             match added {
@@ -376,7 +375,8 @@ mod tests {
                 Err(SecretGrantError::NoRule { .. }) => assert!(!expected, "{rule} {target}"),
                 Err(error) => panic!("{rule} {target}: {error}"),
             }
-        };
+        }
+
         check("POST https://a.example/**", "https://a.example/v1/**", true);
         check("https://a.example/v1/b", "https://a.example/v1/**", true);
         check("https://a.example/v1/**", "https://a.example/v1", true);
@@ -392,22 +392,26 @@ mod tests {
 
     #[test]
     fn rejects_unencrypted_secret_unless_address_is_named() {
-        let over = |scheme: &str| secret("api", &format!("{scheme}://a.example/**")).unwrap();
-        let none = Grant::none().with_secret(over("https"));
+        fn secret_for(scheme: &str) -> Secret {
+            secret("api", &format!("{scheme}://a.example/**")).unwrap()
+        }
+
+        let none = Grant::none().with_secret(secret_for("https"));
         assert!(matches!(none, Err(SecretGrantError::NoRequests(_))));
         let open = Grant::none().with_http(requests(&[]));
-        assert!(matches!(open.clone().with_secret(over("http")), Err(SecretGrantError::Unencrypted(_))));
-        assert!(open.with_secret(over("https")).is_ok());
-        assert!(Grant::none().with_http(requests(&["127.0.0.1/32"])).with_secret(over("http")).is_ok());
+        assert!(matches!(open.clone().with_secret(secret_for("http")), Err(SecretGrantError::Unencrypted(_))));
+        assert!(open.with_secret(secret_for("https")).is_ok());
+        assert!(Grant::none().with_http(requests(&["127.0.0.1/32"])).with_secret(secret_for("http")).is_ok());
     }
 
     #[test]
     fn inject_query_keeps_other_parameters() {
-        let value = SecretValue::new("a&b=c d").unwrap();
-        let check = |query: Option<&str>, add: bool, expected: Option<&str>| {
+        fn check(query: Option<&str>, add: bool, expected: Option<&str>) {
+            let value = SecretValue::new("a&b=c d").unwrap();
             let secrets = add.then_some(("key", &value));
             assert_eq!(inject_query(query, |name| name == "key", secrets).as_deref(), expected, "{query:?}");
-        };
+        }
+
         check(None, false, None);
         check(None, true, Some("key=a%26b%3Dc+d"));
         check(Some("a=%41&b"), false, Some("a=%41&b"));

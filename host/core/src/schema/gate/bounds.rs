@@ -100,10 +100,13 @@ mod tests {
 
     #[test]
     fn enforces_size_limit() {
+        fn fill(bytes: usize) -> Value {
+            json!({"title": "x".repeat(bytes - r#"{"title":""}"#.len())})
+        }
+
         let limits = GateLimits::default();
-        let filled = |bytes: usize| json!({"title": "x".repeat(bytes - r#"{"title":""}"#.len())});
-        assert_eq!(check(&filled(65_536), &limits), Ok(()));
-        let error = check(&filled(65_537), &limits).unwrap_err();
+        assert_eq!(check(&fill(65_536), &limits), Ok(()));
+        let error = check(&fill(65_537), &limits).unwrap_err();
         assert_eq!(error.to_string(), "at # the schema has 65537 bytes of text; at most 65536 are accepted");
     }
 }

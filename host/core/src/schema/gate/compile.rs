@@ -25,7 +25,6 @@ pub(super) enum Use {
     Results,
 }
 
-/// Compiles `schema` for this use.
 pub(super) fn compile_gate(schema: &Value, limits: GateLimits, usage: Use) -> Result<Gate, SchemaError> {
     let arguments = usage != Use::Results;
     bounds::check(schema, &limits)?;
@@ -69,8 +68,7 @@ fn check_meta_schema(schema: &Value) -> Result<(), SchemaError> {
 /// Returns whether the root has no assertion, applicator or reference.
 fn is_blank(schema: &Value) -> bool {
     schema.as_object().is_some_and(|map| {
-        let acts = |keyword: &str| ASSERTIONS.contains(&keyword) || REFERENCES.contains(&keyword);
-        !map.keys().any(|keyword| acts(keyword))
+        !map.keys().any(|keyword| ASSERTIONS.contains(&keyword.as_str()) || REFERENCES.contains(&keyword.as_str()))
             && keywords::subschemas(map).iter().all(|subschema| subschema.role.is_none())
     })
 }
@@ -102,8 +100,11 @@ impl Retrieve for DenyAll {
 
 /// Compiles each pattern by itself, so that an error can name it.
 fn compile_patterns(source: &Source<'_>, limits: &GateLimits) -> Result<Patterns, SchemaError> {
-    let compile = |(pattern, pointer): (&&str, &String)| -> Result<_, SchemaError> {
-        let (validator, steps) = compile_pattern(pattern, limits).ok_or_else(|| SchemaError::Pattern {
+    let compiled: Result<_, _> = source
+        .patterns
+        .iter()
+        .map(|(pattern, pointer)| {
+            let compiled = compile_pattern(pattern, limits).ok_or_else(|| SchemaError::Pattern {
             pointer: pointer.clone(),
             pattern: quote(pattern),
             why: format!(
@@ -112,9 +113,9 @@ fn compile_patterns(source: &Source<'_>, limits: &GateLimits) -> Result<Patterns
                 limits.pattern_bytes
             ),
         })?;
-        Ok(((*pattern).to_owned(), (validator, steps)))
-    };
-    let compiled: Result<_, _> = source.patterns.iter().map(compile).collect();
+            Ok(((*pattern).to_owned(), compiled))
+        })
+        .collect();
     compiled.map(Patterns)
 }
 

@@ -221,9 +221,8 @@ impl<'o> Tables<'o> {
                 }
             }
         }
-        let totals = |table: &[CostProfile<'o>]| table.iter().map(CostProfile::total).collect::<Vec<_>>();
-        let full = totals(&full);
-        let repeated = totals(&repeated);
+        let full: Vec<u64> = full.iter().map(CostProfile::total).collect();
+        let repeated: Vec<u64> = repeated.iter().map(CostProfile::total).collect();
         let settled = full == self.full && repeated == self.repeated;
         self.full = full;
         self.repeated = repeated;

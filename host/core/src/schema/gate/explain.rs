@@ -140,6 +140,7 @@ impl<'w> Explainer<'w> {
                     seen.merge(self.explain_value(*target, value, path, found));
                 }
                 Role::Not => {
+                    // Findings are only counted: why a value does not match is no fault of it.
                     let mut inner = Findings::with_cap(0);
                     self.explain_value(*target, value, path, &mut inner);
                     if inner.count() == 0 {
@@ -319,16 +320,12 @@ impl<'w> Explainer<'w> {
         }
         let limit = |keyword| node.assertions.get(keyword).and_then(Value::as_u64);
         let min = limit("minContains").unwrap_or(1);
-        let mut report = |words: &str, limit: u64| {
+        let too_few = (count < min).then_some(("at least", min));
+        let too_many = limit("maxContains").filter(|max| count > *max).map(|max| ("at most", max));
+        for (words, limit) in too_few.into_iter().chain(too_many) {
             let expected =
                 format!("an array with {words} {limit} items that are {}", describe_schema(self.graph, contains));
             found.add(path, FailureKind::Detail, |at| Violation::mismatch(at, expected, count.to_string()));
-        };
-        if count < min {
-            report("at least", min);
-        }
-        if let Some(max) = limit("maxContains").filter(|max| count > *max) {
-            report("at most", max);
         }
     }
 }

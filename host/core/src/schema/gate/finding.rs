@@ -51,8 +51,9 @@ pub(super) struct Finding {
 impl Finding {
     /// Returns whether another finding is of the same kind, about the same value.
     pub(super) fn is_like(&self, other: &Self) -> bool {
-        let kinds = |finding: &Self| (finding.kind, finding.violation.is_undeclared());
-        self.violation.pointer == other.violation.pointer && kinds(self) == kinds(other)
+        self.violation.pointer == other.violation.pointer
+            && self.kind == other.kind
+            && self.violation.is_undeclared() == other.violation.is_undeclared()
     }
 }
 

@@ -244,7 +244,10 @@ mod tests {
 
     #[test]
     fn truncates_between_characters() {
-        let check = |text: &str, limit, expected: &str| assert_eq!(truncate(text, limit), expected);
+        fn check(text: &str, limit: usize, expected: &str) {
+            assert_eq!(truncate(text, limit), expected);
+        }
+
         check("abc", 3, "abc");
         check("abcd", 3, "…");
         check("abcde", 4, "a…");
@@ -254,10 +257,11 @@ mod tests {
 
     #[test]
     fn describes_values_in_80_bytes() {
-        let check = |value: Value| {
+        fn check(value: Value) {
             let text = describe_value(&value);
             assert!(text.len() <= 80, "{text}");
-        };
+        }
+
         check(json!("é".repeat(100_000)));
         check(json!(vec!["😀"; 10_000]));
         check(json!({"\u{1}".repeat(1000): 1}));
@@ -267,9 +271,10 @@ mod tests {
 
     #[test]
     fn finds_closest_name() {
-        let check = |name, expected| {
+        fn check(name: &str, expected: Option<&str>) {
             assert_eq!(closest_name(name, ["path", "content", "mode"].into_iter()), expected, "{name}")
-        };
+        }
+
         check("pth", Some("path"));
         check("Path", Some("path"));
         check("contents", Some("content"));

@@ -236,6 +236,7 @@ impl<'s> Builder<'_, 's> {
             node.one_of_tag = self.find_tag(map, "oneOf");
             for subschema in subschemas(map) {
                 let Some(role) = subschema.role else { continue };
+                // Without `if`, both have no effect (Core 2020-12, section 10.2.2).
                 if matches!(role, Role::Then | Role::Else) && !map.contains_key("if") {
                     continue;
                 }

@@ -65,9 +65,8 @@ fn find_offset(text: &str, error: &serde_json::Error) -> usize {
 fn format_excerpt(text: &str, place: usize) -> String {
     let start = text.ceil_char_boundary(place.saturating_sub(MAX_EXCERPT_BYTES));
     let end = text.floor_char_boundary(place.saturating_add(MAX_EXCERPT_BYTES).min(text.len()));
-    let shown = |piece: Option<&str>| printable(piece.unwrap_or_default()).replace('\n', "\\n").replace('\t', "\\t");
-    let before = shown(text.get(start..place));
-    let after = shown(text.get(place..end));
+    let before = escape_excerpt(text.get(start..place));
+    let after = escape_excerpt(text.get(place..end));
     let more = if start > 0 { "…" } else { "" };
     let rest = if end < text.len() { "…" } else { "" };
     match (before.is_empty(), after.is_empty()) {
@@ -76,6 +75,10 @@ fn format_excerpt(text: &str, place: usize) -> String {
         (false, true) => format!(", after `{more}{before}`"),
         (false, false) => format!(", between `{more}{before}` and `{after}{rest}`"),
     }
+}
+
+fn escape_excerpt(piece: Option<&str>) -> String {
+    printable(piece.unwrap_or_default()).replace('\n', "\\n").replace('\t', "\\t")
 }
 
 fn find_remedy(text: &str, place: usize, error: &serde_json::Error) -> &'static str {
@@ -156,10 +159,11 @@ mod tests {
 
     #[test]
     fn shows_short_excerpt_around_error() {
-        let sentence = |text: &str| {
+        fn sentence(text: &str) -> String {
             let error = serde_json::from_str::<Value>(text).unwrap_err();
             explain_syntax_error(text, &error).to_string()
-        };
+        }
+
         let short = sentence("{\"a\": None}");
         assert!(short.contains("line 1, column 7, between `{\"a\": ` and `None}`;"), "{short}");
         let long = format!("{{\"é\": \"{}\", \u{200b}}}", "é".repeat(5_000));

@@ -16,13 +16,9 @@ pub(super) enum Role {
     AnyOf,
     /// One entry of `oneOf`.
     OneOf,
-    /// `not`.
     Not,
-    /// `if`.
     If,
-    /// `then`.
     Then,
-    /// `else`.
     Else,
     /// The entry of `dependentSchemas` for this property.
     Dependent(String),
@@ -30,19 +26,13 @@ pub(super) enum Role {
     Property(String),
     /// The entry of `patternProperties` for this pattern.
     Pattern(String),
-    /// `additionalProperties`.
     AdditionalProperties,
-    /// `unevaluatedProperties`.
     UnevaluatedProperties,
-    /// `propertyNames`.
     PropertyNames,
     /// One entry of `prefixItems`.
     PrefixItem,
-    /// `items`.
     Items,
-    /// `contains`.
     Contains,
-    /// `unevaluatedItems`.
     UnevaluatedItems,
 }
 
@@ -99,7 +89,6 @@ pub(super) struct Subschema<'s> {
     pub(super) role: Option<Role>,
     /// Its location below the schema that holds it, as a JSON pointer.
     pub(super) suffix: String,
-    /// The schema.
     pub(super) schema: &'s Value,
 }
 

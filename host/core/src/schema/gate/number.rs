@@ -64,6 +64,14 @@ impl Decimal {
         self.exponent.saturating_add(i64::try_from(self.digits.len()).unwrap_or(i64::MAX))
     }
 
+    fn sign(&self) -> i8 {
+        match (self.digits.is_empty(), self.negative) {
+            (true, _) => 0,
+            (false, false) => 1,
+            (false, true) => -1,
+        }
+    }
+
     /// Returns whether the value is a multiple of `step`; `None` if `step` has too many digits to tell.
     fn is_multiple_of(&self, step: &Self) -> Option<bool> {
         let divisor =
@@ -87,15 +95,10 @@ fn digit_of(digit: u8) -> u64 {
 
 impl Ord for Decimal {
     fn cmp(&self, other: &Self) -> Ordering {
-        let sign = |decimal: &Self| match (decimal.digits.is_empty(), decimal.negative) {
-            (true, _) => 0,
-            (false, false) => 1,
-            (false, true) => -1,
-        };
         let size = || self.magnitude().cmp(&other.magnitude()).then_with(|| self.digits.cmp(&other.digits));
-        match sign(self).cmp(&sign(other)) {
-            Ordering::Equal if sign(self) < 0 => size().reverse(),
-            Ordering::Equal if sign(self) > 0 => size(),
+        match self.sign().cmp(&other.sign()) {
+            Ordering::Equal if self.sign() < 0 => size().reverse(),
+            Ordering::Equal if self.sign() > 0 => size(),
             order => order,
         }
     }
@@ -117,7 +120,6 @@ pub(super) fn is_integer(number: &Number) -> bool {
     Decimal::of(number).is_some_and(|decimal| decimal.is_integer())
 }
 
-/// Returns whether a number is a multiple of `step`.
 pub(super) fn is_multiple(number: &Number, step: &Number) -> bool {
     let exact = Decimal::of(number).zip(Decimal::of(step)).and_then(|(number, step)| number.is_multiple_of(&step));
     exact.unwrap_or_else(|| {
@@ -182,12 +184,16 @@ pub(super) fn check(literal: &str) -> Result<(), NumberError> {
         return Ok(());
     }
     let float: f64 = literal.parse().map_err(|_| NumberError::Digits)?;
-    let is_zero =
-        || literal.split(['e', 'E']).next().unwrap_or_default().bytes().all(|byte| !matches!(byte, b'1'..=b'9'));
-    if !float.is_finite() || (float == 0.0 && !is_zero()) {
+    // A number other than zero that is read as zero is too small for a float.
+    if !float.is_finite() || (float == 0.0 && !is_zero(literal)) {
         return Err(NumberError::Range);
     }
     Ok(())
+}
+
+fn is_zero(literal: &str) -> bool {
+    let mantissa = literal.split(['e', 'E']).next().unwrap_or_default();
+    mantissa.bytes().all(|byte| !matches!(byte, b'1'..=b'9'))
 }
 
 /// Returns the evaluations of a subschema that take as long as exact arithmetic with a number that passed [`check`].

@@ -87,6 +87,12 @@ mod tests {
 
     #[test]
     fn says_where_undeclared_properties_are_rejected() {
+        fn part(extra: Value) -> Value {
+            let mut part = json!({"properties": {"b": {}}});
+            part.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+            part
+        }
+
         check(json!({}), json!({"additionalProperties": false}));
         check(json!({"type": "object"}), json!({"type": "object", "additionalProperties": false}));
         let free = json!({"type": "object", "properties": {"a": {"type": "object"}}, "additionalProperties": true});
@@ -103,11 +109,6 @@ mod tests {
             json!({"allOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]}),
             json!({"allOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}], "unevaluatedProperties": false}),
         );
-        let part = |extra: Value| {
-            let mut part = json!({"properties": {"b": {}}});
-            part.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-            part
-        };
         check(
             json!({"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": part(json!({}))}}),
             json!({"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": part(json!({"additionalProperties": false}))},

@@ -251,9 +251,12 @@ mod tests {
 
     #[test]
     fn parses_containers_that_are_written_as_text() {
+        fn with_needed(name: &str, value: Value) -> Value {
+            json!({"needed": 1, name: value})
+        }
+
         use RepairKind::ParsedText;
         let gate = of_everything();
-        let with = |name: &str, value: Value| json!({"needed": 1, name: value});
         for (name, text, parsed, pointer) in [
             ("list", r#"[{"id": 1}]"#, json!([{"id": 1}]), "/list"),
             (
@@ -264,26 +267,26 @@ mod tests {
             ),
             ("maybe", r#"{"a": []}"#, json!({"a": []}), "/maybe"),
         ] {
-            check(&gate, with(name, json!(text)), Some((with(name, parsed), &[(pointer, ParsedText)])));
+            check(&gate, with_needed(name, json!(text)), Some((with_needed(name, parsed), &[(pointer, ParsedText)])));
         }
         check(
             &gate,
-            with("list", json!([{"id": 1, "tags": "[]"}, {"id": 2}])),
-            Some((with("list", json!([{"id": 1, "tags": []}, {"id": 2}])), &[("/list/0/tags", ParsedText)])),
+            with_needed("list", json!([{"id": 1, "tags": "[]"}, {"id": 2}])),
+            Some((with_needed("list", json!([{"id": 1, "tags": []}, {"id": 2}])), &[("/list/0/tags", ParsedText)])),
         );
         check(
             &gate,
-            with("item", json!({"id": 1, "next": r#"{"id": 2, "tags": "[1]"}"#})),
+            with_needed("item", json!({"id": 1, "next": r#"{"id": 2, "tags": "[1]"}"#})),
             Some((
-                with("item", json!({"id": 1, "next": {"id": 2, "tags": [1]}})),
+                with_needed("item", json!({"id": 1, "next": {"id": 2, "tags": [1]}})),
                 &[("/item/next", ParsedText), ("/item/next/tags", ParsedText)],
             )),
         );
         check(&gate, json!(r#"{"needed": 1}"#), Some((json!({"needed": 1}), &[("", ParsedText)])));
         let long = "x".repeat(11_000);
         let list = json!([long.get(..6000), long.get(..6000)]);
-        let tags = with("item", json!({"id": 1, "tags": list.to_string()}));
-        check(&gate, tags, Some((with("item", json!({"id": 1, "tags": list})), &[("/item/tags", ParsedText)])));
+        let tags = with_needed("item", json!({"id": 1, "tags": list.to_string()}));
+        check(&gate, tags, Some((with_needed("item", json!({"id": 1, "tags": list})), &[("/item/tags", ParsedText)])));
         for (name, value) in [
             ("list", json!("[1]")),
             ("list", json!("1, 2")),
@@ -294,10 +297,10 @@ mod tests {
             ("count", json!("3")),
             ("item", json!({"id": 1, "tags": json!([long]).to_string()})),
         ] {
-            check(&gate, with(name, value), None);
+            check(&gate, with_needed(name, value), None);
         }
         // Valid, and what it looks like does not matter.
-        check(&gate, with("text", json!("[1]")), None);
+        check(&gate, with_needed("text", json!("[1]")), None);
     }
 
     #[test]
@@ -340,7 +343,10 @@ mod tests {
 
     #[test]
     fn repairs_alternatives_where_all_of_them_agree() {
-        let shape = |kind: &str| json!({"type": "object", "properties": {"n": {"type": "integer"}, "l": {"type": "array"}, kind: {}}, "required": [kind]});
+        fn shape(kind: &str) -> Value {
+            json!({"type": "object", "properties": {"n": {"type": "integer"}, "l": {"type": "array"}, kind: {}}, "required": [kind]})
+        }
+
         let gate = gate(json!({"properties": {"s": {"anyOf": [shape("a"), shape("b"), {"type": "null"}]}}}));
         check(
             &gate,

@@ -273,7 +273,8 @@ impl<'t> Reader<'_, 't> {
             if let Some((place, id)) = node.property(name, expected) {
                 let bit = 1 << place;
                 (seen & bit == 0).then_some(())?;
-                (seen, expected) = (seen | bit, place + 1);
+                seen |= bit;
+                expected = place + 1;
                 self.value(id, depth)?;
             } else {
                 undeclared.add(name)?;
@@ -348,9 +349,12 @@ impl<'t> Undeclared<'t> {
     /// Adds a name. Fails if it is there already, or there are too many.
     fn add(&mut self, name: &'t str) -> Option<()> {
         let digest = digest(name);
-        let is_there = |(known, at): (&u64, &&str)| *known == digest && *at == name;
+        if self.names.len() >= MAX_UNDECLARED {
+            return None;
+        }
+        // `|` does not end early, so the compiler can compare many digests at once.
         let may_be_there = self.digests.iter().fold(false, |found, known| found | (*known == digest));
-        if self.names.len() >= MAX_UNDECLARED || may_be_there && self.digests.iter().zip(&self.names).any(is_there) {
+        if may_be_there && self.digests.iter().zip(&self.names).any(|(known, at)| *known == digest && *at == name) {
             return None;
         }
         self.digests.push(digest);
@@ -362,10 +366,12 @@ impl<'t> Undeclared<'t> {
 /// Returns the first and the last bytes of a name, and its length: equal for equal names.
 fn digest(name: &str) -> u64 {
     let bytes = name.as_bytes();
-    let word = |part: Option<&[u8; 4]>| part.map_or(0, |part| u64::from(u32::from_le_bytes(*part)));
-    let short = || bytes.iter().fold(0, |digest, byte| digest << 8 | u64::from(*byte));
     match (bytes.first_chunk(), bytes.last_chunk()) {
-        (Some(first), Some(last)) => word(Some(first)) << 32 ^ word(Some(last)) ^ (bytes.len() as u64) << 24,
-        _ => short() | (bytes.len() as u64) << 56,
+        (Some(first), Some(last)) => {
+            let first = u64::from(u32::from_le_bytes(*first));
+            let last = u64::from(u32::from_le_bytes(*last));
+            first << 32 ^ last ^ (bytes.len() as u64) << 24
+        }
+        _ => bytes.iter().fold(0, |digest, byte| digest << 8 | u64::from(*byte)) | (bytes.len() as u64) << 56,
     }
 }

@@ -139,22 +139,20 @@ pub(super) fn measure(value: &Value, caps: Caps) -> Option<Extent> {
 
 fn measure_into(value: &Value, caps: Caps, depth: usize, extent: &mut Extent) -> bool {
     extent.values += 1;
-    let text = |text: &str, extent: &mut Extent| {
-        extent.text += text.len() as u64;
-        text.len() <= caps.string
-    };
     let fits = match value {
-        Value::String(string) => text(string, extent),
+        Value::String(string) => measure_text(string, caps, extent),
         Value::Array(items) => {
             extent.depth = extent.depth.max(depth + 1);
             depth < caps.depth && items.iter().all(|item| measure_into(item, caps, depth + 1, extent))
         }
         Value::Object(members) => {
             extent.depth = extent.depth.max(depth + 1);
-            let inside = |(name, member): (&String, &Value)| {
-                !is_reserved_name(name) && text(name, extent) && measure_into(member, caps, depth + 1, extent)
-            };
-            depth < caps.depth && members.iter().all(inside)
+            depth < caps.depth
+                && members.iter().all(|(name, member)| {
+                    !is_reserved_name(name)
+                        && measure_text(name, caps, extent)
+                        && measure_into(member, caps, depth + 1, extent)
+                })
         }
         Value::Number(number) if number::needs_check(number.as_str().as_bytes()) => {
             extent.arithmetic += number::evaluations(number.as_str());
@@ -164,6 +162,11 @@ fn measure_into(value: &Value, caps: Caps, depth: usize, extent: &mut Extent) ->
     };
     // Each value takes at least a byte and each string its own size: a lower bound of the document as text.
     fits && extent.text.saturating_add(extent.values) <= caps.text as u64
+}
+
+fn measure_text(text: &str, caps: Caps, extent: &mut Extent) -> bool {
+    extent.text += text.len() as u64;
+    text.len() <= caps.string
 }
 
 #[cfg(test)]

@@ -14,14 +14,10 @@ const MAX_IN_PLACE_CHAIN: usize = 16;
 /// # Errors
 /// If a schema applies in place of itself, or too many apply in a row.
 pub(super) fn sort(graph: &SchemaGraph) -> Result<Vec<NodeId>, SchemaError> {
-    let targets = |id: NodeId| {
-        let edges = graph.node(id).map(|node| node.edges.as_slice()).unwrap_or_default();
-        edges.iter().filter(|(role, _)| role.is_in_place()).map(|(_, target)| *target)
-    };
-    let mut missing: Vec<usize> = (0..graph.len()).map(|id| targets(id).count()).collect();
+    let mut missing: Vec<usize> = (0..graph.len()).map(|id| in_place_targets(graph, id).count()).collect();
     let mut holders: HashMap<NodeId, Vec<NodeId>> = HashMap::new();
     for id in 0..graph.len() {
-        for target in targets(id) {
+        for target in in_place_targets(graph, id) {
             holders.entry(target).or_default().push(id);
         }
     }
@@ -44,9 +40,14 @@ pub(super) fn sort(graph: &SchemaGraph) -> Result<Vec<NodeId>, SchemaError> {
     };
     // A waiting node may only lead to the cycle; after as many steps as there are nodes, the walk is in it.
     for _ in 0..graph.len() {
-        id = targets(id).find(is_waiting).unwrap_or(id);
+        id = in_place_targets(graph, id).find(is_waiting).unwrap_or(id);
     }
     Err(SchemaError::Cycle { pointer: graph.origin(id) })
+}
+
+fn in_place_targets(graph: &SchemaGraph, id: NodeId) -> impl Iterator<Item = NodeId> {
+    let edges = graph.node(id).map(|node| node.edges.as_slice()).unwrap_or_default();
+    edges.iter().filter(|(role, _)| role.is_in_place()).map(|(_, target)| *target)
 }
 
 /// Rejects too long a chain of schemas in place of each other.

@@ -266,23 +266,15 @@ pub(super) fn explain_value(
     cap: usize,
     mut locator: Locator<'_>,
 ) -> Result<(), Violations> {
-    let mut found = Vec::new();
-    let mut more = 0;
+    let mut found = CappedViolations { cap, violations: Vec::new(), more: 0 };
     // Without recursion: the value may be deeper than the stack is.
     let mut pending = vec![(document, 0, String::new())];
-    let mut report = |violation| {
-        if found.len() < cap { found.push(violation) } else { more += 1 }
-    };
-    let too_long = |what: &str, text: &str, pointer: &str| {
-        let expected = format!("{what} of at most {} bytes", caps.string);
-        Violation::mismatch(pointer.to_owned(), expected, format!("{} bytes", text.len()))
-    };
     let mut bytes = 0_usize;
     while let Some((value, depth, pointer)) = pending.pop() {
         bytes += 1;
         if (value.is_array() || value.is_object()) && depth == caps.depth {
             let expected = format!("at most {} levels of arrays and objects", caps.depth);
-            report(Violation::mismatch(pointer, expected, "one more level"));
+            found.add(Violation::mismatch(pointer, expected, "one more level"));
             continue;
         }
         match value {
@@ -291,7 +283,7 @@ pub(super) fn explain_value(
                 if text.len() > caps.string {
                     let schemas = locator.at(document, &pointer);
                     if !locator.can_be_long(&schemas) {
-                        report(too_long("a string", text, &pointer));
+                        found.add(too_long_violation("a string", text, caps, &pointer));
                     }
                 }
             }
@@ -304,26 +296,51 @@ pub(super) fn explain_value(
                     bytes += name.len();
                     let pointer = format!("{pointer}/{}", escape(name));
                     if name.len() > caps.string {
-                        report(too_long("a name", name, &pointer));
+                        found.add(too_long_violation("a name", name, caps, &pointer));
                     }
                     if is_reserved_name(name) {
-                        report(reserved_name_violation(pointer.clone()));
+                        found.add(reserved_name_violation(pointer.clone()));
                     }
                     pending.push((member, depth + 1, pointer));
                 }
             }
             Value::Number(number) => {
                 if let Err(error) = number::check(number.as_str()) {
-                    report(number_violation(pointer, error, number.as_str()));
+                    found.add(number_violation(pointer, error, number.as_str()));
                 }
             }
             Value::Null | Value::Bool(_) => {}
         }
         if bytes > caps.text {
             let expected = format!("a value of at most {} bytes", caps.text);
-            report(Violation::mismatch(String::new(), expected, "more than that"));
+            found.add(Violation::mismatch(String::new(), expected, "more than that"));
             break;
         }
     }
-    if found.is_empty() { Ok(()) } else { Err(Violations { violations: found, more }) }
+    found.into_result()
+}
+
+/// The first violations of a document, and the number of the others.
+struct CappedViolations {
+    cap: usize,
+    violations: Vec<Violation>,
+    more: usize,
+}
+
+impl CappedViolations {
+    fn add(&mut self, violation: Violation) {
+        if self.violations.len() < self.cap { self.violations.push(violation) } else { self.more += 1 }
+    }
+
+    fn into_result(self) -> Result<(), Violations> {
+        if self.violations.is_empty() {
+            return Ok(());
+        }
+        Err(Violations { violations: self.violations, more: self.more })
+    }
+}
+
+fn too_long_violation(what: &str, text: &str, caps: Caps, pointer: &str) -> Violation {
+    let expected = format!("{what} of at most {} bytes", caps.string);
+    Violation::mismatch(pointer.to_owned(), expected, format!("{} bytes", text.len()))
 }

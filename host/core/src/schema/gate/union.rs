@@ -144,15 +144,18 @@ fn common_findings(failed: Vec<(NodeId, Findings)>, depth: usize) -> Findings {
 /// Returns the alternative that was intended: the only one for this type of value, or else the only one whose constants
 /// match, or else the only one whose violations are all within the value.
 fn find_intended(failed: &[(NodeId, Findings)], depth: usize) -> Option<usize> {
-    let only = |fits: &dyn Fn(&Findings) -> bool| {
-        let mut fitting = failed.iter().enumerate().filter(|(_, (_, inner))| fits(inner)).map(|(index, _)| index);
-        fitting.next().filter(|_| fitting.next().is_none())
-    };
-    let has_no_choice = |inner: &Findings| inner.list.iter().all(|finding| finding.kind != FailureKind::Choice);
-    let within = |inner: &Findings| inner.list.iter().all(|finding| finding.depth > depth);
-    only(&|inner| is_right_type(inner, depth))
-        .or_else(|| only(&|inner| is_right_type(inner, depth) && has_no_choice(inner)))
-        .or_else(|| only(&within))
+    find_only(failed, |inner| is_right_type(inner, depth))
+        .or_else(|| find_only(failed, |inner| is_right_type(inner, depth) && has_no_choice(inner)))
+        .or_else(|| find_only(failed, |inner| inner.list.iter().all(|finding| finding.depth > depth)))
+}
+
+fn find_only(failed: &[(NodeId, Findings)], fits: impl Fn(&Findings) -> bool) -> Option<usize> {
+    let mut fitting = failed.iter().enumerate().filter(|(_, (_, inner))| fits(inner)).map(|(index, _)| index);
+    fitting.next().filter(|_| fitting.next().is_none())
+}
+
+fn has_no_choice(inner: &Findings) -> bool {
+    inner.list.iter().all(|finding| finding.kind != FailureKind::Choice)
 }
 
 /// Returns whether the alternative is for values of this type.

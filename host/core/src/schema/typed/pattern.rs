@@ -85,13 +85,14 @@ mod tests {
 
     #[test]
     fn matches_exactly_up_to_the_bounds() {
-        let check = |text: &str, is_unsigned: bool, is_signed: bool| {
+        fn check(text: &str, is_unsigned: bool, is_signed: bool) {
             assert_eq!(
                 (matches(&unsigned_patterns(), text), matches(&signed_patterns(), text)),
                 (is_unsigned, is_signed),
                 "{text:?}"
             );
-        };
+        }
+
         check("0", true, true);
         check("7", true, true);
         check("9223372036854775807", true, true);

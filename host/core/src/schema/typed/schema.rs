@@ -99,15 +99,17 @@ impl<'a> Writer<'a> {
             }
             Ty::Option(inner) => self.write_option(inner),
             Ty::Result { ok, err } => {
-                let side = |name: &str, ty: &Option<Box<Ty>>| {
-                    let value = ty.as_ref().map_or_else(|| json!({"type": "null"}), |ty| self.write_schema(ty));
-                    object_schema([(name.to_owned(), value)].into_iter().collect(), &[name])
-                };
-                json!({"oneOf": [side("ok", ok), side("err", err)]})
+                json!({"oneOf": [self.write_side("ok", ok.as_deref()), self.write_side("err", err.as_deref())]})
             }
             _ => self.write_scalar(ty),
         };
         self.describe(schema, ty)
+    }
+
+    /// Writes one side of a result.
+    fn write_side(&self, name: &str, ty: Option<&Ty>) -> Value {
+        let value = ty.map_or_else(|| json!({"type": "null"}), |ty| self.write_schema(ty));
+        object_schema([(name.to_owned(), value)].into_iter().collect(), &[name])
     }
 
     fn write_fields(&self, fields: &[(String, Ty)], record: Option<&Ty>) -> Value {
@@ -357,10 +359,11 @@ mod tests {
 
     #[test]
     fn omits_output_schema_of_text_and_unit() {
-        let check = |result: Option<Ty>, expected: bool| {
+        fn check(result: Option<Ty>, expected: bool) {
             let function = TypedFunction { params: vec![], result };
             assert_eq!(function.output_schema(&TypeDocs::new()).is_some(), expected, "{function}");
-        };
+        }
+
         check(None, false);
         check(Some(Ty::String), false);
         check(Some(result(None, Some(Ty::U8))), false);

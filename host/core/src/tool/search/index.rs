@@ -318,26 +318,34 @@ fn synonyms(word: &str) -> impl Iterator<Item = &'static str> {
 /// Returns the words of a tool with the sums of their weights, in alphabetical order. A tool that is withheld has those
 /// of its name alone, because nobody approved of the others.
 fn weigh_words(tool: &Tool) -> BTreeMap<String, u32> {
-    let mut weights = BTreeMap::new();
-    let mut left = MAX_TOOL_WORDS;
-    let mut add = |text: &str, weight: u32| {
-        for_each_word(text, |word| {
-            if left > 0 {
-                left -= 1;
-                *weights.entry(word.to_owned()).or_insert(0) += weight;
-            }
-        });
-    };
-    add(tool.full_name(), NAME_WEIGHT);
+    let mut words = WeightedWords { weights: BTreeMap::new(), left: MAX_TOOL_WORDS };
+    words.add(tool.full_name(), NAME_WEIGHT);
     if tool.is_approved() {
         let definition = tool.definition();
         if let Some(title) = &definition.title {
-            add(&title.to_sanitized(), TITLE_WEIGHT);
+            words.add(&title.to_sanitized(), TITLE_WEIGHT);
         }
-        add(&definition.description.to_sanitized(), TEXT_WEIGHT);
-        for_each_parameter(tool.input_schema(), 0, &mut |name| add(name, TEXT_WEIGHT));
+        words.add(&definition.description.to_sanitized(), TEXT_WEIGHT);
+        for_each_parameter(tool.input_schema(), 0, &mut |name| words.add(name, TEXT_WEIGHT));
     }
-    weights
+    words.weights
+}
+
+/// The words of one tool with their weights. Further words than the maximum are left out.
+struct WeightedWords {
+    weights: BTreeMap<String, u32>,
+    left: usize,
+}
+
+impl WeightedWords {
+    fn add(&mut self, text: &str, weight: u32) {
+        for_each_word(text, |word| {
+            if self.left > 0 {
+                self.left -= 1;
+                *self.weights.entry(word.to_owned()).or_insert(0) += weight;
+            }
+        });
+    }
 }
 
 /// Calls `take` with the name of each property of a schema, also of nested ones.

@@ -20,13 +20,6 @@ const STOP_WORDS: [&str; 54] = [
 /// Words end at everything that is neither a letter nor a digit, and where `camelCase` and `HTTPServer` begin a new one.
 pub(super) fn for_each_word(text: &str, mut take: impl FnMut(&str)) {
     let mut word = String::new();
-    let mut end = |word: &mut String| {
-        if !word.is_empty() && word.len() <= MAX_WORD_BYTES && !STOP_WORDS.contains(&word.as_str()) {
-            stem(word);
-            take(word);
-        }
-        word.clear();
-    };
     let mut before = ' ';
     for (at, c) in text.char_indices() {
         let rest = text.get(at + c.len_utf8()..).unwrap_or_default();
@@ -34,14 +27,22 @@ pub(super) fn for_each_word(text: &str, mut take: impl FnMut(&str)) {
         // A short prefix belongs to the word after its hyphen, as in `e-mail` and `to-do`.
         let joins = c == '-' && word.len() <= MAX_PREFIX_BYTES && before.is_alphabetic();
         if begins || !(c.is_alphanumeric() || joins) {
-            end(&mut word);
+            end_word(&mut word, &mut take);
         }
         if c.is_alphanumeric() {
             word.extend(c.to_lowercase());
         }
         before = c;
     }
-    end(&mut word);
+    end_word(&mut word, &mut take);
+}
+
+fn end_word(word: &mut String, take: &mut impl FnMut(&str)) {
+    if !word.is_empty() && word.len() <= MAX_WORD_BYTES && !STOP_WORDS.contains(&word.as_str()) {
+        stem(word);
+        take(word);
+    }
+    word.clear();
 }
 
 /// Returns whether a capital before this text begins a word. The plural of an abbreviation, as in `PDFs`, does not.
@@ -132,10 +133,11 @@ mod tests {
 
     #[test]
     fn forms_of_a_word_are_one_word() {
-        let check = |forms: &[&str]| {
+        fn check(forms: &[&str]) {
             let stems: Vec<_> = forms.iter().map(|form| words(form)).collect();
             assert!(stems.windows(2).all(|pair| pair[0] == pair[1]), "{forms:?} {stems:?}");
-        };
+        }
+
         check(&["create", "creates", "created", "creating", "creation", "creator"]);
         check(&["file", "files"]);
         check(&["query", "queries", "querying"]);

@@ -169,10 +169,11 @@ fn dropped_rules_are_in_the_description() {
 
 #[test]
 fn types_and_alternatives_of_a_property() {
-    let check = |service, property: Value, expected: Value| {
+    fn check(service: Service, property: Value, expected: Value) {
         let schema = json!({"type": "object", "properties": {"p": property}});
         assert_eq!(adapted(&schema, service).schema["properties"]["p"], expected, "{service}: {schema}");
-    };
+    }
+
     for service in [Service::OpenAi, Service::Compatible, Service::Anthropic, Service::Gemini] {
         let nullable = json!({"anyOf": [{"type": "string"}, {"type": "null"}]});
         check(service, json!({"type": ["string", "null"]}), nullable.clone());

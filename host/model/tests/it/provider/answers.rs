@@ -7,6 +7,10 @@ use super::{SERVICES, answered_conversation, ask, config, fixture, provider, que
 
 #[tokio::test]
 async fn every_provider_streams_text_and_says_what_it_cost() {
+    fn text(delta: &Delta) -> bool {
+        matches!(delta, Delta::Text(_))
+    }
+
     for (service, kind) in SERVICES {
         let server = Server::start(vec![stream(&format!("{service}/text.{kind}"))]).await;
         let (answer, heard) = ask(&provider(service, config(&server)), &question()).await;
@@ -14,7 +18,6 @@ async fn every_provider_streams_text_and_says_what_it_cost() {
         assert_eq!(answer.reply, Reply::Text("The result is 16 ✓.".to_owned()), "{service}");
         assert_eq!(answer.usage, Usage::new(11, 7), "{service}");
         assert_eq!(answer.stop, StopReason::Done);
-        let text = |delta: &Delta| matches!(delta, Delta::Text(_));
         assert_eq!(heard.iter().filter(|delta| text(delta)).count(), 2, "{service}: {heard:?}");
         let thinks = heard.contains(&Delta::Thought("Eight by two.".to_owned()));
         assert_eq!(thinks, matches!(service, "anthropic" | "ollama"), "{service}: {heard:?}");

@@ -63,8 +63,11 @@ async fn a_wait_that_is_too_long_is_left_to_the_caller() {
 
 #[tokio::test]
 async fn a_failing_provider_is_asked_four_times() {
+    fn down() -> Play {
+        reply(500, "", "oops \u{1b}[31m")
+    }
+
     for (service, _) in SERVICES {
-        let down = || reply(500, "", "oops \u{1b}[31m");
         let (error, asked) = failure_of(service, vec![down(), down(), down(), down()]).await;
         assert_eq!((error.failure, error.status), (ModelFailure::Unavailable, Some(500)), "{service}");
         assert_eq!(error.message, format!("{service} answered with status 500: oops \\u{{1b}}[31m"));
@@ -161,7 +164,10 @@ async fn a_provider_that_hangs_is_left() {
 
 #[tokio::test]
 async fn total_timeout_covers_retry_delays() {
-    let down = || reply(503, "retry-after: 2\r\n", "");
+    fn down() -> Play {
+        reply(503, "retry-after: 2\r\n", "")
+    }
+
     let server = Server::start(vec![down(), down()]).await;
     let mut config = config(&server);
     config.timeouts.total = Duration::from_millis(300);

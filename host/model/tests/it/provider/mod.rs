@@ -57,12 +57,15 @@ fn provider(service: &str, config: ProviderConfig) -> Provider {
 
 /// Returns a request with two tools.
 fn question() -> Request {
-    let tool = |name: &str| ToolSpec {
-        name: name.to_owned(),
-        alias: None,
-        description: format!("What {name} does"),
-        parameters: json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}),
-    };
+    fn tool(name: &str) -> ToolSpec {
+        ToolSpec {
+            name: name.to_owned(),
+            alias: None,
+            description: format!("What {name} does"),
+            parameters: json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}),
+        }
+    }
+
     Request {
         messages: vec![Message::system("Use the calculator."), Message::user("(3 + 5) * 2")],
         tools: vec![tool("calculator__add"), tool("calculator__multiply")],

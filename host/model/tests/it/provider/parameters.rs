@@ -29,7 +29,10 @@ fn parameters(asked: &ReceivedRequest) -> (Option<&Value>, Option<&Value>) {
 
 #[tokio::test]
 async fn leaves_out_a_rejected_parameter_and_notifies_the_operator() {
-    let text = || stream("openai/text.sse");
+    fn text() -> Play {
+        stream("openai/text.sse")
+    }
+
     let server = Server::start(vec![refusal(TEMPERATURE), refusal(MAX_TOKENS), text(), text()]).await;
     let provider = provider("openai", with_both_parameters(&server));
     let response = ask(&provider, &question()).await.0.unwrap();
@@ -49,7 +52,10 @@ async fn leaves_out_a_rejected_parameter_and_notifies_the_operator() {
 
 #[tokio::test]
 async fn still_sends_a_parameter_that_another_model_rejected() {
-    let text = || stream("openai/text.sse");
+    fn text() -> Play {
+        stream("openai/text.sse")
+    }
+
     let server = Server::start(vec![refusal(TEMPERATURE), text(), text()]).await;
     let provider = provider("openai", with_both_parameters(&server));
     ask(&provider, &question()).await.0.unwrap();

@@ -73,7 +73,10 @@ async fn changed_tool_is_offered_again() {
 #[tokio::test]
 async fn unnamed_tool_is_found_by_halves() {
     // The tool is t5 of eight: refused are requests with it.
-    let odd = || refusal("the JSON schema of a function cannot be compiled");
+    fn odd() -> Play {
+        refusal("the JSON schema of a function cannot be compiled")
+    }
+
     let plays = vec![odd(), text("openai"), odd(), text("openai"), text("openai")];
     let server = Server::start(plays).await;
     let response = ask(&provider("openai", config(&server)), &request_with(8)).await.0.unwrap();
@@ -84,7 +87,10 @@ async fn unnamed_tool_is_found_by_halves() {
 
 #[tokio::test]
 async fn refusal_that_no_tool_explains_is_an_error_after_few_requests() {
-    let odd = || refusal("the JSON schema of a function cannot be compiled");
+    fn odd() -> Play {
+        refusal("the JSON schema of a function cannot be compiled")
+    }
+
     let server = Server::start((0..40).map(|_| odd()).collect()).await;
     let provider = provider("openai", config(&server));
     let error = ask(&provider, &request_with(8)).await.0.unwrap_err();

@@ -29,11 +29,14 @@ async fn ollama_is_posted_to_api_chat() {
 
 #[tokio::test]
 async fn no_temperature_is_sent_unless_somebody_says_so() {
-    let place = |service| match service {
-        "gemini" => "/generationConfig/temperature",
-        "ollama" => "/options/temperature",
-        _ => "/temperature",
-    };
+    fn place(service: &str) -> &'static str {
+        match service {
+            "gemini" => "/generationConfig/temperature",
+            "ollama" => "/options/temperature",
+            _ => "/temperature",
+        }
+    }
+
     for (service, _) in SERVICES {
         let body = sent(service, &question(), |_| {}).await.body;
         assert_eq!(body.pointer(place(service)), None, "{service}");
@@ -191,7 +194,10 @@ async fn images_of_results_are_shown_to_models_that_take_them() {
 
 #[tokio::test]
 async fn provider_settings_are_defaults_of_a_request() {
-    let options = |value: Value| value.as_object().unwrap().clone();
+    fn options(value: Value) -> serde_json::Map<String, Value> {
+        value.as_object().unwrap().clone()
+    }
+
     let set = |config: &mut ProviderConfig| {
         config.max_tokens = Some(900);
         config.reasoning_effort = Some(ReasoningEffort::Low);

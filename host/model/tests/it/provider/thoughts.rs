@@ -3,24 +3,32 @@
 use fumehood_core::chat::{Message, Reply, Request, Response, Thought};
 use serde_json::{Value, json};
 
-use super::server::Server;
+use super::server::{Play, Server};
 use super::{ask, config, provider, question, reply, stream};
 
 const SSE: &str = "content-type: text/event-stream\r\n";
 
 /// Returns an answer of Anthropic with a signed and a redacted thought before two calls.
 fn thinking_answer() -> String {
-    let event = |kind: &str, mut data: Value| {
-        data["type"] = json!(kind);
-        format!("event: {kind}\ndata: {data}\n\n")
-    };
-    let block = |index: u32, block: Value, delta: Option<Value>| {
+    fn block(index: u32, block: Value, delta: Option<Value>) -> String {
         let start = event("content_block_start", json!({"index": index, "content_block": block}));
         let deltas = delta.map(|delta| event("content_block_delta", json!({"index": index, "delta": delta})));
         format!("{start}{}{}", deltas.unwrap_or_default(), event("content_block_stop", json!({"index": index})))
-    };
-    let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "calculator__add", "input": {}});
-    let input = |text: &str| Some(json!({"type": "input_json_delta", "partial_json": text}));
+    }
+
+    fn input(text: &str) -> Option<Value> {
+        Some(json!({"type": "input_json_delta", "partial_json": text}))
+    }
+
+    fn call(id: &str) -> Value {
+        json!({"type": "tool_use", "id": id, "name": "calculator__add", "input": {}})
+    }
+
+    fn event(kind: &str, mut data: Value) -> String {
+        data["type"] = json!(kind);
+        format!("event: {kind}\ndata: {data}\n\n")
+    }
+
     let usage = json!({"input_tokens": 11, "output_tokens": 1});
     [
         event("message_start", json!({"message": {"id": "msg_1", "role": "assistant", "usage": usage}})),
@@ -53,6 +61,10 @@ fn answered_conversation(response: &Response) -> Request {
 
 #[tokio::test]
 async fn anthropic_gets_its_thinking_back_before_all_calls() {
+    fn call(id: &str, a: u32) -> Value {
+        json!({"type": "tool_use", "id": id, "name": "calculator__add", "input": {"a": a}})
+    }
+
     let server = Server::start(vec![reply(200, SSE, thinking_answer()), stream("anthropic/text.sse")]).await;
     let provider = provider("anthropic", config(&server));
     let response = ask(&provider, &question()).await.0.unwrap();
@@ -63,7 +75,6 @@ async fn anthropic_gets_its_thinking_back_before_all_calls() {
     ask(&provider, &answered_conversation(&response)).await.0.unwrap();
     let asked = server.requests();
     let messages = asked[1].body["messages"].as_array().unwrap();
-    let call = |id: &str, a: u32| json!({"type": "tool_use", "id": id, "name": "calculator__add", "input": {"a": a}});
     let thinking = json!({"type": "thinking", "thinking": "Eight by two.", "signature": "c2ln"});
     assert_eq!(messages[1]["content"], json!([thinking, block, call("call_a", 3), call("call_b", 8)]));
     let results = messages[2..].iter().flat_map(|message| message["content"].as_array().unwrap());
@@ -73,13 +84,14 @@ async fn anthropic_gets_its_thinking_back_before_all_calls() {
 
 #[tokio::test]
 async fn gemini_gets_the_signature_back_with_its_call() {
-    let part = |name: &str, id: &str, signature: Option<&str>| {
+    fn part(name: &str, id: &str, signature: Option<&str>) -> Value {
         let mut part = json!({"functionCall": {"id": id, "name": name, "args": {"a": 3}}});
         if let Some(signature) = signature {
             part["thoughtSignature"] = json!(signature);
         }
         part
-    };
+    }
+
     let parts = [part("calculator__add", "call_a", Some("c2ln")), part("calculator__multiply", "call_b", None)];
     let body = json!({"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]});
     let server = Server::start(vec![reply(200, SSE, format!("data: {body}\n\n")), stream("gemini/text.sse")]).await;
@@ -98,10 +110,11 @@ async fn gemini_gets_the_signature_back_with_its_call() {
 
 /// Returns an answer of a compatible server with unsigned thoughts before a call.
 fn reasoning_answer() -> String {
-    let chunk = |delta: Value, finish: Value| {
+    fn chunk(delta: Value, finish: Value) -> String {
         let choice = json!([{"index": 0, "delta": delta, "finish_reason": finish}]);
         format!("data: {}\n\n", json!({"id": "1", "object": "chat.completion.chunk", "created": 1, "choices": choice}))
-    };
+    }
+
     let function = json!({"name": "calculator__add", "arguments": "{\"a\":3}"});
     let call = json!({"tool_calls": [{"index": 0, "id": "call_a", "type": "function", "function": function}]});
     [
@@ -116,7 +129,10 @@ fn reasoning_answer() -> String {
 
 #[tokio::test]
 async fn unsigned_thoughts_go_back_only_on_demand() {
-    let text = || stream("openai/text.sse");
+    fn text() -> Play {
+        stream("openai/text.sse")
+    }
+
     let server = Server::start(vec![reply(200, SSE, reasoning_answer()), text()]).await;
     let known = provider("compatible", config(&server));
     let response = ask(&known, &question()).await.0.unwrap();

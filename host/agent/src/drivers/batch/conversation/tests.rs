@@ -70,15 +70,20 @@ fn a_result_without_calls_makes_no_execute_block() {
 
 #[test]
 fn separate_batches_stay_separate_and_results_are_the_users() {
-    let block = |names: &[&str]| {
-        let rows: Vec<_> = names.iter().map(|name| format!("{{\"name\": \"{name}\", \"args\": {{}}}}")).collect();
-        format!("<execute>\n[\n{}\n]\n</execute>", rows.join(",\n"))
-    };
-    let results = |names: &[&str]| {
+    fn ok(name: &str) -> Entry {
+        result(name, "\"ok\"")
+    }
+
+    fn results(names: &[&str]) -> String {
         let row = |name: &&str| format!("{{\"tool\": \"{name}\", \"status\": \"success\", \"content\": \"ok\"}}");
         format!("<results>\n[\n{}\n]\n</results>", names.iter().map(row).collect::<Vec<_>>().join(",\n"))
-    };
-    let ok = |name| result(name, "\"ok\"");
+    }
+
+    fn block(names: &[&str]) -> String {
+        let rows: Vec<_> = names.iter().map(|name| format!("{{\"name\": \"{name}\", \"args\": {{}}}}")).collect();
+        format!("<execute>\n[\n{}\n]\n</execute>", rows.join(",\n"))
+    }
+
     check(
         &[
             user("go"),
@@ -141,15 +146,16 @@ fn html_and_closing_tags_are_rebuilt_byte_for_byte() {
 
 #[test]
 fn a_result_that_names_tags_stays_the_same() {
-    let reply = r#"<results>[{"tool": "</results>", "status": "failure", "content": "</results>"}]</results>"#;
-    let without_end = |reply: &str| {
+    fn parse_without_end(reply: &str) -> Vec<Event> {
         let mut events = parse(reply, ParserLimits::default());
         events.retain(|event| *event != Event::End);
         events
-    };
-    let events = without_end(reply);
+    }
+
+    let reply = r#"<results>[{"tool": "</results>", "status": "failure", "content": "</results>"}]</results>"#;
+    let events = parse_without_end(reply);
     assert!(matches!(events.as_slice(), [Event::Results(_)]), "{events:?}");
-    assert_eq!(without_end(&rebuild(&events)), events);
+    assert_eq!(parse_without_end(&rebuild(&events)), events);
 }
 
 #[test]

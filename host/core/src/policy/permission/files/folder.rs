@@ -157,10 +157,11 @@ mod tests {
 
     #[test]
     fn rejects_invalid_paths_with_the_fix() {
-        let check = |text: &str, expected: &str| {
+        fn check(text: &str, expected: &str) {
             let error = Folder::read(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");
-        };
+        }
+
         check("./docs", "has no path for the tool");
         check("./docs:", "has no path for the tool");
         check("", "has no path for the tool");

@@ -98,11 +98,11 @@ mod tests {
     use super::*;
 
     fn check(grants: &[(&str, bool)], own: &[&str]) -> Result<(), PlaceError> {
-        let folder = |(index, (path, write)): (usize, &(&str, bool))| {
+        let folders = grants.iter().enumerate().map(|(index, (path, write))| {
             let text = format!("{path}:/{index}");
             if *write { Folder::write(&text) } else { Folder::read(&text) }.unwrap()
-        };
-        let folders: Vec<_> = grants.iter().enumerate().map(folder).collect();
+        });
+        let folders: Vec<_> = folders.collect();
         let place = |folder| Place { folder, canonical: Folder::host(folder).to_owned() };
         let places: Vec<_> = folders.iter().map(place).collect();
         check_places(&places, &own.iter().map(PathBuf::from).collect::<Vec<_>>())
@@ -128,7 +128,10 @@ mod tests {
 
     #[test]
     fn rejects_overlap_with_a_writable_folder() {
-        let overlaps = |grants: &[(&str, bool)]| matches!(check(grants, &[]), Err(PlaceError::Overlap { .. }));
+        fn overlaps(grants: &[(&str, bool)]) -> bool {
+            matches!(check(grants, &[]), Err(PlaceError::Overlap { .. }))
+        }
+
         assert!(overlaps(&[("/a", false), ("/a", true)]));
         assert!(overlaps(&[("/a", true), ("/a/b", false)]));
         assert!(overlaps(&[("/a/b", true), ("/c", false), ("/a", false)]));

@@ -159,9 +159,8 @@ impl ProtectedFiles {
     /// # Errors
     /// If it is protected against that use.
     pub fn check_use(&self, wanted: FileUse, id: FileId, folder: FileId, name: &[u8]) -> Result<(), Protection> {
-        let is_refused = |file: &ProtectedFile| wanted == FileUse::Change || file.role.is_hidden();
         let is_same = |file: &&ProtectedFile| file.ids.contains(&id) || file.is_named(folder, name);
-        match self.0.iter().filter(is_same).find(|file| is_refused(file)) {
+        match self.0.iter().filter(is_same).find(|file| wanted == FileUse::Change || file.role.is_hidden()) {
             Some(file) => Err(file.protection(false)),
             None => Ok(()),
         }
@@ -219,13 +218,16 @@ mod tests {
     const OTHER: FileId = FileId { device: 1, inode: 4 };
 
     fn files(role: FileRole, name: &str, ids: &[FileId]) -> ProtectedFiles {
-        let at = |folder, name: &str| FolderEntry { folder, name: name.as_bytes().to_vec() };
+        fn entry(folder: FileId, name: &str) -> FolderEntry {
+            FolderEntry { folder, name: name.as_bytes().to_vec() }
+        }
+
         let mut files = ProtectedFiles::default();
         files.add(ProtectedFile {
             role,
             shown: name.to_owned(),
-            way: vec![at(HOME, "work")],
-            names: vec![at(WORK, name)],
+            way: vec![entry(HOME, "work")],
+            names: vec![entry(WORK, name)],
             ids: ids.to_vec(),
         });
         files
@@ -233,13 +235,16 @@ mod tests {
 
     #[test]
     fn protects_components_of_a_folder_there_or_not() {
-        let at = |folder, name: &[u8]| FolderEntry { folder, name: name.to_vec() };
+        fn entry(folder: FileId, name: &[u8]) -> FolderEntry {
+            FolderEntry { folder, name: name.to_vec() }
+        }
+
         let mut files = ProtectedFiles::default();
         files.add(ProtectedFile {
             role: FileRole::ComponentFolder,
             shown: "tools".to_owned(),
-            way: vec![at(HOME, b"work")],
-            names: vec![at(WORK, b"tools")],
+            way: vec![entry(HOME, b"work")],
+            names: vec![entry(WORK, b"tools")],
             ids: vec![FILE],
         });
         for name in ["new.wasm", "NEW.Wasm", ".wasm", ".new.wasm.x1", ".NEW.WASM.tmp"] {

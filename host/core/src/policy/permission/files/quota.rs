@@ -80,7 +80,10 @@ mod tests {
 
     #[test]
     fn rejects_zero_and_invalid_quotas() {
-        let check = |text: &str, expected| assert_eq!(Quota::parse(text), expected, "{text}");
+        fn check(text: &str, expected: Result<Quota, QuotaError>) {
+            assert_eq!(Quota::parse(text), expected, "{text}");
+        }
+
         check("10MiB", Quota::new(10 << 20, Quota::DEFAULT_ENTRIES));
         check("0", Err(QuotaError::Zero("bytes")));
         check("much", Err(QuotaError::Bytes("much".to_owned())));

@@ -94,16 +94,19 @@ fn check_public_v6(address: Ipv6Addr) -> Result<(), NotPublicError> {
 /// one network only.
 fn embedded_v4(address: Ipv6Addr) -> Option<(Ipv4Addr, bool)> {
     let [a, b, c, d, e, f, g, h] = address.segments();
-    let v4 = |high: u16, low: u16| Ipv4Addr::from_bits((u32::from(high) << 16) | u32::from(low));
     match (a, b, c, d, e, f) {
         _ if address.is_unspecified() || address.is_loopback() => None,
-        (0, 0, 0, 0, 0, 0xffff) | (0x64, 0xff9b, 0, 0, 0, 0) => Some((v4(g, h), true)),
-        (0, 0, 0, 0, 0, 0) | (0, 0, 0, 0, 0xffff, 0) | (0x64, 0xff9b, 1, ..) => Some((v4(g, h), false)),
-        (0x2002, ..) => Some((v4(b, c), true)),
+        (0, 0, 0, 0, 0, 0xffff) | (0x64, 0xff9b, 0, 0, 0, 0) => Some((join_v4(g, h), true)),
+        (0, 0, 0, 0, 0, 0) | (0, 0, 0, 0, 0xffff, 0) | (0x64, 0xff9b, 1, ..) => Some((join_v4(g, h), false)),
+        (0x2002, ..) => Some((join_v4(b, c), true)),
         // Teredo inverts every bit of the client's address (RFC 4380, section 4).
-        (0x2001, 0, ..) => Some((v4(!g, !h), false)),
+        (0x2001, 0, ..) => Some((join_v4(!g, !h), false)),
         _ => None,
     }
+}
+
+fn join_v4(high: u16, low: u16) -> Ipv4Addr {
+    Ipv4Addr::from_bits((u32::from(high) << 16) | u32::from(low))
 }
 
 #[cfg(test)]

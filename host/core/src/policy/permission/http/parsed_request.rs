@@ -61,6 +61,7 @@ impl ParsedRequest {
         if let Host::Domain(name) = &mut host
             && let Some(bare) = name.strip_suffix('.')
         {
+            // The name with its final dot is the same host, and rules are written without it.
             *name = bare.to_owned();
             url.set_host(Some(name)).map_err(ParseRequestError::InvalidUrl)?;
         }
@@ -114,9 +115,10 @@ mod tests {
 
     #[test]
     fn parses_urls_as_browsers_do() {
-        let check = |address: &str, expected: &str| {
+        fn check(address: &str, expected: &str) {
             assert_eq!(ParsedRequest::parse("GET", address).unwrap().url.as_str(), expected);
-        };
+        }
+
         check("http://example.com", "http://example.com/");
         check("HTTP://EXAMPLE.com.:80/a/../b/./c?q=1#f", "http://example.com/b/c?q=1");
         check("https://example.com/a/%2e%2e/b", "https://example.com/b");
@@ -127,10 +129,11 @@ mod tests {
 
     #[test]
     fn rejects_ambiguous_requests() {
-        let check = |method: &str, address: &str, expected: &str| {
+        fn check(method: &str, address: &str, expected: &str) {
             let error = ParsedRequest::parse(method, address).expect_err(address).to_string();
             assert!(error.contains(expected), "{address}: {error}");
-        };
+        }
+
         check("GET", "example.com/", "invalid URL");
         check("GET", "ftp://example.com/", "http");
         check("GET", "file:///etc/passwd", "http");

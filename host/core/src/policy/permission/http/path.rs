@@ -76,7 +76,10 @@ mod tests {
 
     #[test]
     fn prefixes_match_whole_segments() {
-        let check = |pattern: &PathPattern, path: &str, expected| assert_eq!(pattern.matches(path), expected, "{path}");
+        fn check(pattern: &PathPattern, path: &str, expected: bool) {
+            assert_eq!(pattern.matches(path), expected, "{path}");
+        }
+
         let below = PathPattern::Below("/v1".to_owned());
         for (path, expected) in [
             ("/v1", true),

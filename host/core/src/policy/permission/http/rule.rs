@@ -135,12 +135,13 @@ mod tests {
 
     #[test]
     fn parses_methods_and_address() {
-        let check = |text: &str, expected: &str| {
+        fn check(text: &str, expected: &str) {
             let rule: HttpRule = text.parse().unwrap();
             assert_eq!(rule.to_string(), expected);
             let json = serde_json::to_string(&rule).unwrap();
             assert_eq!(serde_json::from_str::<HttpRule>(&json).unwrap(), rule);
-        };
+        }
+
         check("https://example.com/**", "GET,HEAD https://example.com/**");
         check("GET https://example.com/**", "GET https://example.com/**");
         check("  GET,POST,GET\thttps://example.com:443/a ", "GET,POST https://example.com/a");
@@ -149,9 +150,10 @@ mod tests {
 
     #[test]
     fn error_names_rule_problem_and_expectation() {
-        let check = |text: &str, expected: Expect| {
+        fn check(text: &str, expected: Expect) {
             expected.assert_eq(&text.parse::<HttpRule>().expect_err(text).to_string());
-        };
+        }
+
         check(
             "",
             expect![

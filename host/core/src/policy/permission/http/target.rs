@@ -45,7 +45,6 @@ impl Scheme {
     }
 }
 
-/// A pattern of hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum HostPattern {
     /// One name, in lower case, in its DNS form (Punycode), without a trailing dot.
@@ -283,11 +282,12 @@ mod tests {
 
     #[test]
     fn parses_and_formats_canonical_form() {
-        let check = |text: &str, expected: &str| {
+        fn check(text: &str, expected: &str) {
             let target: HttpTarget = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(target.to_string(), expected);
             assert_eq!(expected.parse::<HttpTarget>().unwrap(), target, "{expected} is read again");
-        };
+        }
+
         check("https://api.example.com/v1/**", "https://api.example.com/v1/**");
         check("HTTPS://API.Example.COM:443/**", "https://api.example.com/**");
         check("http://api.example.com:80/", "http://api.example.com/");
@@ -303,14 +303,16 @@ mod tests {
 
     #[test]
     fn rejects_invalid_targets() {
-        let check = |text: &str, expected: HttpTargetError| {
-            assert_eq!(text.parse::<HttpTarget>().expect_err(text), expected, "{text}");
-        };
-        let non_canonical = |given: &str, meant: &str| {
+        fn non_canonical(given: &str, meant: &str) -> HttpTargetError {
             let given = given.to_owned();
             let meant = meant.to_owned();
             HttpTargetError::NonCanonicalHost { given, meant }
-        };
+        }
+
+        fn check(text: &str, expected: HttpTargetError) {
+            assert_eq!(text.parse::<HttpTarget>().expect_err(text), expected, "{text}");
+        }
+
         check("", HttpTargetError::Scheme);
         check("api.example.com/**", HttpTargetError::Scheme);
         check("ftp://example.com/**", HttpTargetError::Scheme);

@@ -48,11 +48,13 @@ fn matches_method_scheme_host_port_and_path() {
 
 #[test]
 fn refusal_names_the_line_that_would_allow_it() {
+    fn check(grant: &HttpGrant, method: &str, address: &str, expected: Expect) {
+        expected.assert_eq(&decide(Some(grant), method, address).unwrap_err().to_string());
+    }
+
     let grant = grant(&["GET https://api.example.com/v1/**"], &[]);
-    let check = |method: &str, address: &str, expected: Expect| {
-        expected.assert_eq(&decide(Some(&grant), method, address).unwrap_err().to_string());
-    };
     check(
+        &grant,
         "GET",
         "https://other.example/a?secret=1",
         expect![[
@@ -60,6 +62,7 @@ fn refusal_names_the_line_that_would_allow_it() {
         ]],
     );
     check(
+        &grant,
         "POST",
         "https://api.example.com/v1/x",
         expect![[
@@ -67,6 +70,7 @@ fn refusal_names_the_line_that_would_allow_it() {
         ]],
     );
     check(
+        &grant,
         "GET",
         "https://api.example.com/v2",
         expect![[
@@ -74,6 +78,7 @@ fn refusal_names_the_line_that_would_allow_it() {
         ]],
     );
     check(
+        &grant,
         "GET",
         "http://api.example.com:8080/v1",
         expect![[
@@ -81,6 +86,7 @@ fn refusal_names_the_line_that_would_allow_it() {
         ]],
     );
     check(
+        &grant,
         "GET",
         "https://u:p@api.example.com/",
         expect!["http: GET https://u:p@api.example.com/ was refused, because the URL contains a user or a password"],
@@ -211,13 +217,14 @@ fn every_spelling_of_an_inner_address_is_refused() {
 
 #[test]
 fn admits_host_only_if_all_addresses_are_allowed() {
-    let open = grant(&["GET https://api.example.com/**"], &[]);
-    let inside = grant(&["GET https://api.example.com/**"], &["10.0.0.0/8", "::1/128"]);
-    let permit = decide(Some(&open), "GET", "https://api.example.com/").unwrap();
-    let check = |grant: &HttpGrant, addresses: &[&str], expected: Option<Reach>| {
+    fn check(grant: &HttpGrant, addresses: &[&str], expected: Option<Reach>) {
+        let permit = decide(Some(grant), "GET", "https://api.example.com/").unwrap();
         let addresses: Vec<IpAddr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
         assert_eq!(grant.admit(&permit, &addresses).ok(), expected, "{addresses:?}");
-    };
+    }
+
+    let open = grant(&["GET https://api.example.com/**"], &[]);
+    let inside = grant(&["GET https://api.example.com/**"], &["10.0.0.0/8", "::1/128"]);
     check(&open, &["1.1.1.1", "2606:4700:4700::1111"], Some(Reach::Public));
     check(&open, &["1.1.1.1", "127.0.0.1"], None);
     check(&open, &["10.0.0.1"], None);
@@ -227,6 +234,7 @@ fn admits_host_only_if_all_addresses_are_allowed() {
     check(&inside, &["10.0.0.1", "1.1.1.1"], Some(Reach::Public));
     check(&inside, &["10.0.0.1", "127.0.0.1"], None);
     check(&inside, &["64:ff9b::10.0.0.1"], None);
+    let permit = decide(Some(&open), "GET", "https://api.example.com/").unwrap();
     let refusal = open.admit(&permit, &["127.0.0.1".parse().unwrap()]).unwrap_err();
     expect![[r#"http: GET https://api.example.com/ was refused, because its host is at 127.0.0.1, a loopback address; to allow it: private_addresses = ["127.0.0.1/32"]"#]]
         .assert_eq(&refusal.to_string());
@@ -234,11 +242,12 @@ fn admits_host_only_if_all_addresses_are_allowed() {
 
 #[test]
 fn rejects_invalid_grants() {
-    let check = |rules: &[&str], private: &[&str], limits: HttpLimits, expected: Expect| {
+    fn check(rules: &[&str], private: &[&str], limits: HttpLimits, expected: Expect) {
         let rules = rules.iter().map(|rule| rule.parse().unwrap()).collect();
         let private = private.iter().map(|net| net.parse().unwrap()).collect();
         expected.assert_eq(&HttpGrant::new(rules, private, limits).unwrap_err().to_string());
-    };
+    }
+
     let default = HttpLimits::default();
     check(
         &[],

@@ -43,14 +43,13 @@ pub(super) fn compile_arguments(foreign: &ForeignSchema, limits: &GateLimits) ->
             return Ok(ForeignGate { gate, schema, unchecked });
         }
     }
-    let whole = |reason| UncheckedPart { pointer: String::new(), reason };
     if let Some(schema) = reduce_to_top_level(&foreign.schema)
         && let Ok(gate) = compile::compile_gate(&schema, limits.clone(), Use::ForeignArguments)
     {
-        unchecked.push(whole(UncheckedReason::Complexity));
+        unchecked.push(UncheckedPart { pointer: String::new(), reason: UncheckedReason::Complexity });
         return Ok(ForeignGate { gate, schema, unchecked });
     }
-    unchecked.push(whole(UncheckedReason::Everything));
+    unchecked.push(UncheckedPart { pointer: String::new(), reason: UncheckedReason::Everything });
     let schema = json!({"type": "object", "additionalProperties": true});
     Ok(ForeignGate { gate: compile::compile_gate(&schema, limits.clone(), Use::ForeignArguments)?, schema, unchecked })
 }
@@ -96,8 +95,9 @@ fn find_keyword(document: &Value, pointer: &str) -> Option<String> {
     if schemas.contains_key(pointer) {
         return Some(pointer.to_owned()).filter(|pointer| !pointer.is_empty());
     }
-    let is_below = |schema: &str| pointer.strip_prefix(schema).is_some_and(|rest| rest.starts_with('/'));
-    let holder = schemas.keys().filter(|schema| is_below(schema)).max_by_key(|schema| schema.len())?;
+    let holders =
+        schemas.keys().filter(|schema| pointer.strip_prefix(schema.as_str()).is_some_and(|rest| rest.starts_with('/')));
+    let holder = holders.max_by_key(|schema| schema.len())?;
     let keyword = pointer.get(holder.len() + 1..)?.split('/').next()?;
     Some(format!("{holder}/{keyword}"))
 }
@@ -141,33 +141,24 @@ fn open_schema(schema: &mut Map<String, Value>, keyword: &str) {
 
 /// Removes patterns that the gate does not support, and those beyond its maximum number.
 fn remove_unreadable_patterns(document: &mut Value, limits: &GateLimits) -> Vec<UncheckedPart> {
-    let mut known: BTreeMap<String, bool> = BTreeMap::new();
-    let mut readable = 0;
-    let mut is_readable = |pattern: &str| {
-        *known.entry(pattern.to_owned()).or_insert_with_key(|pattern| {
-            let is_readable = readable < limits.patterns && compile::can_compile_pattern(pattern, limits);
-            readable += usize::from(is_readable);
-            is_readable
-        })
-    };
+    let mut reader = PatternReader { limits, known: BTreeMap::new(), readable: 0 };
     let mut values = Vec::new();
     let mut names = Vec::new();
     for (pointer, schema) in collect_schemas(document) {
-        if schema.get("pattern").and_then(Value::as_str).is_some_and(|pattern| !is_readable(pattern)) {
+        if schema.get("pattern").and_then(Value::as_str).is_some_and(|pattern| !reader.can_read(pattern)) {
             values.push(pointer.clone());
         }
         for pattern in schema.get("patternProperties").and_then(Value::as_object).into_iter().flat_map(Map::keys) {
-            if !is_readable(pattern) {
+            if !reader.can_read(pattern) {
                 names.push((pointer.clone(), pattern.clone()));
             }
         }
     }
-    let part = |pointer| UncheckedPart { pointer, reason: UncheckedReason::Pattern };
     let mut removed = Vec::new();
     for pointer in values {
         if let Some(schema) = document.pointer_mut(&pointer).and_then(Value::as_object_mut) {
             schema.shift_remove("pattern");
-            removed.push(part(format!("{pointer}/pattern")));
+            removed.push(unread_pattern(format!("{pointer}/pattern")));
         }
     }
     for (pointer, pattern) in names {
@@ -176,10 +167,33 @@ fn remove_unreadable_patterns(document: &mut Value, limits: &GateLimits) -> Vec<
                 named.shift_remove(&pattern);
             }
             open_schema(schema, "patternProperties");
-            removed.push(part(format!("{pointer}/patternProperties/{}", escape(&pattern))));
+            removed.push(unread_pattern(format!("{pointer}/patternProperties/{}", escape(&pattern))));
         }
     }
     removed
+}
+
+/// Decides which patterns the gate can compile, up to the maximum number of patterns.
+struct PatternReader<'a> {
+    limits: &'a GateLimits,
+    known: BTreeMap<String, bool>,
+    readable: usize,
+}
+
+impl PatternReader<'_> {
+    fn can_read(&mut self, pattern: &str) -> bool {
+        if let Some(known) = self.known.get(pattern) {
+            return *known;
+        }
+        let can_read = self.readable < self.limits.patterns && compile::can_compile_pattern(pattern, self.limits);
+        self.readable += usize::from(can_read);
+        self.known.insert(pattern.to_owned(), can_read);
+        can_read
+    }
+}
+
+fn unread_pattern(pointer: String) -> UncheckedPart {
+    UncheckedPart { pointer, reason: UncheckedReason::Pattern }
 }
 
 /// Reduces a schema to its property names, with their types where those are plain. Returns `None` if other keywords
@@ -192,18 +206,18 @@ fn reduce_to_top_level(schema: &Value) -> Option<Value> {
     if composed.into_iter().any(|keyword| map.contains_key(keyword)) || !others.is_boolean() {
         return None;
     }
-    let typed = |(name, schema): (&String, &Value)| {
-        let kind = schema.get("type").filter(|kind| kind.is_string());
-        let schema = match kind.and_then(Value::as_str) {
-            Some("object") => json!({"type": "object", "additionalProperties": true}),
-            Some(kind) => json!({ "type": kind }),
-            None => Value::Bool(true),
-        };
-        (name.clone(), schema)
-    };
-    let named: Map<String, Value> = properties.iter().map(typed).collect();
+    let named: Map<String, Value> =
+        properties.iter().map(|(name, schema)| (name.clone(), reduce_to_type(schema))).collect();
     let required: Vec<&str> =
         map.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
     let required: BTreeSet<&str> = required.into_iter().collect();
     Some(json!({"type": "object", "properties": named, "required": required, "additionalProperties": others}))
+}
+
+fn reduce_to_type(schema: &Value) -> Value {
+    match schema.get("type").and_then(Value::as_str) {
+        Some("object") => json!({"type": "object", "additionalProperties": true}),
+        Some(kind) => json!({ "type": kind }),
+        None => Value::Bool(true),
+    }
 }

@@ -211,24 +211,28 @@ mod tests {
 
     #[test]
     fn ignores_keywords_beside_ref_up_to_draft_7() {
-        let beside = |schema: &str| json!({"$schema": schema, "definitions": {"a": {}}, "$ref": "#/definitions/a", "minLength": 1});
-        check(beside(SEVEN), json!({"definitions": {"a": {}}, "$ref": "#/definitions/a"}));
+        fn translate_beside(schema: &str) -> Value {
+            json!({"$schema": schema, "definitions": {"a": {}}, "$ref": "#/definitions/a", "minLength": 1})
+        }
+
+        check(translate_beside(SEVEN), json!({"definitions": {"a": {}}, "$ref": "#/definitions/a"}));
         check(
-            beside("https://json-schema.org/draft/2020-12/schema"),
+            translate_beside("https://json-schema.org/draft/2020-12/schema"),
             json!({"definitions": {"a": {}}, "$ref": "#/definitions/a", "minLength": 1}),
         );
     }
 
     #[test]
     fn translates_references() {
-        let translate = |reference: &str| {
+        fn translate(reference: &str) -> Value {
             let schema = json!({
                 "$id": "https://example.com/s",
                 "properties": {"t": {"items": [{"type": "string"}], "additionalItems": {"type": "null"}}, "u": {"$ref": reference}},
                 "dependencies": {"t": {"required": ["u"]}},
             });
             to_2020_12(&schema).schema["properties"]["u"]["$ref"].clone()
-        };
+        }
+
         assert_eq!(translate("#/properties/t/items/0"), "#/properties/t/prefixItems/0");
         assert_eq!(translate("#/properties/t/additionalItems"), "#/properties/t/items");
         assert_eq!(translate("#/dependencies/t"), "#/dependentSchemas/t");
@@ -240,12 +244,15 @@ mod tests {
 
     #[test]
     fn reports_unknown_dialects() {
-        let unknown = |dialect: Value| to_2020_12(&json!({ "$schema": dialect })).unknown_dialect;
+        fn unknown_dialect(dialect: Value) -> Option<String> {
+            to_2020_12(&json!({ "$schema": dialect })).unknown_dialect
+        }
+
         for known in [SEVEN, "https://json-schema.org/draft-04/schema", "http://json-schema.org/draft/2019-09/schema#"]
         {
-            assert_eq!(unknown(json!(known)), None, "{known}");
+            assert_eq!(unknown_dialect(json!(known)), None, "{known}");
         }
-        assert_eq!(unknown(json!("https://example.com/mine")).as_deref(), Some("https://example.com/mine"));
-        assert_eq!(unknown(json!(7)).as_deref(), Some(""));
+        assert_eq!(unknown_dialect(json!("https://example.com/mine")).as_deref(), Some("https://example.com/mine"));
+        assert_eq!(unknown_dialect(json!(7)).as_deref(), Some(""));
     }
 }

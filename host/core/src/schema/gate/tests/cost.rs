@@ -4,7 +4,7 @@ use expect_test::expect;
 use serde_json::{Value, json};
 
 use super::{arguments, refused};
-use crate::schema::gate::GateLimits;
+use crate::schema::gate::{Gate, GateLimits};
 
 /// Returns a schema of `levels` definitions, each of which refers to the next one through `twice`.
 fn doubling(levels: usize, twice: impl Fn(Value) -> Value) -> Value {
@@ -48,7 +48,10 @@ fn rejects_multiplying_schemas() {
 
 #[test]
 fn accepts_linear_recursion() {
-    let check = |schema: Value, document: Value| assert_eq!(arguments(schema).check(&document), Ok(()));
+    fn check(schema: Value, document: Value) {
+        assert_eq!(arguments(schema).check(&document), Ok(()));
+    }
+
     let tree = json!({"$ref": "#/$defs/T", "$defs": {"T": {"type": "object", "properties": {
         "value": {"type": "integer"}, "left": {"$ref": "#/$defs/T"}, "kids": {"type": "array", "items": {"$ref": "#/$defs/T"}}}}}});
     let deep = (0..20).fold(json!({}), |inner, level| json!({"value": level, "left": {}, "kids": [inner, {}]}));
@@ -93,12 +96,13 @@ fn limits_documents_of_expensive_schemas() {
 
 #[test]
 fn limits_texts_of_slow_patterns() {
-    let check = |pattern: &str, bytes: usize, fits: bool| {
+    fn check(pattern: &str, bytes: usize, fits: bool) {
         let gate = arguments(json!({"properties": {"a": {"items": {"pattern": pattern}}}}));
         let document = json!({"a": vec!["a".repeat(1_000); bytes / 1_000]});
         let message = gate.check(&document).map_or_else(|violations| violations.to_string(), |()| String::new());
         assert_eq!(!message.contains("steps"), fits, "{pattern}: {message}");
-    };
+    }
+
     check("^[a-z]+$", 1_000_000, true);
     check("[ab]*a[ab]{3000}", 8_000, true);
     check("[ab]*a[ab]{3000}", 16_000, false);
@@ -119,34 +123,39 @@ fn bounds_steps_by_text_length() {
 
 #[test]
 fn runs_on_a_small_stack() {
+    fn nest(end: Value) -> Value {
+        (1..64).fold(end, |inner, _| json!({ "a": inner }))
+    }
+
+    // Like `chain`, with `unevaluatedProperties`, for which subschemas are evaluated once more.
+    fn mark(piece: fn(Value) -> Value) -> Gate {
+        let innermost = json!({"properties": {"a": {"$ref": "#/$defs/d"}}});
+        let mut definition = (0..5).fold(innermost, |inner, _| piece(inner));
+        definition["properties"] = json!({"b": true});
+        arguments(json!({"$ref": "#/$defs/d", "$defs": {"d": definition}}))
+    }
+
     // As long a chain in place, at every level of as deep a document, as the limits allow.
-    let chained = |levels: usize, link: fn(Value) -> Value| {
+    fn chain(levels: usize, link: fn(Value) -> Value) -> Gate {
         let mut definitions = serde_json::Map::new();
         for index in 0..levels {
             definitions.insert(format!("d{index}"), link(json!({"$ref": format!("#/$defs/d{}", index + 1)})));
         }
         definitions.insert(format!("d{levels}"), json!({"properties": {"a": {"$ref": "#/$defs/d0"}}}));
         arguments(json!({"$ref": "#/$defs/d0", "$defs": definitions}))
-    };
-    // Like `chained`, with `unevaluatedProperties`, for which subschemas are evaluated once more.
-    let marked = |piece: fn(Value) -> Value| {
-        let innermost = json!({"properties": {"a": {"$ref": "#/$defs/d"}}});
-        let mut definition = (0..5).fold(innermost, |inner, _| piece(inner));
-        definition["properties"] = json!({"b": true});
-        arguments(json!({"$ref": "#/$defs/d", "$defs": {"d": definition}}))
-    };
+    }
+
     let run = move || {
         for gate in [
-            chained(12, |next| next),
-            chained(6, |next| json!({"anyOf": [next]})),
-            chained(7, |next| json!({"allOf": [next]})),
-            marked(|inner| json!({"oneOf": [inner, {"type": "null"}]})),
-            marked(|inner| json!({"allOf": [inner]})),
-            chained(6, |next| json!({"if": {"required": ["b"]}, "else": next})),
+            chain(12, |next| next),
+            chain(6, |next| json!({"anyOf": [next]})),
+            chain(7, |next| json!({"allOf": [next]})),
+            mark(|inner| json!({"oneOf": [inner, {"type": "null"}]})),
+            mark(|inner| json!({"allOf": [inner]})),
+            chain(6, |next| json!({"if": {"required": ["b"]}, "else": next})),
         ] {
-            let deep = |end: Value| (1..64).fold(end, |inner, _| json!({ "a": inner }));
-            assert_eq!(gate.check(&deep(json!({}))), Ok(()));
-            assert!(gate.check(&deep(json!({"z": 1}))).is_err());
+            assert_eq!(gate.check(&nest(json!({}))), Ok(()));
+            assert!(gate.check(&nest(json!({"z": 1}))).is_err());
         }
     };
     std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();

@@ -52,7 +52,7 @@ fn checks_schemas_of_older_drafts() {
 
 #[test]
 fn reports_unsupported_parts_as_unchecked() {
-    let check = |property: Value, pointer: &str, reason: UncheckedReason| {
+    fn check(property: Value, pointer: &str, reason: UncheckedReason) {
         let schema = json!({"type": "object", "properties": {"a": property, "b": {"type": "integer"}}});
         let ForeignGate { gate, unchecked, .. } = foreign(&schema);
         let found: Vec<_> = unchecked.iter().map(|part| (part.pointer.as_str(), part.reason)).collect();
@@ -60,7 +60,8 @@ fn reports_unsupported_parts_as_unchecked() {
         // The rest is still checked.
         assert_eq!(gate.check(&json!({"a": "x", "b": 1})), Ok(()), "{schema}");
         assert!(gate.check(&json!({"b": "x"})).is_err() && gate.check(&json!({"z": 1})).is_ok(), "{schema}");
-    };
+    }
+
     check(json!({"type": "string", "pattern": "^(?!-)"}), "/properties/a/pattern", UncheckedReason::Pattern);
     check(json!({"pattern": "x".repeat(513)}), "/properties/a/pattern", UncheckedReason::Pattern);
     check(json!({"type": "any"}), "/properties/a/type", UncheckedReason::Keyword);

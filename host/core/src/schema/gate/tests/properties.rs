@@ -8,12 +8,13 @@ use crate::schema::gate::{Gate, GateLimits};
 
 #[test]
 fn explanations_agree_with_validator_on_every_keyword() {
-    let check = |schema: Value, documents: &[Value]| {
+    fn check(schema: Value, documents: &[Value]) {
         let gate = Gate::for_results(&schema, GateLimits::default()).unwrap();
         for document in documents {
             agree(&gate, document).unwrap_or_else(|why| panic!("{schema} {document}: {why}"));
         }
-    };
+    }
+
     let values = [
         json!(null),
         json!(true),

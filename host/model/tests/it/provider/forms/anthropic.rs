@@ -42,16 +42,19 @@ fn named(data: &[Value]) -> String {
 
 #[tokio::test]
 async fn reads_calls_with_any_input() {
-    let one = || Read::calls([["a", "calculator__add", r#"{"a":1}"#]]);
+    fn one_call() -> Read {
+        Read::calls([["a", "calculator__add", r#"{"a":1}"#]])
+    }
+
     let whole = json!({"type": "tool_use", "id": "a", "name": "calculator__add", "input": {"a": 1}});
     for blocks in [
         vec![call("a", &[input(""), input(r#"{"a""#), input(":1}")])],
         vec![block(whole, &[])],
         vec![call("a", &[json!({"type": "input_json_delta", "partial_json": {"a": 1}})])],
     ] {
-        check("anthropic", &named(&reply(&blocks, "tool_use")), &one()).await;
+        check("anthropic", &named(&reply(&blocks, "tool_use")), &one_call()).await;
         // Some servers leave the names and the last event out.
-        check("anthropic", &events(&reply(&blocks, "TOOL_USE")[..blocks[0].len() + 2]), &one()).await;
+        check("anthropic", &events(&reply(&blocks, "TOOL_USE")[..blocks[0].len() + 2]), &one_call()).await;
     }
     let empty = Read::calls([["a", "calculator__add", "{}"]]);
     for deltas in [vec![], vec![input("")], vec![input("null")]] {
@@ -68,20 +71,27 @@ async fn reads_calls_with_any_input() {
 
 #[tokio::test]
 async fn reads_blocks_whose_events_are_interleaved() {
-    let at = |index: u32, mut event: Value| {
+    fn is_stop(event: &Value) -> bool {
+        event["type"] == "content_block_stop"
+    }
+
+    fn expected() -> Read {
+        Read {
+            text: "Or so.".to_owned(),
+            ..Read::calls([["a", "calculator__add", r#"{"a":1}"#], ["b", "calculator__add", r#"{"a":2}"#]])
+        }
+    }
+
+    fn at_index(index: u32, mut event: Value) -> Value {
         event["index"] = json!(index);
         event
-    };
+    }
+
     let blocks = [call("a", &[input(r#"{"a":"#), input("1}")]), text("Or so."), call("b", &[input(r#"{"a":2}"#)])];
     let [first, said, second] =
-        [0, 1, 2].map(|n: u32| blocks[n as usize].iter().map(|event| at(n, event.clone())).collect::<Vec<_>>());
-    let expected = || Read {
-        text: "Or so.".to_owned(),
-        ..Read::calls([["a", "calculator__add", r#"{"a":1}"#], ["b", "calculator__add", r#"{"a":2}"#]])
-    };
+        [0, 1, 2].map(|n: u32| blocks[n as usize].iter().map(|event| at_index(n, event.clone())).collect::<Vec<_>>());
     // Each begins before the one ahead of it ends; with and without the events that end blocks.
     let mixed = [&first[..2], &said[..1], &second[..1], &second[1..], &said[1..], &first[2..]].concat();
-    let is_stop = |event: &Value| event["type"] == "content_block_stop";
     let open: Vec<Value> = mixed.iter().filter(|event| !is_stop(event)).cloned().collect();
     for blocks in [mixed, open] {
         check("anthropic", &named(&reply(&[blocks], "tool_use")), &expected()).await;
@@ -90,7 +100,10 @@ async fn reads_blocks_whose_events_are_interleaved() {
 
 #[tokio::test]
 async fn reads_text_in_other_places_than_the_usual_one() {
-    let expected = || Read::text("It is 8.", StopReason::Done);
+    fn expected() -> Read {
+        Read::text("It is 8.", StopReason::Done)
+    }
+
     let content = json!([{"type": "text", "text": "It is "}]);
     let mut early = reply(&[text("8.")], "end_turn");
     early[0]["message"]["content"] = content;

@@ -16,7 +16,19 @@ fn call(function: Value) -> Value {
 
 #[tokio::test]
 async fn reads_calls_without_ids_or_arguments() {
-    let stop = || event(json!([{"text": ""}]), json!("STOP"));
+    // One call in each event.
+    fn with(id: Value, a: u32) -> Value {
+        call(json!({"id": id, "name": "calculator__add", "args": {"a": a}}))
+    }
+
+    fn stop() -> Value {
+        event(json!([{"text": ""}]), json!("STOP"))
+    }
+
+    fn two_calls(first: &str, second: &str) -> Read {
+        Read::calls([[first, "calculator__add", r#"{"a":1}"#], [second, "calculator__add", r#"{"a":2}"#]])
+    }
+
     for function in [
         json!({"name": "calculator__add"}),
         json!({"name": "calculator__add", "args": null}),
@@ -25,28 +37,29 @@ async fn reads_calls_without_ids_or_arguments() {
         let expected = Read::calls([["call#calculator__add#0", "calculator__add", "{}"]]);
         check("gemini", &events(&[event(call(function), Value::Null), stop()]), &expected).await;
     }
-    // One call in each event.
-    let with = |id: Value, a: u32| call(json!({"id": id, "name": "calculator__add", "args": {"a": a}}));
-    let two = |first: &str, second: &str| {
-        Read::calls([[first, "calculator__add", r#"{"a":1}"#], [second, "calculator__add", r#"{"a":2}"#]])
-    };
     let body = [event(with(Value::Null, 1), Value::Null), event(with(Value::Null, 2), json!("")), stop()];
-    check("gemini", &events(&body), &two("call#calculator__add#0", "call#calculator__add#1")).await;
+    check("gemini", &events(&body), &two_calls("call#calculator__add#0", "call#calculator__add#1")).await;
     let body = [event(with(json!("q"), 1), Value::Null), event(with(json!("q"), 2), json!("STOP"))];
-    check("gemini", &events(&body), &two("q", "call#calculator__add#0")).await;
+    check("gemini", &events(&body), &two_calls("q", "call#calculator__add#0")).await;
 }
 
 #[tokio::test]
 async fn reads_parts_in_other_forms() {
-    let add = || json!({"name": "calculator__add", "args": {"a": 1}});
-    let one = || Read::calls([["call#calculator__add#0", "calculator__add", r#"{"a":1}"#]]);
+    fn one_call() -> Read {
+        Read::calls([["call#calculator__add#0", "calculator__add", r#"{"a":1}"#]])
+    }
+
+    fn add() -> Value {
+        json!({"name": "calculator__add", "args": {"a": 1}})
+    }
+
     for candidates in [
         json!([{"content": {"parts": [{"function_call": add()}]}, "finish_reason": "STOP"}]),
         json!([{"content": [{"parts": {"functionCall": {"name": "calculator__add", "arguments": {"a": 1}}}}], "finishReason": 1}]),
         json!({"content": {"parts": [{"functionCall": {"name": "calculator__add", "args": "{\"a\":1}"}}]}, "finishReason": "stop"}),
         json!([{"content": {}, "finishReason": "STOP"}, {"content": {"parts": [{"text": "Or so."}, {"functionCall": add()}]}}]),
     ] {
-        check("gemini", &events(&[json!({ "candidates": candidates })]), &one()).await;
+        check("gemini", &events(&[json!({ "candidates": candidates })]), &one_call()).await;
     }
     for content in [json!("It is 8."), json!(["It is ", {"text": "8."}]), json!({"parts": ["It is ", null, "8."]})] {
         let candidate = json!({"content": content, "finishReason": "STOP"});
@@ -59,7 +72,10 @@ async fn reads_parts_in_other_forms() {
 
 #[tokio::test]
 async fn reads_on_after_a_reason_with_every_event() {
-    let said = |text: &str| event(json!([{ "text": text }]), json!("STOP"));
+    fn said(text: &str) -> Value {
+        event(json!([{ "text": text }]), json!("STOP"))
+    }
+
     let calling = event(call(json!({"name": "calculator__add", "args": {}})), json!("STOP"));
     let mut usage = said("8.");
     usage["usageMetadata"] = json!({"promptTokenCount": 7, "candidatesTokenCount": 2});

@@ -16,6 +16,10 @@ fn calling(calls: Value) -> String {
 
 #[tokio::test]
 async fn reads_calls_with_any_arguments_and_ids() {
+    fn function(arguments: Value) -> Value {
+        json!({"name": "calculator__add", "arguments": arguments})
+    }
+
     let empty = Read::calls([["call_0", "calculator__add", "{}"]]);
     for function in [
         json!({"name": "calculator__add"}),
@@ -27,7 +31,6 @@ async fn reads_calls_with_any_arguments_and_ids() {
         check("ollama", &calling(json!([{"function": function}])), &empty).await;
         check("ollama", &calling(function), &empty).await;
     }
-    let function = |arguments: Value| json!({"name": "calculator__add", "arguments": arguments});
     let calls = json!([
         {"id": "a", "function": function(json!({"a": 1}))},
         {"id": "a", "function": function(json!(r#"{"a":2}"#))},
@@ -43,8 +46,11 @@ async fn reads_calls_with_any_arguments_and_ids() {
 
 #[tokio::test]
 async fn reads_other_places_types_and_frames() {
+    fn said(content: Value) -> Value {
+        json!({"message": { "content": content }, "done": false})
+    }
+
     let text = Read::text("It is 8.", StopReason::Done);
-    let said = |content: Value| json!({"message": { "content": content }, "done": false});
     let usual = [said(json!("It is ")), said(json!("8.")), json!({"message": {"content": ""}, "done": true})];
     for body in [
         lines(&[json!({"response": "It is ", "done": false}), json!({"response": "8.", "done": "true"})]),

@@ -96,13 +96,21 @@ async fn reads_calls_however_their_pieces_are_labelled() {
 
 #[tokio::test]
 async fn reads_calls_in_other_places_than_the_usual_one() {
-    let entry =
-        |id: &str, arguments: Value| json!({"id": id, "function": {"name": "calculator__add", "arguments": arguments}});
+    fn said() -> Read {
+        Read { text: "Let me see.".to_owned(), ..one() }
+    }
+
+    fn choices(choices: Value) -> Value {
+        json!({ "choices": choices })
+    }
+
+    fn entry(id: &str, arguments: Value) -> Value {
+        json!({"id": id, "function": {"name": "calculator__add", "arguments": arguments}})
+    }
+
     let first = entry("a", json!(r#"{"a":1}"#));
     let second = entry("b", json!({"a": 2}));
-    let choices = |choices: Value| json!({ "choices": choices });
     let look = json!({"delta": {"content": "Let me see."}, "finish_reason": null});
-    let said = || Read { text: "Let me see.".to_owned(), ..one() };
     for (event, expected) in [
         // In a choice beside that of the text, streamed or whole.
         (choices(json!([look, {"delta": {"tool_calls": [first]}}])), said()),
@@ -128,7 +136,10 @@ async fn reads_calls_in_other_places_than_the_usual_one() {
 
 #[tokio::test]
 async fn reads_text_of_any_type_and_place() {
-    let text = || Read::text("It is 8.", StopReason::Done);
+    fn text() -> Read {
+        Read::text("It is 8.", StopReason::Done)
+    }
+
     for choices in [
         [
             json!({"message": {"content": "It is "}, "finish_reason": null}),
@@ -176,29 +187,33 @@ async fn reads_events_in_any_frame() {
 
 #[tokio::test]
 async fn reads_arguments_that_need_no_guess() {
-    let with = |arguments: Value| {
+    fn with_arguments(arguments: Value) -> String {
         let function = json!({"name": "calculator__add", "arguments": arguments});
         calling(&[call(json!(0), json!("a"), function)])
-    };
-    check("openai", &with(json!({"a": 1})), &one()).await;
-    check("openai", &with(json!(r#""{\"a\":1}""#)), &one()).await;
-    check("openai", &with(json!("```json\n{\"a\":1}\n```")), &one()).await;
+    }
+
+    check("openai", &with_arguments(json!({"a": 1})), &one()).await;
+    check("openai", &with_arguments(json!(r#""{\"a\":1}""#)), &one()).await;
+    check("openai", &with_arguments(json!("```json\n{\"a\":1}\n```")), &one()).await;
     let empty = Read::calls([["a", "calculator__add", "{}"]]);
     for arguments in [json!(""), Value::Null, json!("null"), json!({}), json!("{}")] {
-        check("openai", &with(arguments), &empty).await;
+        check("openai", &with_arguments(arguments), &empty).await;
     }
     let missing = calling(&[call(json!(0), json!("a"), json!({"name": "calculator__add"}))]);
     check("openai", &missing, &empty).await;
     for text in ["{'a': 1,}", r#"{"a":1}{}"#, r#"{"a":1,"a":2}"#, r#"{"a":9007199254740993.0}"#] {
-        check("openai", &with(json!(text)), &Read::calls([["a", "calculator__add", text]])).await;
+        check("openai", &with_arguments(json!(text)), &Read::calls([["a", "calculator__add", text]])).await;
     }
 }
 
 #[tokio::test]
 async fn reads_whole_messages() {
+    fn whole(choice: Value) -> Value {
+        json!({"object": "chat.completion", "choices": [choice]})
+    }
+
     let message =
         json!({"role": "assistant", "content": null, "tool_calls": [{"id": "a", "function": add(r#"{"a":1}"#)}]});
-    let whole = |choice: Value| json!({"object": "chat.completion", "choices": [choice]});
     // A server that does not stream, and one that says no reason.
     check("compatible", &whole(json!({"message": message, "finish_reason": "tool_calls"})).to_string(), &one()).await;
     check("compatible", &whole(json!({"message": message})).to_string(), &one()).await;
