@@ -84,11 +84,7 @@ fn restrict(docs: &[u8], names: &Names) -> Option<(Vec<u8>, bool)> {
     let mut package: Map<String, Value> = serde_json::from_slice(json).ok()?;
     let mut worlds = members(package.remove("worlds"));
     // The world of the component is the one that documents most of its exports.
-    let known = |world: &Value| {
-        let documented = EXPORTS.iter().filter_map(|list| world.get(list)?.as_object()).flat_map(Map::keys);
-        documented.filter(|name| names.exports.contains(*name)).count()
-    };
-    worlds.sort_by_key(|(_, world)| Reverse(known(world)));
+    worlds.sort_by_key(|(_, world)| Reverse(count_documented_exports(world, names)));
     let mut worlds = worlds.into_iter();
     let Some((_, Value::Object(all))) = worlds.next() else {
         return Some((Vec::new(), false));
@@ -110,6 +106,11 @@ fn restrict(docs: &[u8], names: &Names) -> Option<(Vec<u8>, bool)> {
     let mut content = vec![*version];
     serde_json::to_writer(&mut content, &section).ok()?;
     Some((content, is_complete))
+}
+
+fn count_documented_exports(world: &Value, names: &Names) -> usize {
+    let documented = EXPORTS.iter().filter_map(|list| world.get(list)?.as_object()).flat_map(Map::keys);
+    documented.filter(|name| names.exports.contains(*name)).count()
 }
 
 fn members(object: Option<Value>) -> Vec<(String, Value)> {

@@ -78,19 +78,21 @@ impl fmt::Display for Ungranted {
 
 /// Returns the imports whose power is not granted.
 pub(crate) fn find_ungranted(imports: &[Import], grant: &Grant) -> Vec<Ungranted> {
-    // The environment and the arguments share one interface.
-    let is_granted = |power| grant.has(power) || (power == Power::Env && grant.has(Power::Args));
     let ungranted = imports.iter().filter_map(|import| Some((import, import.power?)));
     ungranted
-        .filter(|(_, power)| !is_granted(*power))
+        .filter(|(_, power)| !is_granted(grant, *power))
         .map(|(import, power)| Ungranted { name: import.name.clone(), power })
         .collect()
 }
 
+/// Returns whether an interface may be imported. The environment and the arguments share one.
+fn is_granted(grant: &Grant, power: Power) -> bool {
+    grant.has(power) || (power == Power::Env && grant.has(Power::Args))
+}
+
 /// Describes a component's imports, in the component's order.
 pub(crate) fn list(surface: &Surface) -> Vec<Import> {
-    let describe = |name: &String| describe(name, surface.imported_types.contains(name));
-    surface.imports.iter().map(describe).collect()
+    surface.imports.iter().map(|name| describe(name, surface.imported_types.contains(name))).collect()
 }
 
 fn describe(name: &str, is_type: bool) -> Import {

@@ -155,17 +155,18 @@ impl CompileBudget {
 
     /// Computes the allowance of a component of `bytes` bytes. Time grows continuously, not in steps of a MiB.
     pub(crate) fn for_size(self, bytes: usize) -> Allowance {
-        let grown = |base: Duration, per_mib: Duration| {
-            let share = per_mib.as_secs_f64() * (bytes as f64 / MIB as f64);
-            base.saturating_add(Duration::try_from_secs_f64(share).unwrap_or(Duration::MAX))
-        };
         Allowance {
-            time: grown(self.time, self.time_per_mib),
-            cpu: grown(self.cpu, self.cpu_per_mib),
+            time: grow(self.time, self.time_per_mib, bytes),
+            cpu: grow(self.cpu, self.cpu_per_mib, bytes),
             memory: self.memory,
             output: self.output,
         }
     }
+}
+
+fn grow(base: Duration, per_mib: Duration, bytes: usize) -> Duration {
+    let share = per_mib.as_secs_f64() * (bytes as f64 / MIB as f64);
+    base.saturating_add(Duration::try_from_secs_f64(share).unwrap_or(Duration::MAX))
 }
 
 #[cfg(test)]

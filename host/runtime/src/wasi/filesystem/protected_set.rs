@@ -113,7 +113,8 @@ impl ProtectedSet {
         folder: Base<'_>,
         path: &str,
         follow: bool,
-        (accessed, modified): (Option<SystemTimeSpec>, Option<SystemTimeSpec>),
+        accessed: Option<SystemTimeSpec>,
+        modified: Option<SystemTimeSpec>,
     ) -> Result<bool, ChangeError> {
         let files = self.files();
         if files.is_empty() {

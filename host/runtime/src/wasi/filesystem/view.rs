@@ -96,11 +96,11 @@ impl Operation {
     /// Runs `work` on a thread for file work, if the folder is writable.
     pub(super) async fn change<R: Send + 'static>(
         self,
-        work: impl FnOnce(Base<'_>, (&Ledger, &ProtectedSet)) -> Result<R, ChangeError> + Send + 'static,
+        work: impl FnOnce(Base<'_>, &Ledger, &ProtectedSet) -> Result<R, ChangeError> + Send + 'static,
     ) -> FsResult<R> {
         let Self { open, attempt, pool } = self.require_writable()?;
         let changed = move || match &open.folder.ledger {
-            Some(ledger) => work(open.base(), (ledger, &open.folder.protected)),
+            Some(ledger) => work(open.base(), ledger, &open.folder.protected),
             None => Err(ErrorCode::NotPermitted.into()),
         };
         pool.run(changed).await.map_err(shut_down_error)?.map_err(|error| attempt.change_error(error))
