@@ -113,8 +113,8 @@ fn is_reserved(mut string: &[u8]) -> bool {
             [found, rest @ ..] if found == expected => Some(rest),
             // No other escape stands for a character of these names.
             [b'\\', b'u', b'0', b'0', high, low, rest @ ..] => {
-                let digit = |hex: &u8| char::from(*hex).to_digit(16);
-                let code = digit(high).zip(digit(low)).map(|(high, low)| high << 4 | low);
+                let high = char::from(*high).to_digit(16);
+                let code = high.zip(char::from(*low).to_digit(16)).map(|(high, low)| high << 4 | low);
                 (code == Some(u32::from(*expected))).then_some(rest)
             }
             _ => None,

@@ -47,24 +47,19 @@ impl Guard {
     /// # Errors
     /// If the host or the origin is not accepted.
     pub(crate) fn check_origin(&self, headers: &HeaderMap) -> Result<(), Rejection> {
-        let reject = |status, why| Err(Rejection::new(status, why));
         match single_value(headers, &HOST) {
             Some(host) if self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host)) => {}
             _ => {
-                return reject(
-                    StatusCode::FORBIDDEN,
-                    "the Host of this request is not allowed; add it to the allowed hosts of the server",
-                );
+                let why = "the Host of this request is not allowed; add it to the allowed hosts of the server";
+                return Err(Rejection::new(StatusCode::FORBIDDEN, why));
             }
         }
         if headers.contains_key(ORIGIN) {
             match single_value(headers, &ORIGIN) {
                 Some(origin) if self.origins.iter().any(|known| known.eq_ignore_ascii_case(origin)) => {}
                 _ => {
-                    return reject(
-                        StatusCode::FORBIDDEN,
-                        "the Origin of this request is not allowed; add it to the allowed origins of the server",
-                    );
+                    let why = "the Origin of this request is not allowed; add it to the allowed origins of the server";
+                    return Err(Rejection::new(StatusCode::FORBIDDEN, why));
                 }
             }
         }

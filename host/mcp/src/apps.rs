@@ -87,7 +87,6 @@ pub(crate) fn remove_from_contents(part: &mut Map<String, Value>, uri: &str) {
 /// Makes the content of a message one that no client shows as a page: without the URI of a page, its text is left.
 pub(crate) fn remove_from_content(content: &mut Map<String, Value>) {
     remove(content);
-    let is_page = |object: &Map<String, Value>| object.get("uri").and_then(Value::as_str).is_some_and(is_app_uri);
     let is_link = is_page(content);
     let text = match content.get_mut("resource") {
         Some(Value::Object(resource)) if is_page(resource) => resource.remove("text"),
@@ -97,6 +96,10 @@ pub(crate) fn remove_from_content(content: &mut Map<String, Value>) {
     };
     let text = text.filter(Value::is_string).unwrap_or_else(|| "[a page, which is not shown here]".into());
     *content = Map::from_iter([("type".to_owned(), "text".into()), ("text".to_owned(), text)]);
+}
+
+fn is_page(object: &Map<String, Value>) -> bool {
+    object.get("uri").and_then(Value::as_str).is_some_and(is_app_uri)
 }
 
 /// Restricts the `_meta.ui` of an object to the origins that the operator allows. A list without allowed origins is empty, so

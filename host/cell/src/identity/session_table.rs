@@ -117,7 +117,7 @@ mod tests {
         let key = NodeKey::generate().unwrap().0.public();
         let gateway = Party { name: "g".to_owned(), key, run, exchange: other.public() };
         let worker = Party { name: "w".to_owned(), key, run: 1, exchange: own.public() };
-        Arc::new(Session::derive(own, Side::Worker, "cell", (&gateway, &worker)).unwrap())
+        Arc::new(Session::derive(own, Side::Worker, "cell", &gateway, &worker).unwrap())
     }
 
     #[test]

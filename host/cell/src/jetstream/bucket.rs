@@ -262,13 +262,12 @@ impl Bucket {
     }
 
     fn publish_error(&self, error: &PublishError) -> BucketError {
-        let of_server = || std::error::Error::source(error).and_then(<dyn std::error::Error>::downcast_ref);
         match error.kind() {
             PublishErrorKind::WrongLastSequence => BucketError::Conflict,
             // Nobody listens: the stream is gone, or its server starts.
             PublishErrorKind::StreamNotFound => BucketError::NoJetStream,
             PublishErrorKind::MaxPayloadExceeded => BucketError::Refused(error.to_string()),
-            _ => match of_server() {
+            _ => match std::error::Error::source(error).and_then(<dyn std::error::Error>::downcast_ref) {
                 Some(refusal) => self.refusal(refusal),
                 None => BucketError::Lost(error.to_string()),
             },

@@ -294,9 +294,7 @@ impl Operation {
                 None => {
                     // In this order: an entry that changes after it was looked at has another revision.
                     let found = self.get(&entry).await?;
-                    let is_superseded =
-                        async || Ok::<_, Failure>(self.get(&self.catalog_key()).await?.revision != revision);
-                    if found.write == write.id || is_superseded().await? {
+                    if found.write == write.id || self.get(&self.catalog_key()).await?.revision != revision {
                         break;
                     }
                     found.revision

@@ -109,11 +109,10 @@ impl JobStream {
     pub(super) async fn open(link: &Link, options: JobQueueOptions, is_owner: bool) -> Result<Self, CellError> {
         let mut context = jetstream::new(link.client().clone());
         context.set_timeout(REQUEST_TIMEOUT);
-        let unusable = |error: &dyn fmt::Display| CellError::JetStream(error.to_string());
         // Older ones answer in a way that says nothing.
         if !link.client().is_server_compatible(MIN_SERVER.0, MIN_SERVER.1, 0) {
             let version = link.client().server_info().version;
-            return Err(unusable(&format!("the server has version {version}")));
+            return Err(unusable_error(format!("the server has version {version}")));
         }
         let queue = stream::Config {
             name: format!("{}-jobs", link.cell()),
@@ -131,7 +130,7 @@ impl JobStream {
         } else {
             context.get_or_create_stream(queue).await.map(|_| ())
         };
-        stream.map_err(|error| unusable(&error))?;
+        stream.map_err(unusable_error)?;
         let bucket = kv::Config {
             bucket: format!("{}-jobs", link.cell()),
             history: 1,
@@ -148,7 +147,7 @@ impl JobStream {
                 Err(_) => context.create_key_value(bucket).await,
             }
         };
-        let entries = entries.map_err(|error| unusable(&error))?;
+        let entries = entries.map_err(unusable_error)?;
         Ok(Self { link: link.clone(), context, entries, options })
     }
 
@@ -200,8 +199,10 @@ impl JobStream {
             Role::JobWorker | Role::JobEnd => &self.options.workers,
             _ => &self.options.gateways,
         };
-        let own = |name: &str| (name == self.link.name()).then(|| self.link.key().public());
-        let frame = open::<M>(bytes, role, |name| peers.get(name).copied().or_else(|| own(name)))?;
+        let frame = open::<M>(bytes, role, |name| {
+            let own = (name == self.link.name()).then(|| self.link.key().public());
+            peers.get(name).copied().or(own)
+        })?;
         if frame.envelope.to == self.link.cell() { Ok(frame) } else { Err(FrameError::Receiver(frame.envelope.from)) }
     }
 
@@ -284,6 +285,10 @@ impl JobStream {
         let stream = self.context.get_stream(format!("{}-jobs", self.link.cell())).await.map_err(failed)?;
         stream.get_or_create_consumer(&token, config).await.map_err(failed)
     }
+}
+
+fn unusable_error(error: impl fmt::Display) -> CellError {
+    CellError::JetStream(error.to_string())
 }
 
 /// Returns whether a message was refused because the stream has as many as it may have.

@@ -174,11 +174,10 @@ impl GatewayCalls {
 
     /// Takes the announcement of a run of a worker: what earlier runs of it had is interrupted.
     pub fn on_run<T>(&mut self, worker: &str, run: u64) -> Vec<GatewayEffect<T>> {
-        let is_of_earlier = |open: &Attempt| &*open.call.worker == worker && open.call.run != run;
         let lost: Vec<(AttemptId, Begun)> = self
             .open
             .iter()
-            .filter(|(_, open)| is_of_earlier(open))
+            .filter(|(_, open)| &*open.call.worker == worker && open.call.run != run)
             .map(|(attempt, open)| (*attempt, open.begun))
             .collect();
         lost.into_iter().flat_map(|(attempt, begun)| self.conclude(attempt, Conclusion::Interrupted(begun))).collect()

@@ -96,13 +96,12 @@ impl CallLimits {
     /// Returns the part of limits that is sent.
     #[must_use]
     pub fn of(limits: &Limits) -> Self {
-        let bytes = |size: usize| u64::try_from(size).unwrap_or(u64::MAX);
         Self {
             remaining_us: u64::try_from(limits.deadline.as_micros()).unwrap_or(u64::MAX),
             fuel: limits.fuel,
-            memory: bytes(limits.memory),
-            output: bytes(limits.output),
-            log: bytes(limits.log),
+            memory: to_u64(limits.memory),
+            output: to_u64(limits.output),
+            log: to_u64(limits.log),
         }
     }
 
@@ -115,16 +114,23 @@ impl CallLimits {
     /// Returns the lower of these limits and those of the worker.
     #[must_use]
     pub fn within(&self, own: &Limits) -> Limits {
-        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         Limits {
             deadline: own.deadline.min(Duration::from_micros(self.remaining_us)),
             fuel: own.fuel.min(self.fuel),
-            memory: own.memory.min(size(self.memory)),
-            output: own.output.min(size(self.output)),
-            log: own.log.min(size(self.log)),
+            memory: own.memory.min(to_usize(self.memory)),
+            output: own.output.min(to_usize(self.output)),
+            log: own.log.min(to_usize(self.log)),
             ..*own
         }
     }
+}
+
+fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).unwrap_or(u64::MAX)
+}
+
+fn to_usize(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// The right to run a tool of a component with powers within limits, for the calls of one session of a gateway and a worker.

@@ -42,8 +42,8 @@ fn sessions() -> (Session, Session) {
     };
     let gateway = party("g", &own);
     let worker = party("w", &other);
-    let of_gateway = Session::derive(own, Side::Gateway, "c", (&gateway, &worker)).unwrap();
-    (of_gateway, Session::derive(other, Side::Worker, "c", (&gateway, &worker)).unwrap())
+    let of_gateway = Session::derive(own, Side::Gateway, "c", &gateway, &worker).unwrap();
+    (of_gateway, Session::derive(other, Side::Worker, "c", &gateway, &worker).unwrap())
 }
 
 #[test]

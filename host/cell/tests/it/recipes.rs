@@ -223,7 +223,7 @@ async fn users_of_the_recipe_run_calls() {
     let fetched = ComponentStore::new(recipe.server(workers[1])).fetch(Digest::of(b"a component")).await.unwrap();
     assert_eq!(fetched, b"a component");
     let counters = NatsCounters::new(recipe.server(gateway));
-    assert_eq!(counters.take(("acme", "calls_per_day"), 1, 16, 1).await.unwrap(), (1, 1));
+    assert_eq!(counters.take("acme", "calls_per_day", 1, 16, 1).await.unwrap(), (1, 1));
 }
 
 #[tokio::test]

@@ -62,19 +62,16 @@ pub(crate) fn fields(schema: &Value) -> Option<Vec<Field>> {
     if properties.len() > MAX_FIELDS || is_combined || (properties.is_empty() && has_more) {
         return None;
     }
-    let required = |name: &str| {
-        let names = schema.get("required").and_then(Value::as_array);
-        names.is_some_and(|names| names.iter().any(|required| required == name))
-    };
-    let field = |(number, (name, schema)): (usize, (&String, &Value))| Field {
+    let required = schema.get("required").and_then(Value::as_array);
+    let fields = properties.iter().enumerate().map(|(number, (name, schema))| Field {
         number,
         name: name.as_str().into(),
         description: schema.get("description").and_then(Value::as_str).map(PrintableText::from),
-        is_required: required(name),
+        is_required: required.is_some_and(|names| names.iter().any(|required| required == name)),
         input: input(schema),
         value: schema.get("default").map_or_else(PrintableText::default, |value| to_text(schema, value)),
-    };
-    Some(properties.iter().enumerate().map(field).collect())
+    });
+    Some(fields.collect())
 }
 
 fn properties(schema: &Value) -> Option<&Map<String, Value>> {

@@ -141,7 +141,7 @@ impl Jobs {
             return Ok(job);
         }
         if let Some(call) = self.inner.store.adopt(&job).await? {
-            job_call::adopt(&self.inner, job.clone(), (call, Arc::clone(tools)));
+            job_call::adopt(&self.inner, job.clone(), call, Arc::clone(tools));
         }
         Ok(job)
     }
@@ -151,7 +151,7 @@ impl Jobs {
     /// # Errors
     /// See [`JobError`].
     pub async fn wait(&self, owner: &str, id: &str, time: Duration) -> Result<Job, JobError> {
-        self.wait_with((owner, id), None, time).await
+        self.wait_with(owner, id, None, time).await
     }
 
     /// Like [`Self::wait`]. A job is taken over as [`Self::find_or_adopt`] does it.
@@ -162,14 +162,16 @@ impl Jobs {
         &self,
         owner: &str,
         id: &str,
-        (tools, time): (&Arc<dyn ToolProvider>, Duration),
+        tools: &Arc<dyn ToolProvider>,
+        time: Duration,
     ) -> Result<Job, JobError> {
-        self.wait_with((owner, id), Some(tools), time).await
+        self.wait_with(owner, id, Some(tools), time).await
     }
 
     async fn wait_with(
         &self,
-        (owner, id): (&str, &str),
+        owner: &str,
+        id: &str,
         tools: Option<&Arc<dyn ToolProvider>>,
         time: Duration,
     ) -> Result<Job, JobError> {

@@ -44,10 +44,10 @@ fn read_answer(answer: CallToolResult, max_bytes: usize) -> Result<Answer, CallE
     if let Some(value) = structured_content.filter(|value| content.is_empty() || !value.is_null()) {
         content.push(Content::json(value.to_string()).map_err(|error| invalid_result(&error.to_string()))?);
     }
-    let in_parts = || members.into_iter().map(|part| if part.is_empty() { Value::Null } else { Value::Object(part) });
+    let parts = members.into_iter().map(|part| if part.is_empty() { Value::Null } else { Value::Object(part) });
     let members = ResultMembers {
         meta: meta.and_then(|meta| passed_metadata(meta.0)).map(Untrusted::new),
-        parts: has_members.then(|| Untrusted::new(in_parts().collect())),
+        parts: has_members.then(|| Untrusted::new(parts.collect())),
     };
     check_size(&content, members.bytes(), max_bytes)?;
     let outcome = if is_error == Some(true) { Err(tool_failure(content)) } else { Ok(content) };
@@ -160,8 +160,8 @@ fn link_part(link: Resource) -> Part {
     };
     let mut part = Part::new(content, annotations, meta);
     if let Value::Object(others) = json!(link) {
-        let is_other = |name: &str| !["uri", "mimeType", "annotations", "_meta"].contains(&name);
-        part.members.extend(others.into_iter().filter(|(name, _)| is_other(name)));
+        let known = ["uri", "mimeType", "annotations", "_meta"];
+        part.members.extend(others.into_iter().filter(|(name, _)| !known.contains(&name.as_str())));
         retain_safe_icons(&mut part.members);
     }
     part

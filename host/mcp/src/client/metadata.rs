@@ -62,8 +62,10 @@ pub(super) fn is_safe_icon(src: &str) -> bool {
 pub(crate) fn passed_client_metadata(meta: &Map<String, Value>) -> Option<Map<String, Value>> {
     let passed: Map<_, _> =
         meta.iter().filter(|(key, _)| is_passed(key)).map(|(key, value)| (key.clone(), value.clone())).collect();
-    let is_small = || Value::Object(passed.clone()).to_string().len() <= MAX_CLIENT_META_BYTES;
-    (!passed.is_empty() && is_small()).then_some(passed)
+    if passed.is_empty() || Value::Object(passed.clone()).to_string().len() > MAX_CLIENT_META_BYTES {
+        return None;
+    }
+    Some(passed)
 }
 
 /// Returns `_meta` of a call: what its client sent, and the context of the current span, if there is one to pass on.

@@ -161,8 +161,7 @@ impl HeldCalls {
 
     /// Drops a call that its client did not come back for.
     fn forget(&self, number: u64) {
-        let is_other = |call: &RunningCall| call.held.as_ref().is_none_or(|held| held.number != number);
-        self.lock().retain(|_, call| is_other(call));
+        self.lock().retain(|_, call| call.held.as_ref().is_none_or(|held| held.number != number));
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Digest, RunningCall>> {

@@ -147,7 +147,8 @@ fn entry_bytes(entry: &(dyn Any + Send), buffers: RequestBuffers) -> usize {
 fn request_bytes(request: &HostOutgoingRequest) -> usize {
     let method = if let Method::Other(name) = &request.method { name.capacity() } else { 0 };
     let scheme = if let Some(Scheme::Other(name)) = &request.scheme { name.capacity() } else { 0 };
-    let texts = request.authority.as_ref().map_or(0, String::capacity) + request.path_with_query.as_ref().map_or(0, String::capacity);
+    let texts = request.authority.as_ref().map_or(0, String::capacity)
+        + request.path_with_query.as_ref().map_or(0, String::capacity);
     fields_bytes(&request.headers) + method + scheme + texts
 }
 

@@ -89,8 +89,6 @@ struct Live {
 
 impl CallView {
     fn new(call: RunningCall, others: &[String], is_recorded: bool) -> Self {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let text = |time: Duration| format_ms(time.as_secs_f64() * 1e3);
         Self {
             number: call.number,
             href: is_recorded.then(|| call_path(&call.id)),
@@ -101,11 +99,11 @@ impl CallView {
             tenant: call.tenant.as_deref().map(PrintableText::from),
             client: call.client,
             is_waiting: call.phase == CallPhase::Waiting,
-            elapsed: text(call.elapsed),
-            elapsed_ms: millis(call.elapsed),
-            deadline: call.deadline.map(text),
-            deadline_ms: call.deadline.map(millis),
-            high_ms: call.deadline.map_or(0, |deadline| millis(deadline.mul_f64(HIGH))),
+            elapsed: format_duration(call.elapsed),
+            elapsed_ms: to_ms(call.elapsed),
+            deadline: call.deadline.map(format_duration),
+            deadline_ms: call.deadline.map(to_ms),
+            high_ms: call.deadline.map_or(0, |deadline| to_ms(deadline.mul_f64(HIGH))),
             fuel: call.fuel.map(display_count),
             memory: call.peak_memory.map(display_bytes),
             was_stopped: call.was_stopped,
@@ -115,12 +113,19 @@ impl CallView {
     }
 }
 
+fn to_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn format_duration(time: Duration) -> String {
+    format_ms(time.as_secs_f64() * 1e3)
+}
+
 impl TenantView {
     fn new(tenant: &Tenant, served: &TenantTools) -> Self {
         let (running, waiting) = served.running().counts_of(&tenant.name);
         let used = served.used_today(&tenant.name);
         let limits = &tenant.limits;
-        let of = |used: String, max: Option<String>| max.map_or_else(|| used.clone(), |max| format!("{used} of {max}"));
         let others = [
             limits.requests_per_minute.map(|max| format!("{max} requests a minute")),
             limits.concurrent_requests.map(|max| format!("{max} requests at once")),
@@ -131,11 +136,15 @@ impl TenantView {
             actor: tenant.actor.as_deref().map(PrintableText::from),
             running,
             waiting,
-            calls_today: of(used.calls.to_string(), limits.calls_per_day.map(|max| max.to_string())),
-            fuel_today: of(display_count(used.fuel), limits.fuel_per_day.map(display_count)),
+            calls_today: format_used(used.calls.to_string(), limits.calls_per_day.map(|max| max.to_string())),
+            fuel_today: format_used(display_count(used.fuel), limits.fuel_per_day.map(display_count)),
             limits: others.into_iter().flatten().collect(),
         }
     }
+}
+
+fn format_used(used: String, max: Option<String>) -> String {
+    max.map_or_else(|| used.clone(), |max| format!("{used} of {max}"))
 }
 
 impl Live {
@@ -147,13 +156,14 @@ impl Live {
         let calls: Vec<CallView> = calls.into_iter().map(|call| CallView::new(call, &ids, is_recorded)).collect();
         let tenants = shared.options.tenants.iter().flat_map(Tenants::all);
         let tenants = tenants.map(|tenant| TenantView::new(&tenant, &shared.served)).collect();
-        let summary = summary(running.counts(), calls.len(), shared.served.capacity());
+        let (running, waiting) = running.counts();
+        let summary = summary(running, waiting, calls.len(), shared.served.capacity());
         Self { csrf, summary, calls, tenants }
     }
 }
 
 /// Says how many calls run and wait, and how many may.
-fn summary((running, waiting): (usize, usize), shown: usize, capacity: Option<(usize, usize)>) -> String {
+fn summary(running: usize, waiting: usize, shown: usize, capacity: Option<(usize, usize)>) -> String {
     let mut text = match running {
         0 => "No call is running".to_owned(),
         1 => "1 call is running".to_owned(),
@@ -249,7 +259,6 @@ mod tests {
 
     #[test]
     fn says_how_many_of_the_calls_are_listed() {
-        let check = |counts, shown, expected: &str| assert_eq!(summary(counts, shown, Some((200, 9))), expected);
         check((0, 0), 0, "No call is running. At most 200 may run and 9 may be queued.");
         check((90, 10), 100, "90 calls are running, and 10 are queued. At most 200 may run and 9 may be queued.");
         let text = "149 calls are running, and 1 is queued. At most 200 may run and 9 may be queued. The 100 \

@@ -41,11 +41,10 @@ pub(crate) fn read_call_result(value: Value) -> CallToolResult {
         Some(part) => vec![part],
     };
     // A result of other members alone is the value that the server means.
-    let is_known = |name: &str| KNOWN_MEMBERS.contains(&name);
     if content.is_empty() && !had_content && !result.contains_key("structuredContent") {
         let others: Map<String, Value> = result
             .iter()
-            .filter(|(name, _)| !is_known(name))
+            .filter(|(name, _)| !KNOWN_MEMBERS.contains(&name.as_str()))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         if !others.is_empty() {
@@ -69,8 +68,7 @@ fn is_true(flag: &Value) -> bool {
 }
 
 fn read_block(part: Value) -> ContentBlock {
-    let read = |part: &Value| serde_json::from_value::<ContentBlock>(part.clone()).ok();
-    if let Some(block) = read(&part) {
+    if let Some(block) = read_strictly(&part) {
         return block;
     }
     match &part {
@@ -78,7 +76,8 @@ fn read_block(part: Value) -> ContentBlock {
         Value::Object(members) => {
             let mut bare = members.clone();
             bare.retain(|name, _| !OPTIONAL_MEMBERS.contains(&name.as_str()));
-            if let Some(block) = read(&Value::Object(bare.clone())).or_else(|| read(&complete(bare)?)) {
+            if let Some(block) = read_strictly(&Value::Object(bare.clone())).or_else(|| read_strictly(&complete(bare)?))
+            {
                 return block;
             }
             let inner = members.get("resource").and_then(|resource| resource.get("text")).and_then(Value::as_str);
@@ -95,6 +94,10 @@ fn read_block(part: Value) -> ContentBlock {
     let kind = part.get("type").and_then(Value::as_str);
     let of_kind = kind.map(|kind| format!(" of the type {}", quote(&kind.into()))).unwrap_or_default();
     ContentBlock::text(format!("[a malformed part{of_kind}: {}]", quote_at_most(&part, MAX_PART_CHARS)))
+}
+
+fn read_strictly(part: &Value) -> Option<ContentBlock> {
+    serde_json::from_value(part.clone()).ok()
 }
 
 /// Adds a member to a part that lacks it, where the rest of the part says what it has to be.

@@ -39,8 +39,8 @@ pub(crate) fn answer_in_batch(body: &[u8]) -> Option<Vec<u8>> {
 
     let is_batch = body.trim_ascii_start().starts_with(b"[") && bounds::measure(body) == Err(BoundsError::Batch);
     let mut messages = is_batch.then(|| split_batch(body)).into_iter().flatten();
-    let is_answer = |message: &[u8]| serde_json::from_slice::<Message>(message).is_ok_and(|m| m.method.is_none());
-    messages.find(|message| is_answer(message)).map(|message| message.to_vec())
+    let answer = messages.find(|message| serde_json::from_slice::<Message>(message).is_ok_and(|m| m.method.is_none()));
+    answer.map(|message| message.to_vec())
 }
 
 /// Returns whether a server says that it does not know the session of a request, so that the request did not run.

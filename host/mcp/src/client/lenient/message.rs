@@ -63,9 +63,10 @@ fn normalize_object(mut message: Map<String, Value>) -> Option<Value> {
     let id = message.get("id").cloned().unwrap_or(Value::Null);
     let result = message.remove("result");
     // Some servers write an empty error beside each result.
-    let is_empty =
-        |error: &Value| error.is_null() || (result.is_some() && EMPTY_ERRORS.contains(&error.to_string().as_str()));
-    let error = message.remove("error").filter(|error| !is_empty(error));
+    let error = message.remove("error").filter(|error| {
+        let is_empty = result.is_some() && EMPTY_ERRORS.contains(&error.to_string().as_str());
+        !error.is_null() && !is_empty
+    });
     match (error, result) {
         (Some(error), _) => Some(json!({"jsonrpc": "2.0", "id": id, "error": normalize_error(error)})),
         (None, Some(mut result)) => {

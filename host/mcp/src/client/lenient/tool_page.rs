@@ -57,13 +57,13 @@ fn named_definitions(tools: Map<String, Value>) -> Vec<Value> {
     if tools.get("name").is_some_and(Value::is_string) {
         return vec![Value::Object(tools)];
     }
-    let named = |(name, mut definition): (String, Value)| {
+    let named = tools.into_iter().map(|(name, mut definition)| {
         if let Value::Object(members) = &mut definition {
             members.entry("name").or_insert(name.into());
         }
         definition
-    };
-    tools.into_iter().map(named).collect()
+    });
+    named.collect()
 }
 
 fn next_cursor(cursor: Option<Value>) -> Option<String> {

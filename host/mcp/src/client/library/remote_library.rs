@@ -314,10 +314,9 @@ impl RemoteLibrary {
 
     /// Returns whether the server has resources or templates with the scheme of a URI.
     pub(crate) fn has_scheme_of(&self, uri: &str) -> bool {
-        let scheme = |uri: &str| uri.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
         let lists = self.state().lists();
-        let mut keys = lists.resources.iter().chain(&lists.templates).map(|it| scheme(&it.key));
-        scheme(uri).is_some_and(|wanted| keys.any(|has| has.as_ref() == Some(&wanted)))
+        let mut keys = lists.resources.iter().chain(&lists.templates).map(|it| scheme_of(&it.key));
+        scheme_of(uri).is_some_and(|wanted| keys.any(|has| has.as_ref() == Some(&wanted)))
     }
 
     /// Returns whether pages of MCP Apps are passed on.
@@ -387,4 +386,8 @@ impl RemoteLibrary {
         }
         Err(call_error::from_refused_input(call_client::too_many_requests()))
     }
+}
+
+fn scheme_of(uri: &str) -> Option<String> {
+    uri.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase())
 }

@@ -129,8 +129,11 @@ impl Subscribers {
         if !self.by_uri.contains_key(uri) && self.by_uri.len() >= MAX_SUBSCRIPTIONS {
             return Err(format!("there are already {MAX_SUBSCRIPTIONS} subscriptions to resources of this server"));
         }
-        let new = || Subscribed { sessions: 0, ended: CancellationToken::new(), outcome: Outcome::default() };
-        let known = self.by_uri.entry(Arc::clone(uri)).or_insert_with(new);
+        let known = self.by_uri.entry(Arc::clone(uri)).or_insert_with(|| Subscribed {
+            sessions: 0,
+            ended: CancellationToken::new(),
+            outcome: Outcome::default(),
+        });
         known.sessions += 1;
         *self.owned.entry(Arc::clone(owner)).or_default() += 1;
         Ok((known.ended.clone(), Arc::clone(&known.outcome)))

@@ -177,8 +177,10 @@ impl McpService {
         let ended = stop.clone();
         let owner = Arc::clone(&tenant.name);
         let decides_sampling = tenant.decides_sampling;
-        let principal = move || Principal { actor: actor.clone(), owner: Arc::clone(&owner), decides_sampling };
-        let make = move || Ok(Session::new(server.clone(), principal(), ended.child_token(), Arc::clone(&held)));
+        let make = move || {
+            let principal = Principal { actor: actor.clone(), owner: Arc::clone(&owner), decides_sampling };
+            Ok(Session::new(server.clone(), principal, ended.child_token(), Arc::clone(&held)))
+        };
         let service = SessionService::new(make, Arc::clone(&sessions), config);
         TenantService { tenant: Arc::clone(tenant), service, sessions, usage: Arc::default(), stop }
     }

@@ -26,8 +26,8 @@ pub(crate) fn into_call_tool_result(result: CallResult, form: AnswerForm) -> Cal
     let members = metadata.members.unwrap_or_default();
     let parts_of = PartMembers::new(members.parts.as_ref());
     let mut answer = match outcome {
-        Ok(parts) => content_result(parts, (&id, &parts_of), form, &mut sanitizer),
-        Err(error) => error_result(error, (&id, &parts_of), form, &mut sanitizer),
+        Ok(parts) => content_result(parts, &id, &parts_of, form, &mut sanitizer),
+        Err(error) => error_result(error, &id, &parts_of, form, &mut sanitizer),
     };
     add_metadata(&mut answer, &members);
     sanitizer.at_least(metadata.sanitized);
@@ -42,10 +42,11 @@ fn add_metadata(answer: &mut CallToolResult, members: &ResultMembers) {
     answer.meta = Some(MetaObject(meta.into_iter().chain(own.0).collect()));
 }
 
-/// Builds the result of these parts, the members of which are in the second value beside the id of the call.
+/// Builds the result of these parts of a call.
 fn content_result(
     parts: Vec<Content>,
-    (call, members): (&str, &PartMembers),
+    call: &str,
+    members: &PartMembers,
     form: AnswerForm,
     sanitizer: &mut Sanitizer,
 ) -> CallToolResult {
@@ -69,7 +70,8 @@ fn content_result(
 /// the kind, the message, the hint.
 fn error_result(
     mut error: CallError,
-    source: (&str, &PartMembers),
+    call: &str,
+    members: &PartMembers,
     form: AnswerForm,
     sanitizer: &mut Sanitizer,
 ) -> CallToolResult {
@@ -77,7 +79,7 @@ fn error_result(
     let mut answer = if details.content.is_empty() {
         CallToolResult::error(vec![ContentBlock::text(error_text(&error))])
     } else {
-        let mut written = content_result(std::mem::take(&mut details.content), source, form, sanitizer);
+        let mut written = content_result(std::mem::take(&mut details.content), call, members, form, sanitizer);
         written.is_error = Some(true);
         written
     };
@@ -181,14 +183,17 @@ fn embedded_resource(contents: ResourceContents, mime: &str) -> ContentBlock {
 /// Returns the text if it has the form of a MIME type, such as `image/png` or `text/plain; charset=utf-8`, and
 /// [`FALLBACK_MIME_TYPE`] otherwise.
 fn valid_mime_type(mime_type: &str) -> &str {
-    let token =
-        |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&c));
     let (essence, rest) = mime_type.split_once(';').unwrap_or((mime_type, ""));
     let plain = rest.bytes().all(|c| c.is_ascii_graphic() || c == b' ');
     match essence.trim_end().split_once('/') {
-        Some((kind, subtype)) if token(kind) && token(subtype) && plain => mime_type,
+        Some((kind, subtype)) if is_token(kind) && is_token(subtype) && plain => mime_type,
         _ => FALLBACK_MIME_TYPE,
     }
+}
+
+/// Returns whether a text may be a type or a subtype (RFC 6838, section 4.2).
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|c| c.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&c))
 }
 
 #[cfg(test)]

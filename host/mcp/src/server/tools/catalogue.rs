@@ -150,8 +150,10 @@ impl Catalogue {
 
     /// Returns a sentence about the tools that wait for an approval here and did not wait, or were not there, before.
     pub(crate) fn waiting_since(&self, before: &Self) -> Option<String> {
-        let waited = |name: &String| before.entries.get(name).is_some_and(|entry| entry.is_waiting);
-        let waiting = self.entries.iter().filter(|(name, entry)| entry.is_waiting && !waited(name));
+        let waiting = self.entries.iter().filter(|(name, entry)| {
+            let waited = before.entries.get(*name).is_some_and(|entry| entry.is_waiting);
+            entry.is_waiting && !waited
+        });
         let mut names: Vec<&str> = waiting.map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         let shown = names.iter().take(MAX_SUGGESTIONS).copied().collect::<Vec<_>>().join(", ");

@@ -235,7 +235,9 @@ impl HostDescriptor for FilesView<'_> {
         let new = self.prepare_path(&new_handle, "move something to", &new_path)?.require_writable()?;
         check_same_folder(&found, &new)?;
         let to = new.open;
-        found.change(move |from, ledger, protected| names::rename(from, &path, to.base(), &new_path, ledger, protected)).await
+        found
+            .change(move |from, ledger, protected| names::rename(from, &path, to.base(), &new_path, ledger, protected))
+            .await
     }
 
     async fn link_at(
@@ -253,7 +255,9 @@ impl HostDescriptor for FilesView<'_> {
         }
         check_same_folder(&found, &new)?;
         let to = new.open;
-        found.change(move |from, ledger, protected| names::link(from, &path, to.base(), &new_path, ledger, protected)).await
+        found
+            .change(move |from, ledger, protected| names::link(from, &path, to.base(), &new_path, ledger, protected))
+            .await
     }
 
     async fn symlink_at(&mut self, handle: Resource<Descriptor>, target: String, path: String) -> FsResult<()> {
@@ -287,9 +291,8 @@ impl HostDescriptor for FilesView<'_> {
         let last_access = to_time(accessed)?;
         let last_change = to_time(modified)?;
         let at = path.clone();
-        let changed = found.change(move |folder, _, protected| {
-            protected.set_times(folder, &at, follow, last_access, last_change)
-        });
+        let changed = found
+            .change(move |folder, _, protected| protected.set_times(folder, &at, follow, last_access, last_change));
         if changed.await? {
             return Ok(());
         }

@@ -57,7 +57,10 @@ fn signatures() -> [TypedFunction; 3] {
     [
         TypedFunction { params: vec![call_param()], result: Some(authorization) },
         TypedFunction { params: vec![call_param()], result: Some(variant(&reasons)) },
-        TypedFunction { params: vec![call_param(), ("outcome".to_owned(), outcome_type())], result: Some(variant(&after)) },
+        TypedFunction {
+            params: vec![call_param(), ("outcome".to_owned(), outcome_type())],
+            result: Some(variant(&after)),
+        },
     ]
 }
 
