@@ -163,7 +163,6 @@ impl Link {
         &self.client
     }
 
-    /// Returns the key of this node.
     pub(crate) fn key(&self) -> &NodeKey {
         &self.options.key
     }

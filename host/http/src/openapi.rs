@@ -237,21 +237,22 @@ mod tests {
         assert_eq!(embed(&schema, "x__y.arguments"), expected);
     }
 
+    fn tool_of_server(name: &str) -> Tool {
+        let definition =
+            RawDefinition { name: "t".to_owned(), input_schema: "{}".to_owned(), ..RawDefinition::default() };
+        let definition = definition.parse(&DefinitionLimits::default()).unwrap();
+        let definition = ToolDefinition { name: ToolName::parse(name).unwrap(), ..definition };
+        let gate = Gate::for_arguments(&json!({}), GateLimits::default()).unwrap();
+        Tool::new(definition, gate).in_namespace(&Namespace::parse("m").unwrap())
+    }
+
     #[test]
     fn names_of_servers_tools_are_keys_and_paths() {
-        let tool = |name: &str| {
-            let definition =
-                RawDefinition { name: "t".to_owned(), input_schema: "{}".to_owned(), ..RawDefinition::default() };
-            let definition = definition.parse(&DefinitionLimits::default()).unwrap();
-            let definition = ToolDefinition { name: ToolName::parse(name).unwrap(), ..definition };
-            let gate = Gate::for_arguments(&json!({}), GateLimits::default()).unwrap();
-            Tool::new(definition, gate).in_namespace(&Namespace::parse("m").unwrap())
-        };
         let mut paths = Map::new();
         let mut schemas = Map::new();
         let mut ids = HashSet::new();
         for name in ["a.b/c", "x-y_z", "x_y-z"] {
-            let tool = tool(name);
+            let tool = tool_of_server(name);
             add_tool(&tool, operation_id(&tool, &mut ids), &mut paths, &mut schemas, false);
         }
         let keys: Vec<_> = schemas.keys().map(String::as_str).collect();

@@ -144,23 +144,26 @@ pub(crate) async fn respond(shared: &Arc<Shared>, caller: &Caller, head: &Parts,
 mod tests {
     use super::*;
 
+    fn check_route(path: &str, expected: Option<Route>) {
+        assert_eq!(Route::parse(path), expected, "{path}")
+    }
+
     #[test]
     fn paths_are_matched_as_a_whole() {
-        let check = |path: &str, expected: Option<Route>| assert_eq!(Route::parse(path), expected, "{path}");
-        check("/v1/tools", Some(Route::Tools));
-        check("/v1/tools/a__b", Some(Route::Tool("a__b".to_owned())));
-        check("/v1/tools/a%5F_b/calls", Some(Route::CallsOf("a__b".to_owned())));
-        check("/v1/calls/h-1", Some(Route::Call("h-1".to_owned())));
-        check("/v1/jobs", Some(Route::Jobs));
-        check("/v1/jobs/7", Some(Route::Job("7".to_owned())));
-        check("/openapi.json", Some(Route::Document));
+        check_route("/v1/tools", Some(Route::Tools));
+        check_route("/v1/tools/a__b", Some(Route::Tool("a__b".to_owned())));
+        check_route("/v1/tools/a%5F_b/calls", Some(Route::CallsOf("a__b".to_owned())));
+        check_route("/v1/calls/h-1", Some(Route::Call("h-1".to_owned())));
+        check_route("/v1/jobs", Some(Route::Jobs));
+        check_route("/v1/jobs/7", Some(Route::Job("7".to_owned())));
+        check_route("/openapi.json", Some(Route::Document));
         for path in
             ["/", "", "v1/tools", "/v1", "/v1/tools/", "/v1/tools//calls", "/v1/tools/a/calls/", "/v1/tools/a/b"]
         {
-            check(path, None);
+            check_route(path, None);
         }
-        check("/v1/tools/a/calls/b", None);
-        check("/v1/jobs/7/result", None);
-        check("/v1/tools/%ff", None);
+        check_route("/v1/tools/a/calls/b", None);
+        check_route("/v1/jobs/7/result", None);
+        check_route("/v1/tools/%ff", None);
     }
 }

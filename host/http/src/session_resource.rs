@@ -121,7 +121,6 @@ async fn open_saved(shared: &Shared, caller: &Caller, agents: &dyn SessionAgents
     Ok(())
 }
 
-/// Returns a session of the caller.
 async fn find(shared: &Shared, caller: &Caller, id: &str) -> Result<Arc<Session>, Box<Response>> {
     restore(shared, caller).await?;
     shared.sessions.find(&caller.tenant.name, id).ok_or_else(|| Box::new(no_session()))

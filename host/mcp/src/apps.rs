@@ -4,7 +4,6 @@ use fumehood_core::tool::resource::{PAGE_MIME_TYPE, is_page_type, is_page_uri};
 use rmcp::model::{ClientCapabilities, JsonObject, MetaObject};
 use serde_json::{Map, Value, json};
 
-/// The name of the extension.
 pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/ui";
 /// The member of `_meta` that the extension defines.
 pub(crate) const META_KEY: &str = "ui";
@@ -132,33 +131,35 @@ fn is_allowed(origin: &str, allowed: &[String]) -> bool {
 mod tests {
     use super::*;
 
+    fn check_support(declared: Value, expected: bool) {
+        let capabilities = serde_json::from_value(json!({"extensions": {EXTENSION: declared}})).unwrap();
+        assert_eq!(are_supported(&capabilities), expected, "{capabilities:?}");
+    }
+
     #[test]
     fn a_client_declares_the_type_of_pages() {
-        let check = |declared: Value, expected: bool| {
-            let capabilities = serde_json::from_value(json!({"extensions": {EXTENSION: declared}})).unwrap();
-            assert_eq!(are_supported(&capabilities), expected, "{capabilities:?}");
-        };
-        check(json!({"mimeTypes": ["text/html;profile=mcp-app"]}), true);
-        check(json!({"mimeTypes": ["text/plain", "text/html; profile=mcp-app"]}), true);
-        check(json!({"mimeTypes": ["text/html"]}), false);
-        check(json!({}), false);
+        check_support(json!({"mimeTypes": ["text/html;profile=mcp-app"]}), true);
+        check_support(json!({"mimeTypes": ["text/plain", "text/html; profile=mcp-app"]}), true);
+        check_support(json!({"mimeTypes": ["text/html"]}), false);
+        check_support(json!({}), false);
         assert!(!are_supported(&ClientCapabilities::default()));
         assert!(
             is_app_uri("UI://chart/x") && is_app_uri("ui:x") && !is_app_uri("file:///ui://") && !is_app_uri("uix:a")
         );
     }
 
+    fn check_visibility(ui: Value, expected: bool) {
+        let meta = MetaObject(JsonObject::from_iter([(META_KEY.to_owned(), ui)]));
+        assert_eq!(is_only_for_pages(Some(&meta)), expected, "{meta:?}");
+    }
+
     #[test]
     fn a_tool_for_pages_has_a_visibility_without_models() {
-        let check = |ui: Value, expected: bool| {
-            let meta = MetaObject(JsonObject::from_iter([(META_KEY.to_owned(), ui)]));
-            assert_eq!(is_only_for_pages(Some(&meta)), expected, "{meta:?}");
-        };
-        check(json!({"visibility": ["app"]}), true);
-        check(json!({"visibility": []}), true);
-        check(json!({"visibility": ["model", "app"]}), false);
-        check(json!({"visibility": "app"}), false);
-        check(json!({"resourceUri": "ui://a/b"}), false);
+        check_visibility(json!({"visibility": ["app"]}), true);
+        check_visibility(json!({"visibility": []}), true);
+        check_visibility(json!({"visibility": ["model", "app"]}), false);
+        check_visibility(json!({"visibility": "app"}), false);
+        check_visibility(json!({"resourceUri": "ui://a/b"}), false);
         assert!(!is_only_for_pages(None));
     }
 

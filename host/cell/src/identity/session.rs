@@ -34,7 +34,6 @@ use super::replay::ReplayWindow;
 pub const SESSION_FORM: u8 = 2;
 /// Bytes before the header.
 const PREFIX_BYTES: usize = 21;
-/// Bytes of the code.
 const CODE_BYTES: usize = 32;
 /// Bytes of a public key of the exchange.
 const EXCHANGE_KEY_BYTES: usize = 32;

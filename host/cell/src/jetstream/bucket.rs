@@ -73,7 +73,6 @@ impl BucketError {
     }
 }
 
-/// An entry.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Entry {
     /// The revision: zero if there is no entry, and no mark of a deleted one.

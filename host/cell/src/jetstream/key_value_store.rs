@@ -196,7 +196,6 @@ enum Decision {
 }
 
 impl Operation {
-    /// Returns the value of a key.
     async fn value(&self, key: &Key) -> Result<Option<Vec<u8>>, Failure> {
         Ok(self.get(&self.entry(key)).await?.value.map(|value| value.to_vec()))
     }

@@ -312,11 +312,13 @@ mod tests {
         assert_ne!(JobStream::record_key("a", id), JobStream::record_key("b", id));
     }
 
+    fn offer_of(component: &str, powers: &str) -> Offer {
+        Offer { component: Digest::of(component.as_bytes()), powers: Digest::of(powers.as_bytes()) }
+    }
+
     #[test]
     fn jobs_of_other_powers_wait_in_another_queue() {
-        let digest = |text: &str| Digest::of(text.as_bytes());
-        let offer = |component: &str, powers: &str| Offer { component: digest(component), powers: digest(powers) };
-        assert_ne!(offer_token(&offer("a", "b")), offer_token(&offer("a", "c")));
-        assert_ne!(offer_token(&offer("a", "b")), offer_token(&offer("b", "a")));
+        assert_ne!(offer_token(&offer_of("a", "b")), offer_token(&offer_of("a", "c")));
+        assert_ne!(offer_token(&offer_of("a", "b")), offer_token(&offer_of("b", "a")));
     }
 }

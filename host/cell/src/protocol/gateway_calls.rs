@@ -415,14 +415,15 @@ mod tests {
         assert_eq!(conclusions(calls.on_tick(CANCEL_GRACE)), [Conclusion::Cancelled(Begun::Perhaps)]);
     }
 
+    fn can_retry(conclusion: Conclusion<u8>) -> (bool, bool) { (conclusion.may_retry(false), conclusion.may_retry(true)) }
+
     #[test]
     fn only_repeatable_calls_are_sent_twice_once_they_may_have_begun() {
-        let may = |conclusion: Conclusion<u8>| (conclusion.may_retry(false), conclusion.may_retry(true));
-        assert_eq!(may(Conclusion::Refused(RefusalReason::Full)), (true, true));
-        assert_eq!(may(Conclusion::Interrupted(Begun::No)), (true, true));
-        assert_eq!(may(Conclusion::Interrupted(Begun::Perhaps)), (false, true));
-        assert_eq!(may(Conclusion::Interrupted(Begun::Yes)), (false, true));
-        assert_eq!(may(Conclusion::Deadline(Begun::Yes)), (false, false));
-        assert_eq!(may(Conclusion::Finished(1)), (false, false));
+        assert_eq!(can_retry(Conclusion::Refused(RefusalReason::Full)), (true, true));
+        assert_eq!(can_retry(Conclusion::Interrupted(Begun::No)), (true, true));
+        assert_eq!(can_retry(Conclusion::Interrupted(Begun::Perhaps)), (false, true));
+        assert_eq!(can_retry(Conclusion::Interrupted(Begun::Yes)), (false, true));
+        assert_eq!(can_retry(Conclusion::Deadline(Begun::Yes)), (false, false));
+        assert_eq!(can_retry(Conclusion::Finished(1)), (false, false));
     }
 }

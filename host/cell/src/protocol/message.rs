@@ -380,11 +380,14 @@ mod tests {
         assert_eq!((announcement.version, announcement.sequence), (0, 0));
     }
 
+    fn rounded_limits(remaining_us: u64) -> CallLimits {
+        CallLimits { remaining_us, fuel: 1, memory: 1, output: 1, log: 1 }.rounded_up()
+    }
+
     #[test]
     fn calls_with_less_time_left_have_the_same_grant() {
-        let of = |remaining_us| CallLimits { remaining_us, fuel: 1, memory: 1, output: 1, log: 1 }.rounded_up();
-        assert_eq!(of(1_000_000), of(900_000));
-        assert!(of(900_000).remaining_us >= 1_000_000);
-        assert_eq!(of(u64::MAX).remaining_us, u64::MAX);
+        assert_eq!(rounded_limits(1_000_000), rounded_limits(900_000));
+        assert!(rounded_limits(900_000).remaining_us >= 1_000_000);
+        assert_eq!(rounded_limits(u64::MAX).remaining_us, u64::MAX);
     }
 }

@@ -177,24 +177,25 @@ async fn a_cancelled_job_stops_its_guest_or_never_begins() {
     assert_eq!(worker.ran(), 1);
 }
 
+fn waiting_job(id: u128) -> Job {
+    let owner = "a".into();
+    let tool = "test__wait".to_owned();
+    Job::begin(JobId::from_bits(id), (owner, tool), Timestamp(1000), Duration::from_secs(60))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_gateway_cancels_a_job_only_if_it_is_in_the_queue() {
     let Some(cell) = Cell::start() else { return };
     let (gateway, first) = cell.gateway("g1").await;
     let (_, second) = cell.gateway("g2").await;
-    let job = |id: u128| {
-        let owner = "a".into();
-        let tool = "test__wait".to_owned();
-        Job::begin(JobId::from_bits(id), (owner, tool), Timestamp(1000), Duration::from_secs(60))
-    };
     for id in [1, 2] {
-        first.create(&job(id), &JobLimits::default()).await.unwrap();
+        first.create(&waiting_job(id), &JobLimits::default()).await.unwrap();
     }
-    assert!(!second.cancel(&job(1)).await.unwrap(), "it runs in the first gateway");
+    assert!(!second.cancel(&waiting_job(1)).await.unwrap(), "it runs in the first gateway");
     let (waiting, _) = begin(&gateway, 2, 0).await;
     let entries = cell.entries().await;
     wait_for(&entries, &format!("job.{}.request", JobId::from_bits(2))).await;
-    assert!(second.cancel(&job(2)).await.unwrap());
+    assert!(second.cancel(&waiting_job(2)).await.unwrap());
     assert_eq!(kind(&waiting.await.unwrap()), Some(ErrorKind::Cancelled));
 }
 

@@ -151,24 +151,28 @@ pub(crate) fn format_ms(millis: f64) -> String {
 mod tests {
     use super::*;
 
+    fn check_rounded(value: f64, expected: f64) {
+        assert!((round_up(value) - expected).abs() < expected * 1e-9, "{value}")
+    }
+
     #[test]
     fn axes_end_at_round_values() {
-        let check =
-            |value: f64, expected: f64| assert!((round_up(value) - expected).abs() < expected * 1e-9, "{value}");
-        check(0.001, 0.001);
-        check(0.3, 0.5);
-        check(1.0, 1.0);
-        check(5.1, 10.0);
-        check(1234.0, 2000.0);
+        check_rounded(0.001, 0.001);
+        check_rounded(0.3, 0.5);
+        check_rounded(1.0, 1.0);
+        check_rounded(5.1, 10.0);
+        check_rounded(1234.0, 2000.0);
+    }
+
+    fn point(at: u64, lower: f64, upper: f64) -> LinePoint {
+        LinePoint { at, lower, upper }
     }
 
     #[test]
     fn charts_stay_in_their_pictures() {
-        let point = |at, lower, upper| LinePoint { at, lower, upper };
-        let ends = || (String::new(), String::new());
-        assert_eq!(lines(&[], ends()), None);
+        assert_eq!(lines(&[], String::new(), String::new()), None);
         for series in [vec![point(5, 0.0, 0.0)], vec![point(0, 1.0, 1000.0), point(9, 0.1, 3.0)]] {
-            let chart = lines(&series, ends()).unwrap();
+            let chart = lines(&series, String::new(), String::new()).unwrap();
             assert!(chart.dots.iter().all(|(x, one, two)| *x <= 640 && *one <= 160 && *two <= 160), "{chart:?}");
         }
         let chart = strips(&[("a".to_owned(), vec![0.0, 7.0]), ("b".to_owned(), vec![])]).unwrap();

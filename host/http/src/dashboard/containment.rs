@@ -93,7 +93,7 @@ impl Runs {
         let stored = history.as_ref().map(|history| history.load(MAX_RUNS)).unwrap_or_default();
         let mut state = State::default();
         for StoredReport { at, duration, text } in stored.into_iter().rev() {
-            state.add(at, duration, (parse(&text), None));
+            state.add(at, duration, parse(&text), None);
         }
         Self { state: Mutex::new(state), history }
     }

@@ -145,15 +145,18 @@ fn depth(record: &TimelineRecord, by_id: &HashMap<&str, &TimelineRecord>) -> usi
 mod tests {
     use super::*;
 
+    fn unless_empty(text: &str) -> Option<String> {
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
     fn record(id: &str, parent: &str, kind: &'static str, at_ms: u64, call: &str) -> TimelineRecord {
-        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         TimelineRecord {
             id: id.to_owned(),
-            parent: some(parent),
+            parent: unless_empty(parent),
             session: "s".to_owned(),
             at_ms,
             kind,
-            call: some(call),
+            call: unless_empty(call),
             tool: None,
             status: None,
             body: PrintableText::default(),

@@ -191,9 +191,12 @@ impl Answer {
     }
 }
 
+fn tenant_with(name: &str, token: &str) -> Tenant {
+    Tenant::new(name, &Token::parse(token).unwrap()).actor(name)
+}
+
 pub(crate) fn tokens() -> Access {
-    let of = |name: &str, token: &str| Tenant::new(name, &Token::parse(token).unwrap()).actor(name);
-    Access::Tenants(vec![of("one", TOKEN), of("other", OTHER)])
+    Access::Tenants(vec![tenant_with("one", TOKEN), tenant_with("other", OTHER)])
 }
 
 impl Served {

@@ -440,23 +440,24 @@ mod tests {
 
     const NOW: Duration = Duration::ZERO;
 
+    fn address(tracker: &MessageTracker, id: Value) -> Option<i64> {
+        let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": "no"}});
+        let mut error: ServerJsonRpcMessage = serde_json::from_value(error).unwrap();
+        tracker.address_error(&mut error);
+        serde_json::to_value(error).unwrap()["id"].as_i64()
+    }
+
     #[tokio::test]
     async fn an_error_without_an_id_is_that_of_the_only_request() {
-        let addressed = |tracker: &MessageTracker, id: Value| {
-            let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": "no"}});
-            let mut error: ServerJsonRpcMessage = serde_json::from_value(error).unwrap();
-            tracker.address_error(&mut error);
-            serde_json::to_value(error).unwrap()["id"].as_i64()
-        };
         let tracker = tracker();
-        assert_eq!(addressed(&tracker, Value::Null), None);
+        assert_eq!(address(&tracker, Value::Null), None);
         send_call(&tracker, 1, None);
-        assert_eq!(addressed(&tracker, Value::Null), Some(1));
-        assert_eq!(addressed(&tracker, json!(7)), Some(7));
+        assert_eq!(address(&tracker, Value::Null), Some(1));
+        assert_eq!(address(&tracker, json!(7)), Some(7));
         send_call(&tracker, 2, None);
-        assert_eq!(addressed(&tracker, Value::Null), None, "it may be that of either");
+        assert_eq!(address(&tracker, Value::Null), None, "it may be that of either");
         cancel(&tracker, 2);
-        assert_eq!(addressed(&tracker, Value::Null), None, "it may be that of the cancelled one");
+        assert_eq!(address(&tracker, Value::Null), None, "it may be that of the cancelled one");
     }
 
     #[tokio::test]
@@ -474,10 +475,12 @@ mod tests {
         assert_eq!(session_of(&tracker, None, NOW), Ok(Some(10)));
     }
 
+    fn has_listener(tracker: &MessageTracker, later: Duration) -> bool {
+        tracker.lock().only_client(Instant::now() + later).is_some()
+    }
+
     #[tokio::test]
     async fn a_cancelled_call_of_another_session_may_still_ask_and_log() {
-        let has_listener =
-            |tracker: &MessageTracker, later| tracker.lock().only_client(Instant::now() + later).is_some();
         for (cancelled, next, is_known) in
             [(Some(10), Some(11), false), (None, Some(11), false), (None, None, false), (Some(10), Some(10), true)]
         {

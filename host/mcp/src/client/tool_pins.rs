@@ -20,7 +20,6 @@ use super::tool_notice::{Notices, ToolNotice};
 /// Maximum number of names of tools in a notice.
 const MAX_LISTED_NAMES: usize = 20;
 
-/// The tools of one `tools/list`.
 #[derive(Default)]
 pub(crate) struct ToolList {
     tools: ListedTools,

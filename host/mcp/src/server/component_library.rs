@@ -19,7 +19,6 @@ pub(crate) struct ComponentLibrary {
     resources: BTreeMap<String, ComponentResource>,
 }
 
-/// A resource of a component.
 #[derive(Debug, Clone)]
 pub(crate) struct ComponentResource {
     /// The tool that stands for reading it.

@@ -52,7 +52,6 @@ impl<'a> ServedLibrary<'a> {
         !self.catalogue.resources().is_empty()
     }
 
-    /// Returns the resource of a component with this URI.
     pub(super) fn component_resource(&self, uri: &str) -> Option<&ComponentResource> {
         let resource = self.catalogue.resources().get(uri);
         resource.filter(|resource| self.has_apps || !resource.is_page())

@@ -100,9 +100,11 @@ mod tests {
 
     use super::*;
 
+    fn parameter(name: &str, required: bool) -> Parameter {
+        Parameter { name: name.to_owned(), description: String::new(), required }
+    }
+
     fn parameters() -> Vec<Parameter> {
-        let parameter =
-            |name: &str, required| Parameter { name: name.to_owned(), description: String::new(), required };
         vec![parameter("a", true), parameter("b", false)]
     }
 

@@ -68,7 +68,6 @@ impl EngineProfile {
     }
 }
 
-/// Settings of an engine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EngineSettings {
     pub(crate) profile: EngineProfile,

@@ -41,7 +41,6 @@ pub(super) struct Services {
     steps: Arc<AtomicUsize>,
 }
 
-/// The requests of one call.
 pub(super) struct CallRequests {
     /// Taken when the call is over.
     egress: Mutex<Option<DirectEgress>>,

@@ -159,13 +159,19 @@ mod tests {
         (name.to_owned(), content.to_owned())
     }
 
+    fn parse_component(items: &str) -> Vec<u8> {
+        wat::parse_str(format!("(component {items})")).unwrap()
+    }
+
     #[test]
     fn replaces_only_the_components_own_sections() {
         let old = r#"(@custom "package-docs" "old") (@custom "fumehood-docs" "old") (@custom "other" "kept")"#;
-        let with = |items: &str| wat::parse_str(format!("(component {items})")).unwrap();
         let docs = "\u{1}{\"interfaces\":{\"i\":{\"docs\":\"An interface.\"}}}";
-        for (component, inner) in [(with(""), 0), (with(old), 0), (with(&format!("{old} (component {old}) {old}")), 1)]
-        {
+        for (component, inner) in [
+            (parse_component(""), 0),
+            (parse_component(old), 0),
+            (parse_component(&format!("{old} (component {old}) {old}")), 1),
+        ] {
             let once = embed_docs(&component, docs.as_bytes()).unwrap();
             let nested = vec![[section("package-docs", "old"), section("fumehood-docs", "old")]; inner].concat();
             assert_eq!(docs_sections(&once), [nested, vec![section("fumehood-docs", docs)]].concat());

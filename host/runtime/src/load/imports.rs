@@ -113,20 +113,21 @@ pub(crate) fn contract_version(name: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
+    fn check_import(name: &str, meaning: &str, power: Option<Power>) {
+        let import = describe(name, false);
+        assert!(import.meaning.contains(meaning), "{import:?}");
+        assert_eq!(import.power, power, "{name}");
+    }
+
     #[test]
     fn describes_imports_and_their_power() {
-        let check = |name: &str, meaning: &str, power: Option<Power>| {
-            let import = describe(name, false);
-            assert!(import.meaning.contains(meaning), "{import:?}");
-            assert_eq!(import.power, power, "{name}");
-        };
-        check("wasi:filesystem/types@0.2.6", "files", Some(Power::Files));
-        check("wasi:http/outgoing-handler@0.2.12", "HTTP requests", Some(Power::Http));
-        check("wasi:cli/stdout@0.2.0", "captured", None);
-        check("fumehood:tool/log@0.1.0", "log lines", None);
-        check("fumehood:tool/key-value@0.1.0", "private store", Some(Power::KeyValue));
-        check("fumehood:tool/secrets@0.1.0", "without seeing it", None);
-        check("acme:db/sql@1.0.0", "unknown", None);
+        check_import("wasi:filesystem/types@0.2.6", "files", Some(Power::Files));
+        check_import("wasi:http/outgoing-handler@0.2.12", "HTTP requests", Some(Power::Http));
+        check_import("wasi:cli/stdout@0.2.0", "captured", None);
+        check_import("fumehood:tool/log@0.1.0", "log lines", None);
+        check_import("fumehood:tool/key-value@0.1.0", "private store", Some(Power::KeyValue));
+        check_import("fumehood:tool/secrets@0.1.0", "without seeing it", None);
+        check_import("acme:db/sql@1.0.0", "unknown", None);
         assert!(describe("acme:db/sql@1.0.0", false).is_unknown());
         assert!(!describe("acme:db/types@1.0.0", true).is_unknown());
     }

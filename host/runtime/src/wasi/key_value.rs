@@ -185,9 +185,12 @@ mod tests {
         }
     }
 
+    fn wait_within(budget_ms: u64) -> Duration {
+        max_wait(Deadline::after(Instant::now(), Duration::from_millis(budget_ms)))
+    }
+
     #[test]
     fn step_waits_at_most_half_of_the_remaining_time() {
-        let wait_within = |budget: u64| max_wait(Deadline::after(Instant::now(), Duration::from_millis(budget)));
         assert_eq!(wait_within(10_000), MAX_STORE_WAIT);
         assert!(wait_within(100) <= Duration::from_millis(50));
         assert_eq!(wait_within(0), Duration::ZERO);

@@ -356,16 +356,19 @@ async fn tampering_with_the_language_stays_in_the_program() {
     assert_eq!(thrown("return await import('fs')").await.name.as_str(), "ReferenceError");
 }
 
+fn deadline_limits(deadline_ms: u64) -> Limits {
+    Limits { deadline: Duration::from_millis(deadline_ms), ..Limits::default() }
+}
+
 #[tokio::test]
 async fn a_pause_does_not_count_towards_the_deadline() {
-    let limits = |deadline| Limits { deadline: Duration::from_millis(deadline), ..Limits::default() };
     let code = "return await tools.text_tools.echo_back({})";
-    let waiting = Program { limits: limits(1000), ..program(code) };
+    let waiting = Program { limits: deadline_limits(1000), ..program(code) };
     let mut calls = FakeCalls { pause: Duration::from_millis(2500), ..FakeCalls::default() };
     assert_eq!(value(&INTERPRETER.run(waiting, &mut calls).await), "{}");
 
     let code = "while (true) await tools.clock.sleep()";
-    let late = Program { limits: limits(250), ..program(code) };
+    let late = Program { limits: deadline_limits(250), ..program(code) };
     assert_eq!(stopped(late).await.kind, ErrorKind::Deadline);
 }
 

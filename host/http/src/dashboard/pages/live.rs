@@ -21,7 +21,6 @@ use super::super::service::Shared;
 use super::{Layout, Visit, call_path, html, not_found};
 use crate::response::{self, Response};
 
-/// Interval of events.
 const EVENT_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of events without one that is sent, so that a client that has left is noticed.
 const MAX_QUIET_EVENTS: u32 = 15;
@@ -259,44 +258,52 @@ mod tests {
 
     #[test]
     fn says_how_many_of_the_calls_are_listed() {
-        check((0, 0), 0, "No call is running. At most 200 may run and 9 may be queued.");
-        check((90, 10), 100, "90 calls are running, and 10 are queued. At most 200 may run and 9 may be queued.");
+        check_summary(0, 0, 0, "No call is running. At most 200 may run and 9 may be queued.");
+        check_summary(90, 10, 100, "90 calls are running, and 10 are queued. At most 200 may run and 9 may be queued.");
         let text = "149 calls are running, and 1 is queued. At most 200 may run and 9 may be queued. The 100 \
                     oldest are shown.";
-        check((149, 1), 100, text);
+        check_summary(149, 1, 100, text);
+    }
+
+    fn check_summary(running: usize, waiting: usize, shown: usize, expected: &str) {
+        assert_eq!(summary(running, waiting, shown, Some((200, 9))), expected);
+    }
+
+    fn text(text: &str) -> Option<String> {
+        Some(text.to_owned())
+    }
+
+    fn names_in_view(tenant: Option<&str>, actor: Option<&str>) -> (Option<String>, Option<String>) {
+        let view = CallView::new(
+            RunningCall {
+                number: 1,
+                id: "1".to_owned(),
+                model_call: None,
+                tool: "t".into(),
+                tenant: tenant.map(Arc::from),
+                actor: actor.map(PrintableText::from),
+                client: None,
+                phase: CallPhase::Running,
+                started_at: Timestamp(0),
+                elapsed: Duration::ZERO,
+                deadline: None,
+                fuel: Some(77_286),
+                peak_memory: None,
+                fraction: None,
+                last_line: None,
+                was_stopped: false,
+            },
+            &[],
+            true,
+        );
+        assert_eq!(view.fuel.as_deref(), Some("77.3 k"));
+        (view.tenant.map(|name| name.to_string()), view.actor.map(|name| name.to_string()))
     }
 
     #[test]
     fn a_tenant_that_acts_under_its_own_name_is_named_once() {
-        let shown = |tenant: Option<&str>, actor: Option<&str>| {
-            let view = CallView::new(
-                RunningCall {
-                    number: 1,
-                    id: "1".to_owned(),
-                    model_call: None,
-                    tool: "t".into(),
-                    tenant: tenant.map(Arc::from),
-                    actor: actor.map(PrintableText::from),
-                    client: None,
-                    phase: CallPhase::Running,
-                    started_at: Timestamp(0),
-                    elapsed: Duration::ZERO,
-                    deadline: None,
-                    fuel: Some(77_286),
-                    peak_memory: None,
-                    fraction: None,
-                    last_line: None,
-                    was_stopped: false,
-                },
-                &[],
-                true,
-            );
-            assert_eq!(view.fuel.as_deref(), Some("77.3 k"));
-            (view.tenant.map(|name| name.to_string()), view.actor.map(|name| name.to_string()))
-        };
-        let text = |text: &str| Some(text.to_owned());
-        assert_eq!(shown(Some("a"), Some("a")), (text("a"), None));
-        assert_eq!(shown(Some("a"), Some("b")), (text("a"), text("b")));
-        assert_eq!(shown(None, Some("b")), (None, text("b")));
+        assert_eq!(names_in_view(Some("a"), Some("a")), (text("a"), None));
+        assert_eq!(names_in_view(Some("a"), Some("b")), (text("a"), text("b")));
+        assert_eq!(names_in_view(None, Some("b")), (None, text("b")));
     }
 }

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::message::unreadable_error;
 use crate::transport::line_transport::split_batch;
 
-/// Returns the id of a request.
 pub(crate) fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     match message {
         JsonRpcMessage::Request(request) => Some(request.id.clone()),
@@ -147,17 +146,22 @@ mod tests {
         }
     }
 
+    fn empty_result(id: Value) -> Value {
+        json!({"jsonrpc": "2.0", "id": id, "result": {}})
+    }
+
     #[test]
     fn an_answer_is_that_of_its_request() {
-        let result = |id: Value| json!({"jsonrpc": "2.0", "id": id, "result": {}});
-        assert_eq!(answer(result(json!(2)))["result"], json!({}));
-        assert_eq!(answer(result(json!("2"))), result(json!(2)));
+        assert_eq!(answer(empty_result(json!(2)))["result"], json!({}));
+        assert_eq!(answer(empty_result(json!("2"))), empty_result(json!(2)));
         for id in [json!(null), json!(7)] {
             let error = json!({"code": -32600, "message": "no"});
             let found = answer(json!({"jsonrpc": "2.0", "id": id, "error": error}));
             assert_eq!(found, json!({"jsonrpc": "2.0", "id": 2, "error": error}));
         }
-        for other in [result(json!(3)), json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})] {
+        for other in
+            [empty_result(json!(3)), json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})]
+        {
             let found = answer(other);
             assert_eq!(found["id"], 2);
             assert!(is_unreadable(&serde_json::from_value(found["error"].clone()).unwrap()), "{found}");

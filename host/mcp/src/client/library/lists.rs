@@ -148,10 +148,13 @@ mod tests {
 
     use super::*;
 
+    fn prompts(from: usize, to: usize) -> Vec<Value> {
+        (from..to).map(|n| json!({"name": format!("p{n}")})).collect::<Vec<_>>()
+    }
+
     #[test]
     fn a_page_is_cut_off_however_long_it_is() {
         let options = RemoteOptions::default();
-        let prompts = |from: usize, to: usize| (from..to).map(|n| json!({"name": format!("p{n}")})).collect::<Vec<_>>();
         let mut listed = Listed::new(ListKind::Prompts, &options);
         assert!(listed.add(prompts(0, MAX_LISTED_ITEMS)), "the maximum number of");
         assert!(!listed.add(prompts(MAX_LISTED_ITEMS, MAX_LISTED_ITEMS + 1)));

@@ -307,7 +307,6 @@ impl RemoteLibrary {
         self.state().lists().resources.iter().any(|it| it.key == uri)
     }
 
-    /// Returns whether the URI is one of a template.
     pub(crate) fn has_template_for(&self, uri: &str) -> bool {
         self.templates().iter().any(|(template, _)| template == uri || uri_template::matches(template, uri))
     }

@@ -335,19 +335,20 @@ mod tests {
 
     use super::*;
 
+    fn check_json(values: &[&'static str], expected: bool) {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(CONTENT_TYPE, HeaderValue::from_static(value));
+        }
+        assert_eq!(is_json(&headers), expected, "{values:?}");
+    }
+
     #[test]
     fn a_message_has_one_content_type_and_it_is_json() {
-        let check = |values: &[&'static str], expected: bool| {
-            let mut headers = HeaderMap::new();
-            for value in values {
-                headers.append(CONTENT_TYPE, HeaderValue::from_static(value));
-            }
-            assert_eq!(is_json(&headers), expected, "{values:?}");
-        };
-        check(&["application/json"], true);
-        check(&["Application/JSON; charset=utf-8"], true);
-        check(&["text/plain"], false);
-        check(&[], false);
-        check(&["application/json", "application/json"], false);
+        check_json(&["application/json"], true);
+        check_json(&["Application/JSON; charset=utf-8"], true);
+        check_json(&["text/plain"], false);
+        check_json(&[], false);
+        check_json(&["application/json", "application/json"], false);
     }
 }

@@ -221,9 +221,12 @@ mod tests {
         check(Ok(vec![part]), false, json!({"content": [expected], "isError": false}));
     }
 
+    fn blob(mime: &str, data: &[u8]) -> Content {
+        Content::Blob { mime_type: mime.into(), data: data.to_vec() }
+    }
+
     #[test]
     fn converts_every_kind_of_content() {
-        let blob = |mime: &str, data: &[u8]| Content::Blob { mime_type: mime.into(), data: data.to_vec() };
         part(Content::text("hi"), json!({"type": "text", "text": "hi"}));
         part(blob("image/png", &[0]), json!({"type": "image", "data": "AA==", "mimeType": "image/png"}));
         part(blob("audio/wav", &[0]), json!({"type": "audio", "data": "AA==", "mimeType": "audio/wav"}));
@@ -237,33 +240,45 @@ mod tests {
         part(link, plain);
     }
 
+    fn check_hidden(part: Content, structured: bool, count: u64, block: Value, structure: Option<Value>) {
+        let mut expected = json!({"content": [block], "isError": false, "_meta": {"fumehood/sanitized": count}});
+        if let Some(structure) = structure {
+            expected["structuredContent"] = structure;
+        }
+        check(Ok(vec![part]), structured, expected);
+    }
+
+    fn text_block(text: &str) -> Value {
+        json!({"type": "text", "text": text})
+    }
+
+    fn resource_block(mime: &str, key: &str, data: &str) -> Value {
+        json!({"type": "resource", "resource": {"uri": "fumehood://1/0", "mimeType": mime, key: data}})
+    }
+
     #[test]
     fn escapes_and_counts_hidden_characters() {
-        let hidden = |part: Content, structured: bool, count: u64, block: Value, structure: Option<Value>| {
-            let mut expected = json!({"content": [block], "isError": false, "_meta": {"fumehood/sanitized": count}});
-            if let Some(structure) = structure {
-                expected["structuredContent"] = structure;
-            }
-            check(Ok(vec![part]), structured, expected);
-        };
-        let text = |text: &str| json!({"type": "text", "text": text});
-        hidden(Content::text("a\u{1b}[2Jb\u{2800}"), false, 2, text("a\\u{1b}[2Jb\\u{2800}"), None);
+        check_hidden(Content::text("a\u{1b}[2Jb\u{2800}"), false, 2, text_block("a\\u{1b}[2Jb\\u{2800}"), None);
         let json = |text: &str| Content::json(text.to_owned()).unwrap();
         let value = "{\"a\u{202e}\": \"\\u001b[1m\", \"b\": 2.50}";
         // As the tool wrote the number.
         let clean: Value = serde_json::from_str(r#"{"a\\u{202e}": "\\u{1b}[1m", "b": 2.50}"#).unwrap();
-        hidden(json(value), true, 2, text(&clean.to_string()), Some(clean.clone()));
-        hidden(json(value), false, 2, text(&clean.to_string()), None);
+        check_hidden(json(value), true, 2, text_block(&clean.to_string()), Some(clean.clone()));
+        check_hidden(json(value), false, 2, text_block(&clean.to_string()), None);
         let evil = || "e\u{e0041}".into();
         let link = Content::Link { uri: "a:\u{200b}".into(), title: Some(evil()), mime_type: Some(evil()) };
         let mime = "application/octet-stream";
         let block = json!({"type": "resource_link", "uri": "a:%E2%80%8B", "name": "e\\u{e0041}", "title": "e\\u{e0041}",
             "mimeType": mime});
-        hidden(link, false, 3, block, None);
-        let bytes = |mime: &str, key: &str, data: &str| json!({"type": "resource", "resource": {"uri": "fumehood://1/0", "mimeType": mime, key: data}});
-        let blob = |mime: &str, data: &[u8]| Content::Blob { mime_type: mime.into(), data: data.to_vec() };
-        hidden(blob("image/\u{1b}", &[0]), false, 1, bytes(mime, "blob", "AA=="), None);
-        hidden(blob("text/csv", "a\u{3164}".as_bytes()), false, 1, bytes("text/csv", "text", "a\\u{3164}"), None);
+        check_hidden(link, false, 3, block, None);
+        check_hidden(blob("image/\u{1b}", &[0]), false, 1, resource_block(mime, "blob", "AA=="), None);
+        check_hidden(
+            blob("text/csv", "a\u{3164}".as_bytes()),
+            false,
+            1,
+            resource_block("text/csv", "text", "a\\u{3164}"),
+            None,
+        );
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::isolation::bounded_list::{BoundedList, ListTooLong};
 use crate::isolation::convert;
 use crate::isolation::frame::Message;
 use crate::isolation::message::{
-    Definition, FolderQuota, GrantedFolder, LoadFailure, Loaded, MAX_DEFINITIONS, MAX_LISTED_RESOURCES, Resource, Setup,
+    Definition, FolderQuota, LoadFailure, Loaded, MAX_DEFINITIONS, MAX_LISTED_RESOURCES, Resource, Setup,
 };
 use crate::jail::{self, JailReport, Profile, Reachable, ReachableFolder, Resources};
 use crate::load::cache::{AuthenticCode, map_from_host};

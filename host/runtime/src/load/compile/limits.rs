@@ -181,6 +181,12 @@ mod tests {
         }
     }
 
+    fn check_allowance(budget: &CompileBudget, bytes: usize, time: u64, cpu: u64) {
+        let time = Duration::from_secs(time);
+        let cpu = Duration::from_secs(cpu);
+        assert_eq!(budget.for_size(bytes), Allowance { time, cpu, memory: 7, output: 8 });
+    }
+
     #[test]
     fn allowance_grows_with_the_size_of_the_component() {
         let budget = CompileBudget {
@@ -191,14 +197,9 @@ mod tests {
             memory: 7,
             output: 8,
         };
-        let check = |bytes: usize, time: u64, cpu: u64| {
-            let time = Duration::from_secs(time);
-            let cpu = Duration::from_secs(cpu);
-            assert_eq!(budget.for_size(bytes), Allowance { time, cpu, memory: 7, output: 8 });
-        };
-        check(0, 2, 1);
-        check(1 << 19, 4, 2);
-        check(3 << 20, 14, 7);
+        check_allowance(&budget, 0, 2, 1);
+        check_allowance(&budget, 1 << 19, 4, 2);
+        check_allowance(&budget, 3 << 20, 14, 7);
         assert_eq!(budget.times(3).for_size(0).cpu, Duration::from_secs(3));
         assert_eq!(budget.times(u32::MAX).times(u32::MAX).for_size(usize::MAX).memory, u64::MAX);
     }

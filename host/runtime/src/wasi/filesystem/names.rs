@@ -76,7 +76,6 @@ pub(crate) fn open_or_create(
     ledger.change_names(|names| names.add(|| protected.create(folder, path, options)))
 }
 
-/// Creates a folder.
 pub(crate) fn create_folder(
     folder: Base<'_>,
     ledger: &Ledger,

@@ -112,9 +112,12 @@ fn flags_factor(names: &[String]) -> usize {
 mod tests {
     use super::*;
 
+    fn flags(names: usize, length: usize) -> Ty {
+        Ty::Flags(vec!["x".repeat(length); names])
+    }
+
     #[test]
     fn flags_with_short_names_cost_more_than_is_counted() {
-        let flags = |names: usize, length: usize| Ty::Flags(vec!["x".repeat(length); names]);
         assert_eq!(lift_factor(&Ty::List(Box::new(Ty::String))), 1);
         assert_eq!(lift_factor(&flags(3, 40)), 1);
         assert!(lift_factor(&flags(32, 1)) >= 8);
