@@ -415,7 +415,9 @@ mod tests {
         assert_eq!(conclusions(calls.on_tick(CANCEL_GRACE)), [Conclusion::Cancelled(Begun::Perhaps)]);
     }
 
-    fn can_retry(conclusion: Conclusion<u8>) -> (bool, bool) { (conclusion.may_retry(false), conclusion.may_retry(true)) }
+    fn can_retry(conclusion: Conclusion<u8>) -> (bool, bool) {
+        (conclusion.may_retry(false), conclusion.may_retry(true))
+    }
 
     #[test]
     fn only_repeatable_calls_are_sent_twice_once_they_may_have_begun() {

@@ -16,7 +16,6 @@ use tokio::sync::Notify;
 use super::call_client::CallClient;
 use super::library::LibraryEvents;
 use super::progress;
-use super::unsolicited_limit::UnsolicitedLimit;
 use crate::log_level::from_logging_level;
 
 /// Maximum number of cancelled requests that are remembered, because they may still be answered.
@@ -24,6 +23,8 @@ const MAX_CANCELLED: usize = 256;
 /// Time for which a server is taken to go on with a cancelled call, unless it answers that. Meanwhile, what names no call
 /// may belong to it.
 const CANCELLED_TIME: Duration = Duration::from_secs(60);
+/// Time after which unsolicited messages are counted again from zero.
+const UNSOLICITED_WINDOW: Duration = Duration::from_secs(60);
 
 const NO_CALL: &str = "requests to the client are accepted only during a call, and no call is running";
 const CALL_ENDED: &str = "the call that this request belongs to has ended";
@@ -386,6 +387,36 @@ pub(crate) enum Verdict {
     Flood,
 }
 
+/// A limit on unsolicited messages: notifications, requests, and answers to unknown requests.
+#[derive(Debug)]
+struct UnsolicitedLimit {
+    max: u32,
+    count: u32,
+    since: Option<Instant>,
+}
+
+impl UnsolicitedLimit {
+    /// Creates a limit of `max` messages for one call, and for one minute between calls.
+    fn new(max: u32) -> Self {
+        Self { max, count: 0, since: None }
+    }
+
+    /// Starts the count again, after a request or its answer.
+    fn reset(&mut self) {
+        (self.count, self.since) = (0, None);
+    }
+
+    /// Counts one message. Returns whether it is within the limit.
+    fn admit(&mut self, now: Instant) -> bool {
+        let since = *self.since.get_or_insert(now);
+        if now.saturating_duration_since(since) > UNSOLICITED_WINDOW {
+            (self.count, self.since) = (0, Some(now));
+        }
+        self.count = self.count.saturating_add(1);
+        self.count <= self.max
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use fumehood_core::boxed::BoxFuture;
@@ -498,5 +529,18 @@ mod tests {
             assert_eq!(session_of(&tracker, None, NOW), Ok(next), "nor once it is answered");
             assert!(has_listener(&tracker, NOW));
         }
+    }
+
+    #[test]
+    fn resets_with_every_call_and_every_minute() {
+        let mut unsolicited = UnsolicitedLimit::new(2);
+        let start = Instant::now();
+        let mut take = |seconds: u64| unsolicited.admit(start + Duration::from_secs(seconds));
+        assert_eq!(
+            [take(0), take(1), take(2), take(60), take(61), take(62), take(63)],
+            [true, true, false, false, true, true, false]
+        );
+        unsolicited.reset();
+        assert!(unsolicited.admit(start) && unsolicited.admit(start) && !unsolicited.admit(start));
     }
 }
