@@ -163,12 +163,15 @@ mod tests {
         assert!(!is_only_for_pages(None));
     }
 
+    fn to_object(value: Value) -> Map<String, Value> {
+        value.as_object().unwrap().clone()
+    }
+
     #[test]
     fn nothing_of_a_page_is_left_where_none_is_shown() {
-        let object = |value: Value| value.as_object().unwrap().clone();
         let page =
             json!({"uri": "ui:x", "mimeType": "text/html; profile=mcp-app", "text": "<p>", "_meta": {"ui/x": 1}});
-        let mut part = object(page.clone());
+        let mut part = to_object(page.clone());
         remove_from_contents(&mut part, "note://b");
         assert_eq!(Value::Object(part), json!({"uri": "note://b", "mimeType": "text/html", "text": "<p>"}));
         for (content, expected) in [
@@ -182,7 +185,7 @@ mod tests {
                 json!({"type": "resource", "resource": {"uri": "a://b", "text": "x"}}),
             ),
         ] {
-            let mut content = object(content);
+            let mut content = to_object(content);
             remove_from_content(&mut content);
             assert_eq!(Value::Object(content), expected);
         }

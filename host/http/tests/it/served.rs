@@ -191,12 +191,12 @@ impl Answer {
     }
 }
 
-fn tenant_with(name: &str, token: &str) -> Tenant {
+pub(crate) fn tenant(name: &str, token: &str) -> Tenant {
     Tenant::new(name, &Token::parse(token).unwrap()).actor(name)
 }
 
 pub(crate) fn tokens() -> Access {
-    Access::Tenants(vec![tenant_with("one", TOKEN), tenant_with("other", OTHER)])
+    Access::Tenants(vec![tenant("one", TOKEN), tenant("other", OTHER)])
 }
 
 impl Served {

@@ -14,7 +14,7 @@ use fumehood_listener::{Access, Tenant, Token};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
-use super::served::{Answer, OTHER, PATIENCE, Served, TOKEN};
+use super::served::{Answer, OTHER, PATIENCE, Served, TOKEN, tenant};
 
 /// Agents that do what the message says: `wait`, `ask`, `call TOOL`, and repeat any other text. What is saved of the tenant
 /// `stuck` cannot be read.
@@ -262,7 +262,7 @@ async fn a_client_without_the_right_does_not_approve() {
 #[tokio::test]
 async fn a_tenant_does_not_wait_for_the_log_of_another() {
     let api = ApiOptions { sessions: Some(Arc::new(Agents)), ..ApiOptions::default() };
-    let access = Access::Tenants(vec![tenant_with("keeper", TOKEN), tenant_with("stuck", OTHER)]);
+    let access = Access::Tenants(vec![tenant("keeper", TOKEN), tenant("stuck", OTHER)]);
     let served =
         Served::with_api(|options| fumehood_listener::HttpOptions { access, ..options }, |tools| tools, api).await;
     let bearer = format!("Bearer {OTHER}");
@@ -368,7 +368,7 @@ async fn sessions_are_limited_and_absent_without_a_model() {
 #[tokio::test]
 async fn saved_sessions_are_those_of_their_tenant() {
     let api = ApiOptions { sessions: Some(Arc::new(Agents)), ..ApiOptions::default() };
-    let access = Access::Tenants(vec![tenant_with("keeper", TOKEN), tenant_with("other", OTHER)]);
+    let access = Access::Tenants(vec![tenant("keeper", TOKEN), tenant("other", OTHER)]);
     let served =
         Served::with_api(|options| fumehood_listener::HttpOptions { access, ..options }, |tools| tools, api).await;
     let bearer = format!("Bearer {OTHER}");

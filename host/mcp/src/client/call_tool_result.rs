@@ -229,6 +229,10 @@ mod tests {
         assert_eq!((error.message.as_str(), error.hidden_chars()), ("a\\u{200b}\n\\u{1b}[2J", 2));
     }
 
+    fn text_block(text: &str) -> Value {
+        json!({"type": "text", "text": text})
+    }
+
     #[test]
     fn converts_answers_to_content() {
         let text = json!({"type": "text", "text": "hi"});
@@ -246,9 +250,8 @@ mod tests {
         let page = json!({"type": "resource_link", "uri": "ui://x", "name": "x"});
         check(json!({"content": [page]}), json!([{"type": "text", "text": "[a page of the server: x]"}]));
         let broken = json!({"type": "image", "data": "!", "mimeType": "a/b"});
-        let text = |text: &str| json!({"type": "text", "text": text});
         let why = "[a malformed part: the data of the type a/b is not base64: Invalid symbol 33, offset 0.]";
-        check(json!({"content": [broken, text("!")]}), json!([text(why), text("!")]));
+        check(json!({"content": [broken, text_block("!")]}), json!([text_block(why), text_block("!")]));
         let long = json!({"type": "text", "text": "x".repeat(101)});
         let why = "output_too_large: the result has 101 bytes; the maximum is 100 (ask for less at once)";
         check(json!({"content": [long]}), json!(why));

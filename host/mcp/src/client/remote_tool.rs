@@ -312,8 +312,9 @@ mod tests {
     }
 
     fn described_tools(lengths: &[usize]) -> Vec<McpTool> {
-        let tool = |length: &usize| json!({"name": "a", "description": "d".repeat(*length), "inputSchema": {}});
-        lengths.iter().map(|length| serde_json::from_value(tool(length)).unwrap()).collect()
+        let tools =
+            lengths.iter().map(|length| json!({"name": "a", "description": "d".repeat(*length), "inputSchema": {}}));
+        tools.map(|tool| serde_json::from_value(tool).unwrap()).collect()
     }
 
     #[test]

@@ -32,10 +32,13 @@ static INTERPRETER: LazyLock<Interpreter> = LazyLock::new(|| {
     let committed = || Path::new(env!("CARGO_MANIFEST_DIR")).join("interpreters");
     let folder = std::env::var_os("FUMEHOOD_EXAMPLES").map_or_else(committed, PathBuf::from);
     let bytes = std::fs::read(folder.join("javascript.wasm")).unwrap();
-    let load = || async { Sandbox::new(SandboxConfig::default()).unwrap().load_interpreter(bytes).await.unwrap() };
-    let runtime = || tokio::runtime::Builder::new_current_thread().build().unwrap();
     // A runtime cannot be blocked within another one.
-    std::thread::spawn(move || runtime().block_on(load())).join().unwrap()
+    let loading = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime
+            .block_on(async { Sandbox::new(SandboxConfig::default()).unwrap().load_interpreter(bytes).await.unwrap() })
+    });
+    loading.join().unwrap()
 });
 
 /// Tools that wait until three calls of them run, sleep, echo their arguments, and fail.

@@ -103,27 +103,35 @@ mod tests {
         serde_json::to_value(answer).unwrap()
     }
 
+    fn check_lost_session(
+        request: &ClientJsonRpcMessage,
+        status: u16,
+        id: Value,
+        code: i32,
+        message: &str,
+        expected: bool,
+    ) {
+        let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
+        let body = error.to_string();
+        let status = StatusCode::from_u16(status).unwrap();
+        let error = serde_json::from_value(error).unwrap();
+        assert_eq!(has_lost_session(request, Some(&error), status, &body), expected, "{status}: {body}");
+    }
+
     #[test]
     fn a_lost_session_is_told_from_an_error_of_a_tool() {
         let request = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
         let request = serde_json::from_value(request).unwrap();
-        let check = |status: u16, id: Value, code: i32, message: &str, expected: bool| {
-            let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
-            let body = error.to_string();
-            let status = StatusCode::from_u16(status).unwrap();
-            let error = serde_json::from_value(error).unwrap();
-            assert_eq!(has_lost_session(&request, Some(&error), status, &body), expected, "{status}: {body}");
-        };
         for status in [200, 400, 410, 500] {
-            check(status, Value::Null, -32000, "No valid session ID", true);
-            check(status, json!("server-error"), -32600, "Session terminated", true);
-            check(status, Value::Null, -32000, "Server not initialized", true);
-            check(status, Value::Null, -32000, "out of memory", false);
-            check(status, json!(2), -32602, "the argument session is required", false);
+            check_lost_session(&request, status, Value::Null, -32000, "No valid session ID", true);
+            check_lost_session(&request, status, json!("server-error"), -32600, "Session terminated", true);
+            check_lost_session(&request, status, Value::Null, -32000, "Server not initialized", true);
+            check_lost_session(&request, status, Value::Null, -32000, "out of memory", false);
+            check_lost_session(&request, status, json!(2), -32602, "the argument session is required", false);
         }
-        check(400, json!(2), -32001, "Session not found", true);
-        check(200, json!(2), -32001, "Session not found", false);
-        check(500, json!(2), -32603, "the session of the database broke off", false);
+        check_lost_session(&request, 400, json!(2), -32001, "Session not found", true);
+        check_lost_session(&request, 200, json!(2), -32001, "Session not found", false);
+        check_lost_session(&request, 500, json!(2), -32603, "the session of the database broke off", false);
         let of_text = |status, text| has_lost_session(&request, None, status, text);
         assert!(of_text(StatusCode::BAD_REQUEST, "Invalid Session") && !of_text(StatusCode::BAD_REQUEST, "no"));
         assert!(!of_text(StatusCode::BAD_GATEWAY, "session"));

@@ -256,17 +256,23 @@ mod tests {
         json!({"type": "resource", "resource": {"uri": "fumehood://1/0", "mimeType": mime, key: data}})
     }
 
+    fn json_content(text: &str) -> Content {
+        Content::json(text.to_owned()).unwrap()
+    }
+
     #[test]
     fn escapes_and_counts_hidden_characters() {
         check_hidden(Content::text("a\u{1b}[2Jb\u{2800}"), false, 2, text_block("a\\u{1b}[2Jb\\u{2800}"), None);
-        let json = |text: &str| Content::json(text.to_owned()).unwrap();
         let value = "{\"a\u{202e}\": \"\\u001b[1m\", \"b\": 2.50}";
         // As the tool wrote the number.
         let clean: Value = serde_json::from_str(r#"{"a\\u{202e}": "\\u{1b}[1m", "b": 2.50}"#).unwrap();
-        check_hidden(json(value), true, 2, text_block(&clean.to_string()), Some(clean.clone()));
-        check_hidden(json(value), false, 2, text_block(&clean.to_string()), None);
-        let evil = || "e\u{e0041}".into();
-        let link = Content::Link { uri: "a:\u{200b}".into(), title: Some(evil()), mime_type: Some(evil()) };
+        check_hidden(json_content(value), true, 2, text_block(&clean.to_string()), Some(clean.clone()));
+        check_hidden(json_content(value), false, 2, text_block(&clean.to_string()), None);
+        let link = Content::Link {
+            uri: "a:\u{200b}".into(),
+            title: Some("e\u{e0041}".into()),
+            mime_type: Some("e\u{e0041}".into()),
+        };
         let mime = "application/octet-stream";
         let block = json!({"type": "resource_link", "uri": "a:%E2%80%8B", "name": "e\\u{e0041}", "title": "e\\u{e0041}",
             "mimeType": mime});
@@ -283,22 +289,23 @@ mod tests {
 
     #[test]
     fn structures_json_if_an_output_schema_was_listed() {
-        let value = || Ok(vec![Content::json(r#"{"a": 1}"#.to_owned()).unwrap()]);
         let text = json!([{"type": "text", "text": "{\"a\": 1}"}]);
-        check(value(), false, json!({"content": text, "isError": false}));
-        check(value(), true, json!({"content": text, "isError": false, "structuredContent": {"a": 1}}));
+        check(Ok(vec![json_content(r#"{"a": 1}"#)]), false, json!({"content": text, "isError": false}));
+        check(
+            Ok(vec![json_content(r#"{"a": 1}"#)]),
+            true,
+            json!({"content": text, "isError": false, "structuredContent": {"a": 1}}),
+        );
     }
 
     #[test]
     fn results_of_servers_keep_both_forms() {
-        let json = || Content::json(r#"{"t": 22}"#.to_owned()).unwrap();
-        let text = |text: &str| json!([{"type": "text", "text": text}]);
         for result in [ResultForm::TextFirst, ResultForm::StructuredFirst] {
             let form = AnswerForm { structured: false, result };
-            let both = json!({"content": text("sunny"), "structuredContent": {"t": 22}, "isError": false});
-            check_form(Ok(vec![Content::text("sunny"), json()]), form, both);
-            let one = json!({"content": text("{\"t\": 22}"), "structuredContent": {"t": 22}, "isError": false});
-            check_form(Ok(vec![json()]), form, one);
+            let both = json!({"content": [text_block("sunny")], "structuredContent": {"t": 22}, "isError": false});
+            check_form(Ok(vec![Content::text("sunny"), json_content(r#"{"t": 22}"#)]), form, both);
+            let one = json!({"content": [text_block("{\"t\": 22}")], "structuredContent": {"t": 22}, "isError": false});
+            check_form(Ok(vec![json_content(r#"{"t": 22}"#)]), form, one);
         }
     }
 
