@@ -240,7 +240,7 @@ async fn the_secret_of_a_registration_is_kept_for_refreshes() {
     assert!(server.requests().iter().filter(|line| *line == "POST /token").count() > 2);
 }
 
-fn options_for(folder: &tempfile::TempDir, issuer: &str) -> OAuthOptions {
+fn options_for(folder: &TempDir, issuer: &str) -> OAuthOptions {
     OAuthOptions {
         client_id: Some("registered".to_owned()),
         client_secret: Some(ClientSecret::new("s3cret".to_owned())),
