@@ -266,6 +266,7 @@ async fn job_answer(caller: &Caller, job: &Job, preferences: Preferences) -> Ans
 async fn wait(shared: &Shared, jobs: &Jobs, caller: &Caller, id: &str, time: Duration) -> Result<Job, JobError> {
     let owner = &*caller.tenant.name;
     tokio::select! {
+        // Biased, so that a job that has ended is answered for even by a server that stops.
         biased;
         found = jobs.wait_or_adopt(owner, id, &caller.tools, time) => found,
         () = shared.stopped.cancelled() => jobs.find(owner, id).await,

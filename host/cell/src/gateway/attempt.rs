@@ -91,10 +91,12 @@ impl Outgoing<'_> {
         let lost = Conclusion::Interrupted(Begun::Perhaps);
         let Some(token) = &self.context.cancelled else { return told.await.unwrap_or(lost) };
         tokio::select! {
+            // Biased, so that a result that has arrived wins over a cancellation.
             biased;
             conclusion = &mut told => conclusion.unwrap_or(lost),
             () = token.cancelled() => {
                 inner.cancel(attempt);
+                // The end follows: the answer of the worker, or a cancellation if that does not come in time.
                 told.await.unwrap_or(lost)
             }
         }

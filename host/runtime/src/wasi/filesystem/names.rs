@@ -67,6 +67,7 @@ pub(crate) fn open_or_create(
     options: OpenOptions,
     exclusive: bool,
 ) -> Result<OpenedFile, ChangeError> {
+    // An existing file gets no new name, so that opening it charges nothing, even if the account is used up.
     if !exclusive {
         match protected.open(folder, path, options) {
             Err(ChangeError::Path(ResolveError::System(ErrorCode::NoEntry))) => {}
