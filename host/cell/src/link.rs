@@ -79,7 +79,7 @@ impl ServerOptions {
                 return Err(CellError::Name(name.clone()));
             }
         }
-        let connect = ConnectOptions::new()
+        let mut connect = ConnectOptions::new()
             .name(format!("fumehood {}", self.name))
             // Replies are for this node alone, which permissions of the server can hold.
             .custom_inbox_prefix(format!("{}.inbox.{}", self.prefix, self.name))
@@ -92,14 +92,15 @@ impl ServerOptions {
             })
             .require_tls(self.nats.starts_with("tls:"))
             .event_callback(|event| async move { tracing::info!(target: "fumehood::cell", "NATS: {event}") });
-        let connect = match &self.password {
-            Some((user, password)) => connect.user_and_password(user.clone(), password.clone()),
-            None => connect,
-        };
-        let connect = self.tls_roots.iter().fold(connect, |connect, file| connect.add_root_certificates(file.clone()));
-        let connect = self.tls_identity.iter().fold(connect, |connect, (certificate, key)| {
-            connect.add_client_certificate(certificate.clone(), key.clone())
-        });
+        if let Some((user, password)) = &self.password {
+            connect = connect.user_and_password(user.clone(), password.clone());
+        }
+        if let Some(file) = &self.tls_roots {
+            connect = connect.add_root_certificates(file.clone());
+        }
+        if let Some((certificate, key)) = &self.tls_identity {
+            connect = connect.add_client_certificate(certificate.clone(), key.clone());
+        }
         let failed = |source| CellError::Connect { url: self.nats.clone(), source };
         connect.connect(self.nats.as_str()).await.map_err(failed)
     }
@@ -162,7 +163,6 @@ impl Link {
         &self.client
     }
 
-    /// Returns the key of this node.
     pub(crate) fn key(&self) -> &NodeKey {
         &self.options.key
     }
@@ -178,7 +178,7 @@ impl Link {
     }
 
     /// Signs a message, and sends it. Returns whether it will be sent.
-    pub(crate) fn send<M: Serialize>(&self, role: Role, (subject, to): (&str, &str), message: M, body: &[u8]) -> bool {
+    pub(crate) fn send<M: Serialize>(&self, role: Role, subject: &str, to: &str, message: M, body: &[u8]) -> bool {
         let envelope = Envelope { from: self.options.server.name.clone(), to: to.to_owned(), message };
         match seal(&self.options.key, role, &envelope, body) {
             Ok(sealed) => self.publish(subject, sealed),
@@ -204,9 +204,12 @@ impl Link {
     /// does, and so is one without a connection: late messages would be old news.
     fn publish(&self, subject: &str, bytes: Vec<u8>) -> bool {
         let subject = format!("{}.{subject}", self.options.server.prefix);
+        if !self.is_connected() {
+            return false;
+        }
         // Unconstrained, because a task that has done much would be told that there is no room.
-        let sent = || unconstrained(self.client.publish(subject, Bytes::from(bytes))).now_or_never();
-        self.is_connected() && matches!(sent(), Some(Ok(())))
+        let sent = unconstrained(self.client.publish(subject, Bytes::from(bytes))).now_or_never();
+        matches!(sent, Some(Ok(())))
     }
 
     /// Verifies a message, and that it is for this node or for all.

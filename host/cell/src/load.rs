@@ -42,26 +42,28 @@ impl Load {
     /// Makes calls, and measures them. `call` returns whether its call ended well.
     pub async fn run(&self, call: impl AsyncFn() -> bool) -> LoadReport {
         let began = Instant::now();
-        let caller = async || {
-            let mut latencies = Vec::new();
-            let mut failed = 0_usize;
-            while began.elapsed() < self.time {
-                let called = Instant::now();
-                if call().await {
-                    latencies.push(called.elapsed())
-                } else {
-                    failed = failed.saturating_add(1);
-                    tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
-                }
-            }
-            (latencies, failed)
-        };
-        let measured = join_all((0..self.callers).map(|_| caller())).await;
+        let measured = join_all((0..self.callers).map(|_| self.call_repeatedly(began, &call))).await;
         let took = began.elapsed();
         let failed = measured.iter().map(|(_, failed)| failed).sum();
         let mut latencies: Vec<Duration> = measured.into_iter().flat_map(|(latencies, _)| latencies).collect();
         latencies.sort_unstable();
         LoadReport { calls: latencies.len(), failed, took, latencies }
+    }
+
+    /// Returns the times of the calls that ended well, and the number of the others.
+    async fn call_repeatedly(&self, began: Instant, call: &impl AsyncFn() -> bool) -> (Vec<Duration>, usize) {
+        let mut latencies = Vec::new();
+        let mut failed = 0_usize;
+        while began.elapsed() < self.time {
+            let called = Instant::now();
+            if call().await {
+                latencies.push(called.elapsed())
+            } else {
+                failed = failed.saturating_add(1);
+                tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
+            }
+        }
+        (latencies, failed)
     }
 }
 

@@ -205,7 +205,6 @@ impl Inner {
 
     fn announce(&self) {
         let offers = self.options.offers(&*self.tools);
-        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let announcement = {
             let State { calls, announced, .. } = &mut *self.state();
             *announced = announced.saturating_add(1);
@@ -213,13 +212,13 @@ impl Inner {
                 version: PROTOCOL_VERSION,
                 sequence: *announced,
                 ticket: calls.ticket(),
-                places: count(self.options.places),
-                running: count(calls.running()),
+                places: saturate(self.options.places),
+                running: saturate(calls.running()),
                 draining: calls.is_draining(),
                 offers,
             }
         };
-        self.link.send(Role::Announcer, ("workers", ""), announcement, b"");
+        self.link.send(Role::Announcer, "workers", "", announcement, b"");
     }
 
     fn tick(&self) {
@@ -308,9 +307,9 @@ impl Inner {
         let name = self.link.name().to_owned();
         let worker = Party { name, key: self.link.key().public(), run: self.run, exchange: own.public() };
         let peer = Party { name: gateway.clone(), key, run: hello.gateway_run, exchange: hello.key };
-        let session = Session::derive(own, Side::Worker, self.link.cell(), (&peer, &worker))?;
+        let session = Session::derive(own, Side::Worker, self.link.cell(), &peer, &worker)?;
         self.sessions().insert(Arc::new(session));
-        self.link.send(Role::Worker, (&format!("gateway.{gateway}"), &gateway), welcome, b"");
+        self.link.send(Role::Worker, &format!("gateway.{gateway}"), &gateway, welcome, b"");
         Ok(())
     }
 
@@ -327,8 +326,8 @@ impl Inner {
         let token = CancellationToken::new();
         let admission = {
             let mut state = inner.state();
-            let call = (attempt, request.ticket);
-            let admission = state.calls.on_call(inner.now(), session.peer_id(), call, tool.is_some());
+            let now = inner.now();
+            let admission = state.calls.on_call(now, session.peer_id(), attempt, request.ticket, tool.is_some());
             if admission == Admission::Run {
                 state.tokens.insert(attempt, token.clone());
             }
@@ -356,4 +355,8 @@ impl Inner {
             tokio::time::sleep(BUSY_TICK).await;
         }
     }
+}
+
+fn saturate(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }

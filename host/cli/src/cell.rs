@@ -143,8 +143,7 @@ struct CellBudgets(NatsCounters);
 impl BudgetCounters for CellBudgets {
     fn lease(&self, budget: Budget, at_least: u64) -> BoxFuture<'_, Result<Lease, String>> {
         Box::pin(async move {
-            let key = (&*budget.tenant, budget.kind.name());
-            let taken = self.0.take(key, budget.window, budget.max, at_least).await;
+            let taken = self.0.take(&budget.tenant, budget.kind.name(), budget.window, budget.max, at_least).await;
             taken.map(|(window, amount)| Lease { window, amount }).map_err(|error| error.to_string())
         })
     }
@@ -152,7 +151,7 @@ impl BudgetCounters for CellBudgets {
     fn give_back(&self, budget: Budget, amount: u64) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             // What cannot be given back counts as used.
-            let _lost = self.0.give_back((&*budget.tenant, budget.kind.name()), budget.window, amount).await;
+            let _lost = self.0.give_back(&budget.tenant, budget.kind.name(), budget.window, amount).await;
         })
     }
 }

@@ -102,7 +102,7 @@ impl Api {
         let shared = Arc::clone(&self.shared);
         let head = request.head;
         let body = request.body;
-        let responding = async move { routes::respond(&shared, &caller, (&head, body)).await }.instrument(span.clone());
+        let responding = async move { routes::respond(&shared, &caller, &head, body).await }.instrument(span.clone());
         let mut response = if size.is_cheap() {
             responding.await
         } else {

@@ -94,7 +94,8 @@ pub(crate) async fn answer_approval(
     shared: &Shared,
     caller: &Caller,
     id: &str,
-    (headers, body): (&HeaderMap, &Bytes),
+    headers: &HeaderMap,
+    body: &Bytes,
 ) -> Response {
     if !caller.tenant.approves {
         let detail = "this client may not answer approvals, because its own messages may have caused them; use \

@@ -22,7 +22,7 @@ use tracing::Instrument as _;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::call_answer::{claim, finish, run_until_stopped, start};
-use crate::history::{CallDetail, CallList, CallQuery, CallStatus, CallStoreError, CallSummary};
+use crate::history::{CallDetail, CallList, CallQuery, CallStatus, CallStore, CallStoreError, CallSummary};
 use crate::idempotency::{Answer, Claimed};
 use crate::job_resource::{self, JobDetail};
 use crate::list_query::{Page, parse_number};
@@ -66,7 +66,8 @@ pub(crate) async fn create(
     shared: Arc<Shared>,
     caller: Caller,
     name: String,
-    (headers, body): (&HeaderMap, Bytes),
+    headers: &HeaderMap,
+    body: Bytes,
 ) -> Response {
     let Some(form) = negotiate(headers, &[Form::Json, Form::Events]) else {
         let detail = "the result is application/json or text/event-stream; accept one of them";
@@ -84,7 +85,7 @@ pub(crate) async fn create(
         Err(response) => return *response,
     };
     let preferences = Preferences::parse(headers);
-    let claimed = match job_resource::find_job_of_key(&shared, &caller, claimed, (form, preferences)).await {
+    let claimed = match job_resource::find_job_of_key(&shared, &caller, claimed, form, preferences).await {
         Ok(claimed) => claimed,
         Err(response) => return *response,
     };
@@ -96,7 +97,7 @@ pub(crate) async fn create(
     let call = Call { tool: name, arguments: arguments.into(), context };
     match (form, &shared.options.jobs) {
         (Form::Json, Some(jobs)) if preferences.respond_async => {
-            job_resource::call((&shared, jobs), &caller, call, (claimed, preferences)).await
+            job_resource::call(&shared, jobs, &caller, call, claimed, preferences).await
         }
         (Form::Json, _) => run(&shared, &caller, call, claimed).await.1.into_response(),
         (Form::Events, _) => {
@@ -287,13 +288,9 @@ enum Found {
 
 /// Finds the call with this id, or else those for which a client or a model chose it.
 async fn find(shared: &Shared, caller: &Caller, id: &str) -> Result<Found, CallStoreError> {
-    let store = shared.options.calls.as_ref();
+    let store = shared.options.calls.as_deref();
     let actor = shared.actor(caller).as_deref().map(str::to_owned);
-    let recorded = async |id: &str| match store {
-        Some(store) => store.find(id.to_owned(), actor.clone()).await,
-        None => Ok(None),
-    };
-    if let Some(detail) = recorded(id).await? {
+    if let Some(detail) = find_recorded(store, id, &actor).await? {
         return Ok(Found::Recorded(Box::new(detail)));
     }
     let running = shared.tools.running().find(&caller.tenant.name, id);
@@ -313,12 +310,23 @@ async fn find(shared: &Shared, caller: &Caller, id: &str) -> Result<Found, CallS
     calls.truncate(MAX_CHOICES);
     Ok(match calls.as_slice() {
         [] => Found::Nothing,
-        [call] => match recorded(&call.id).await? {
+        [call] => match find_recorded(store, &call.id, &actor).await? {
             Some(detail) => Found::Recorded(Box::new(detail)),
             None => Found::Running(call.clone()),
         },
         _ => Found::Several(calls),
     })
+}
+
+async fn find_recorded(
+    store: Option<&dyn CallStore>,
+    id: &str,
+    actor: &Option<String>,
+) -> Result<Option<CallDetail>, CallStoreError> {
+    match store {
+        Some(store) => store.find(id.to_owned(), actor.clone()).await,
+        None => Ok(None),
+    }
 }
 
 /// Cancels a running call. Its own response has the kind `cancelled`.
@@ -340,11 +348,13 @@ pub(crate) fn cancel(shared: &Shared, caller: &Caller, id: &str, query: Option<&
         Some(_) => return problem(StatusCode::BAD_REQUEST, "unknown query; expected none, or `by=operator`"),
     };
     let running = shared.tools.running();
-    let end = |number| if is_operator { running.stop(number) } else { running.cancel(number) };
     let found = running.find(&caller.tenant.name, id);
     match found.as_slice() {
-        [call] if end(call.number) => response::empty(StatusCode::ACCEPTED),
-        [] | [_] => no_call(),
+        [] => no_call(),
+        [call] => {
+            let is_running = if is_operator { running.stop(call.number) } else { running.cancel(call.number) };
+            if is_running { response::empty(StatusCode::ACCEPTED) } else { no_call() }
+        }
         _ => {
             let calls = found.into_iter().rev().take(MAX_CHOICES).map(CallSummary::from).collect();
             response::json_with(StatusCode::MULTIPLE_CHOICES, &CallChoice { calls })

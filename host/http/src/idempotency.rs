@@ -16,7 +16,6 @@ use tokio_util::bytes::Bytes;
 use crate::problem::Problem;
 use crate::response::{self, Response};
 
-/// The header.
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Maximum length of a key, in bytes.
 const MAX_KEY_BYTES: usize = 255;
@@ -125,7 +124,6 @@ pub(crate) fn key_of(headers: &HeaderMap) -> Result<Option<&str>, &'static str> 
 }
 
 impl Answers {
-    /// Claims a key for a request of this tenant.
     pub(crate) fn claim(&self, tenant: &Arc<str>, key: &str, request: Digest) -> Claim {
         let mut all = self.lock();
         let keys = all.entry(Arc::clone(tenant)).or_default();
@@ -183,7 +181,6 @@ impl Keys {
 }
 
 impl Claimed {
-    /// Returns the key as jobs have it.
     pub(crate) fn job_key(&self) -> JobKey {
         JobKey { key: Digest::of(self.key.as_bytes()), request: self.request }
     }

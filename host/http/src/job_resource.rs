@@ -126,7 +126,8 @@ pub(crate) async fn find_job_of_key(
     shared: &Shared,
     caller: &Caller,
     claimed: Option<Claimed>,
-    (form, preferences): (Form, Preferences),
+    form: Form,
+    preferences: Preferences,
 ) -> Result<Option<Claimed>, Box<Response>> {
     let key = claimed.as_ref().map(Claimed::job_key);
     let (Some(jobs), Some(key)) = (&shared.options.jobs, key) else { return Ok(claimed) };
@@ -150,7 +151,7 @@ pub(crate) async fn find_job_of_key(
     let answer = if time.is_zero() {
         job_answer(caller, &job, preferences).await
     } else {
-        wait_for_answer((shared, jobs), caller, job, (preferences, time)).await
+        wait_for_answer(shared, jobs, caller, job, preferences, time).await
     };
     Err(Box::new(replay(answer)))
 }
@@ -164,10 +165,12 @@ fn no_events(job: &Job) -> Answer {
 
 /// Runs a call whose client prefers a job. `preferences` is what it prefers.
 pub(crate) async fn call(
-    (shared, jobs): (&Shared, &Jobs),
+    shared: &Shared,
+    jobs: &Jobs,
     caller: &Caller,
     call: Call,
-    (mut claimed, preferences): (Option<Claimed>, Preferences),
+    mut claimed: Option<Claimed>,
+    preferences: Preferences,
 ) -> Response {
     let key = claimed.as_ref().map(Claimed::job_key);
     let id = call.context.id.clone();
@@ -199,11 +202,7 @@ pub(crate) async fn call(
                 claimed => idempotency::keep(claimed, &accepted),
             }
             let rest = wait.saturating_sub(began.elapsed());
-            if rest.is_zero() {
-                accepted
-            } else {
-                wait_for_answer((shared, jobs), caller, *job, (preferences, rest)).await
-            }
+            if rest.is_zero() { accepted } else { wait_for_answer(shared, jobs, caller, *job, preferences, rest).await }
         }
     };
     answer.into_response()
@@ -211,12 +210,14 @@ pub(crate) async fn call(
 
 /// Waits for the end of a job, and returns the answer to its call, which names the job.
 async fn wait_for_answer(
-    jobs: (&Shared, &Jobs),
+    shared: &Shared,
+    jobs: &Jobs,
     caller: &Caller,
     job: Job,
-    (preferences, time): (Preferences, Duration),
+    preferences: Preferences,
+    time: Duration,
 ) -> Answer {
-    let job = wait(jobs, caller, &job.id.to_string(), time).await.unwrap_or(job);
+    let job = wait(shared, jobs, caller, &job.id.to_string(), time).await.unwrap_or(job);
     let answer = match &job.state {
         JobState::Working { .. } => return job_answer(caller, &job, preferences).await,
         JobState::Completed(result) => finish(caller, None, CallResult::clone(result)).await.1,
@@ -262,11 +263,12 @@ async fn job_answer(caller: &Caller, job: &Job, preferences: Preferences) -> Ans
 }
 
 /// Waits for the end of a job, for this time at most, or until the server stops.
-async fn wait((shared, jobs): (&Shared, &Jobs), caller: &Caller, id: &str, time: Duration) -> Result<Job, JobError> {
+async fn wait(shared: &Shared, jobs: &Jobs, caller: &Caller, id: &str, time: Duration) -> Result<Job, JobError> {
     let owner = &*caller.tenant.name;
     tokio::select! {
+        // Biased, so that a job that has ended is answered for even by a server that stops.
         biased;
-        found = jobs.wait_or_adopt(owner, id, (&caller.tools, time)) => found,
+        found = jobs.wait_or_adopt(owner, id, &caller.tools, time) => found,
         () = shared.stopped.cancelled() => jobs.find(owner, id).await,
     }
 }
@@ -340,7 +342,7 @@ pub(crate) async fn get(shared: &Shared, caller: &Caller, id: &str, headers: &He
         Err(response) => return *response,
     };
     let preferences = Preferences { respond_async: false, ..Preferences::parse(headers) };
-    let job = match wait((shared, jobs), caller, id, preferences.wait.unwrap_or_default()).await {
+    let job = match wait(shared, jobs, caller, id, preferences.wait.unwrap_or_default()).await {
         Ok(job) => job,
         Err(error) => return error_response(&error),
     };

@@ -69,23 +69,24 @@ mod tests {
 
     use super::*;
 
+    fn check_form(accept: &str, expected: Option<Form>) {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_str(accept).unwrap());
+        assert_eq!(negotiate(&headers, &[Form::Json, Form::Events]), expected, "{accept}");
+    }
+
     #[test]
     fn selects_the_form_of_the_largest_weight() {
-        let check = |accept: &str, expected: Option<Form>| {
-            let mut headers = HeaderMap::new();
-            headers.insert(ACCEPT, HeaderValue::from_str(accept).unwrap());
-            assert_eq!(negotiate(&headers, &[Form::Json, Form::Events]), expected, "{accept}");
-        };
-        check("*/*", Some(Form::Json));
-        check("application/json", Some(Form::Json));
-        check("text/event-stream", Some(Form::Events));
-        check("text/event-stream, application/json", Some(Form::Json));
-        check("application/json;q=0.5, text/event-stream", Some(Form::Events));
-        check("application/json;q=0, */*", Some(Form::Events));
-        check("TEXT/*;q=0.2", Some(Form::Events));
-        check("application/json;q=0", None);
-        check("text/html, image/png", None);
-        check("", None);
+        check_form("*/*", Some(Form::Json));
+        check_form("application/json", Some(Form::Json));
+        check_form("text/event-stream", Some(Form::Events));
+        check_form("text/event-stream, application/json", Some(Form::Json));
+        check_form("application/json;q=0.5, text/event-stream", Some(Form::Events));
+        check_form("application/json;q=0, */*", Some(Form::Events));
+        check_form("TEXT/*;q=0.2", Some(Form::Events));
+        check_form("application/json;q=0", None);
+        check_form("text/html, image/png", None);
+        check_form("", None);
         assert_eq!(negotiate(&HeaderMap::new(), &[Form::Json, Form::Events]), Some(Form::Json));
     }
 }

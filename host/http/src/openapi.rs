@@ -82,7 +82,7 @@ fn document(tools: &dyn ToolProvider, options: &ApiOptions) -> Value {
     let mut operations = HashSet::new();
     for tool in tools.tools().iter().filter(|tool| tool.is_approved()) {
         let operation = operation_id(tool, &mut operations);
-        add_tool(tool, operation, (&mut paths, &mut schemas), options.jobs.is_some());
+        add_tool(tool, operation, &mut paths, &mut schemas, options.jobs.is_some());
     }
     extend(&mut document, "/paths", paths.into());
     extend(&mut document, "/components/schemas", schemas.into());
@@ -107,23 +107,14 @@ fn operation_id(tool: &Tool, taken: &mut HashSet<String>) -> String {
 }
 
 /// Adds the operation of a tool, and the schemas that it refers to. `has_jobs` is true if its calls may become jobs.
-fn add_tool(
-    tool: &Tool,
-    id: String,
-    (paths, schemas): (&mut Map<String, Value>, &mut Map<String, Value>),
-    has_jobs: bool,
-) {
+fn add_tool(tool: &Tool, id: String, paths: &mut Map<String, Value>, schemas: &mut Map<String, Value>, has_jobs: bool) {
     let name = tool.full_name();
     let definition = tool.definition();
     // Keys of components are letters, digits, `.`, `-` and `_`.
     let portable = NameForm::Portable.alias(name);
-    let mut add_schema = |part: &str, schema: &Value| {
-        let key = format!("{portable}.{part}");
-        schemas.insert(key.clone(), embed(schema, &key));
-        reference(&key)
-    };
-    let arguments = add_schema("arguments", &definition.input_schema.to_sanitized());
-    let value = definition.output_schema.as_ref().map(|schema| add_schema("value", &schema.to_sanitized()));
+    let arguments = add_schema(schemas, format!("{portable}.arguments"), &definition.input_schema.to_sanitized());
+    let value = definition.output_schema.as_ref();
+    let value = value.map(|schema| add_schema(schemas, format!("{portable}.value"), &schema.to_sanitized()));
     let record = match value {
         Some(value) => json!({ "allOf": [reference("ResultRecord"), { "properties": { "value": value } }] }),
         None => reference("ResultRecord"),
@@ -159,6 +150,13 @@ fn add_tool(
         }
     }
     paths.insert(format!("/v1/tools/{}/calls", name.replace('/', "%2F")), json!({ "post": operation }));
+}
+
+/// Adds a schema, and returns the reference to it.
+fn add_schema(schemas: &mut Map<String, Value>, key: String, schema: &Value) -> Value {
+    let reference = reference(&key);
+    schemas.insert(key.clone(), embed(schema, &key));
+    reference
 }
 
 fn reference(key: &str) -> Value {
@@ -239,22 +237,23 @@ mod tests {
         assert_eq!(embed(&schema, "x__y.arguments"), expected);
     }
 
+    fn tool_of_server(name: &str) -> Tool {
+        let definition =
+            RawDefinition { name: "t".to_owned(), input_schema: "{}".to_owned(), ..RawDefinition::default() };
+        let definition = definition.parse(&DefinitionLimits::default()).unwrap();
+        let definition = ToolDefinition { name: ToolName::parse(name).unwrap(), ..definition };
+        let gate = Gate::for_arguments(&json!({}), GateLimits::default()).unwrap();
+        Tool::new(definition, gate).in_namespace(&Namespace::parse("m").unwrap())
+    }
+
     #[test]
     fn names_of_servers_tools_are_keys_and_paths() {
-        let tool = |name: &str| {
-            let definition =
-                RawDefinition { name: "t".to_owned(), input_schema: "{}".to_owned(), ..RawDefinition::default() };
-            let definition = definition.parse(&DefinitionLimits::default()).unwrap();
-            let definition = ToolDefinition { name: ToolName::parse(name).unwrap(), ..definition };
-            let gate = Gate::for_arguments(&json!({}), GateLimits::default()).unwrap();
-            Tool::new(definition, gate).in_namespace(&Namespace::parse("m").unwrap())
-        };
         let mut paths = Map::new();
         let mut schemas = Map::new();
         let mut ids = HashSet::new();
         for name in ["a.b/c", "x-y_z", "x_y-z"] {
-            let tool = tool(name);
-            add_tool(&tool, operation_id(&tool, &mut ids), (&mut paths, &mut schemas), false);
+            let tool = tool_of_server(name);
+            add_tool(&tool, operation_id(&tool, &mut ids), &mut paths, &mut schemas, false);
         }
         let keys: Vec<_> = schemas.keys().map(String::as_str).collect();
         assert_eq!(keys[1..], ["m__x-y_z.arguments", "m__x_y-z.arguments"]);

@@ -100,19 +100,22 @@ mod tests {
         (respond_async, wait.map(|time| time.as_secs()))
     }
 
+    fn check_parsed(values: &[&str], expected: (bool, Option<u64>)) {
+        assert_eq!(parse(values), expected, "{values:?}")
+    }
+
     #[test]
     fn known_preferences_are_found_among_others() {
-        let check = |values: &[&str], expected: (bool, Option<u64>)| assert_eq!(parse(values), expected, "{values:?}");
-        check(&[], (false, None));
-        check(&["respond-async"], (true, None));
-        check(&["Respond-Async , WAIT = 10"], (true, Some(10)));
-        check(&["respond-async;foo=bar;wait=3", "wait=\"7\""], (true, Some(7)));
-        check(&["return=minimal, foo=\"respond-async, wait=5\""], (false, None));
-        check(&["foo=\"a\\\", respond-async\", wait=0"], (false, Some(0)));
-        check(&["respond-async=\"\""], (true, None));
+        check_parsed(&[], (false, None));
+        check_parsed(&["respond-async"], (true, None));
+        check_parsed(&["Respond-Async , WAIT = 10"], (true, Some(10)));
+        check_parsed(&["respond-async;foo=bar;wait=3", "wait=\"7\""], (true, Some(7)));
+        check_parsed(&["return=minimal, foo=\"respond-async, wait=5\""], (false, None));
+        check_parsed(&["foo=\"a\\\", respond-async\", wait=0"], (false, Some(0)));
+        check_parsed(&["respond-async=\"\""], (true, None));
         // The first of a name counts.
-        check(&["wait=1, wait=2", "wait=3"], (false, Some(1)));
-        check(&["wait=99999999999999999999999"], (false, Some(60)));
+        check_parsed(&["wait=1, wait=2", "wait=3"], (false, Some(1)));
+        check_parsed(&["wait=99999999999999999999999"], (false, Some(60)));
     }
 
     #[test]
@@ -125,13 +128,15 @@ mod tests {
         }
     }
 
+    fn header_of(preferences: Preferences) -> Option<String> {
+        preferences.to_header().map(|value| value.to_str().unwrap().to_owned())
+    }
+
     #[test]
     fn applied_preferences_are_listed() {
         let wait = Some(Duration::from_secs(60));
-        let applied =
-            |preferences: Preferences| preferences.to_header().map(|value| value.to_str().unwrap().to_owned());
-        assert_eq!(applied(Preferences::default()), None);
-        assert_eq!(applied(Preferences { respond_async: true, wait: None }).as_deref(), Some("respond-async"));
-        assert_eq!(applied(Preferences { respond_async: true, wait }).as_deref(), Some("respond-async, wait=60"));
+        assert_eq!(header_of(Preferences::default()), None);
+        assert_eq!(header_of(Preferences { respond_async: true, wait: None }).as_deref(), Some("respond-async"));
+        assert_eq!(header_of(Preferences { respond_async: true, wait }).as_deref(), Some("respond-async, wait=60"));
     }
 }

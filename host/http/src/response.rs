@@ -22,22 +22,18 @@ pub(crate) fn empty(status: StatusCode) -> Response {
     with_headers(status, HeaderMap::new(), Bytes::new())
 }
 
-/// Returns the header of a media type.
 pub(crate) fn content_type(media_type: &'static str) -> HeaderMap {
     HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(media_type))])
 }
 
-/// Creates a response with JSON text.
 pub(crate) fn json_text(body: impl Into<Bytes>) -> Response {
     with_headers(StatusCode::OK, content_type("application/json"), body)
 }
 
-/// Creates a response with this value as JSON.
 pub(crate) fn json(value: &impl Serialize) -> Response {
     json_with(StatusCode::OK, value)
 }
 
-/// Creates a response with this status, and this value as JSON.
 pub(crate) fn json_with(status: StatusCode, value: &impl Serialize) -> Response {
     // Its parts are texts and values that were parsed once.
     with_headers(status, content_type("application/json"), serde_json::to_vec(value).unwrap_or_default())

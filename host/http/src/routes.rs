@@ -94,7 +94,7 @@ fn decode(part: &str) -> Option<String> {
 }
 
 /// Answers a request of a tenant. The body of the response to `HEAD` is left out by whoever sends it.
-pub(crate) async fn respond(shared: &Arc<Shared>, caller: &Caller, (head, body): (&Parts, Bytes)) -> Response {
+pub(crate) async fn respond(shared: &Arc<Shared>, caller: &Caller, head: &Parts, body: Bytes) -> Response {
     let Some(route) = Route::parse(head.uri.path()) else {
         let detail = "unknown path; tools are at /v1/tools, calls at /v1/calls, and /openapi.json lists all paths";
         return problem(StatusCode::NOT_FOUND, detail);
@@ -107,7 +107,7 @@ pub(crate) async fn respond(shared: &Arc<Shared>, caller: &Caller, (head, body):
         Route::Tools if is_read => tools::list(caller),
         Route::Tool(name) if is_read => tools::get(caller, &name),
         Route::CallsOf(name) if is_post => {
-            calls::create(Arc::clone(shared), caller.clone(), name, (&head.headers, body)).await
+            calls::create(Arc::clone(shared), caller.clone(), name, &head.headers, body).await
         }
         Route::Calls if is_read => calls::list(shared, caller, head.uri.query()).await,
         Route::Call(id) if is_read => calls::get(shared, caller, &id).await,
@@ -119,12 +119,12 @@ pub(crate) async fn respond(shared: &Arc<Shared>, caller: &Caller, (head, body):
         Route::Sessions if is_post => session_resource::create(shared, caller, &head.headers, &body).await,
         Route::Session(id) if is_read => session_resource::get(shared, caller, &id).await,
         Route::Session(id) if is_delete => session_resource::remove(shared, caller, &id).await,
-        Route::Messages(id) if is_post => session_resource::send(shared, caller, &id, (&head.headers, &body)).await,
+        Route::Messages(id) if is_post => session_resource::send(shared, caller, &id, &head.headers, &body).await,
         Route::Resume(id) if is_post => session_resource::resume(shared, caller, &id, &head.headers).await,
         Route::Approvals if is_read => approval_resource::list_approvals(shared, caller).await,
         Route::Approval(id) if is_read => approval_resource::get_approval(shared, caller, &id).await,
         Route::Approval(id) if is_post => {
-            approval_resource::answer_approval(shared, caller, &id, (&head.headers, &body)).await
+            approval_resource::answer_approval(shared, caller, &id, &head.headers, &body).await
         }
         Route::Document if is_read => openapi::get(shared, caller),
         _ => {
@@ -144,23 +144,26 @@ pub(crate) async fn respond(shared: &Arc<Shared>, caller: &Caller, (head, body):
 mod tests {
     use super::*;
 
+    fn check_route(path: &str, expected: Option<Route>) {
+        assert_eq!(Route::parse(path), expected, "{path}")
+    }
+
     #[test]
     fn paths_are_matched_as_a_whole() {
-        let check = |path: &str, expected: Option<Route>| assert_eq!(Route::parse(path), expected, "{path}");
-        check("/v1/tools", Some(Route::Tools));
-        check("/v1/tools/a__b", Some(Route::Tool("a__b".to_owned())));
-        check("/v1/tools/a%5F_b/calls", Some(Route::CallsOf("a__b".to_owned())));
-        check("/v1/calls/h-1", Some(Route::Call("h-1".to_owned())));
-        check("/v1/jobs", Some(Route::Jobs));
-        check("/v1/jobs/7", Some(Route::Job("7".to_owned())));
-        check("/openapi.json", Some(Route::Document));
+        check_route("/v1/tools", Some(Route::Tools));
+        check_route("/v1/tools/a__b", Some(Route::Tool("a__b".to_owned())));
+        check_route("/v1/tools/a%5F_b/calls", Some(Route::CallsOf("a__b".to_owned())));
+        check_route("/v1/calls/h-1", Some(Route::Call("h-1".to_owned())));
+        check_route("/v1/jobs", Some(Route::Jobs));
+        check_route("/v1/jobs/7", Some(Route::Job("7".to_owned())));
+        check_route("/openapi.json", Some(Route::Document));
         for path in
             ["/", "", "v1/tools", "/v1", "/v1/tools/", "/v1/tools//calls", "/v1/tools/a/calls/", "/v1/tools/a/b"]
         {
-            check(path, None);
+            check_route(path, None);
         }
-        check("/v1/tools/a/calls/b", None);
-        check("/v1/jobs/7/result", None);
-        check("/v1/tools/%ff", None);
+        check_route("/v1/tools/a/calls/b", None);
+        check_route("/v1/jobs/7/result", None);
+        check_route("/v1/tools/%ff", None);
     }
 }

@@ -177,8 +177,11 @@ impl SessionEvents for Announced {
 /// Returns the members by which a client tells the calls of a reply apart.
 fn call_members(call: &SessionCall) -> Map<String, Value> {
     let SessionCall { id, execution, tool } = call;
-    let member = |name: &str, text: &str| (name.to_owned(), json!(printable(text)));
-    Map::from_iter([member("call", id), member("execution", execution), member("tool", tool)])
+    Map::from_iter([to_member("call", id), to_member("execution", execution), to_member("tool", tool)])
+}
+
+fn to_member(name: &str, text: &str) -> (String, Value) {
+    (name.to_owned(), json!(printable(text)))
 }
 
 /// Inserts a value, or its size as `NAME_bytes` if it is larger than an event may be.

@@ -19,7 +19,7 @@ use crate::problem::{Problem, problem};
 use crate::response::{self, Response};
 use crate::running_message::RunningMessage;
 use crate::sessions::store::{MAX_SESSIONS, Session, SessionDetail, SessionSummary};
-use crate::sessions::{NewSession, SavedSessionInfo, SessionAgents, SessionApprovals, SessionError, SessionReply};
+use crate::sessions::{NewSession, SessionAgents, SessionApprovals, SessionError, SessionReply};
 use crate::state::{Caller, Shared};
 
 /// A new session. It has no settings.
@@ -96,30 +96,31 @@ fn open(shared: &Shared, caller: &Caller, agents: &dyn SessionAgents, id: String
         tools: tools.map_or_else(|| Arc::clone(&caller.tools), |tools| tools.of(&caller.tenant)),
         approvals: approvals.clone(),
     })?;
-    Ok(Session::new((id, tenant), agent, approvals))
+    Ok(Session::new(id, tenant, agent, approvals))
 }
 
 /// Opens the saved sessions of a tenant, once.
 pub(crate) async fn restore(shared: &Shared, caller: &Caller) -> Result<(), Box<Response>> {
     let Some(agents) = &shared.options.sessions else { return Ok(()) };
-    let tenant = &caller.tenant.name;
-    let restore = || async {
-        let saved = agents.saved(Arc::clone(tenant), MAX_SESSIONS).await?;
-        let open = |info: SavedSessionInfo| {
-            let session = open(shared, caller, agents.as_ref(), info.id)?;
-            Ok(Arc::new(session.restored(info.created_at, info.conversation)))
-        };
-        // All or none of them, because after an error the next request tries again.
-        let sessions = saved.into_iter().rev().map(open).collect::<Result<Vec<_>, SessionError>>()?;
-        sessions.into_iter().for_each(|session| shared.sessions.add_saved(session));
-        Ok::<_, SessionError>(())
-    };
-    let restored = shared.sessions.restore_cell(tenant);
-    restored.get_or_try_init(restore).await.map_err(|error| Box::new(error_response(&error)))?;
+    let restored = shared.sessions.restore_cell(&caller.tenant.name);
+    restored
+        .get_or_try_init(|| open_saved(shared, caller, agents.as_ref()))
+        .await
+        .map_err(|error| Box::new(error_response(&error)))?;
     Ok(())
 }
 
-/// Returns a session of the caller.
+async fn open_saved(shared: &Shared, caller: &Caller, agents: &dyn SessionAgents) -> Result<(), SessionError> {
+    let mut sessions = Vec::new();
+    for info in agents.saved(Arc::clone(&caller.tenant.name), MAX_SESSIONS).await?.into_iter().rev() {
+        let session = open(shared, caller, agents, info.id)?;
+        sessions.push(Arc::new(session.restored(info.created_at, info.conversation)));
+    }
+    // All or none of them, because after an error the next request tries again.
+    sessions.into_iter().for_each(|session| shared.sessions.add_saved(session));
+    Ok(())
+}
+
 async fn find(shared: &Shared, caller: &Caller, id: &str) -> Result<Arc<Session>, Box<Response>> {
     restore(shared, caller).await?;
     shared.sessions.find(&caller.tenant.name, id).ok_or_else(|| Box::new(no_session()))
@@ -182,12 +183,7 @@ pub(crate) async fn remove(shared: &Shared, caller: &Caller, id: &str) -> Respon
             content((SessionReply = "application/json"), (String = "text/event-stream"))),
     )
 )]
-pub(crate) async fn send(
-    shared: &Shared,
-    caller: &Caller,
-    id: &str,
-    (headers, body): (&HeaderMap, &Bytes),
-) -> Response {
+pub(crate) async fn send(shared: &Shared, caller: &Caller, id: &str, headers: &HeaderMap, body: &Bytes) -> Response {
     let Some(form) = negotiate(headers, &[Form::Json, Form::Events]) else {
         let detail = "the reply is application/json or text/event-stream; accept one of them";
         return problem(StatusCode::NOT_ACCEPTABLE, detail);

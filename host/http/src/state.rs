@@ -111,7 +111,6 @@ impl Caller {
 }
 
 impl Shared {
-    /// Returns the actor of a caller.
     pub(crate) fn actor(&self, caller: &Caller) -> Option<Arc<str>> {
         caller.tenant.actor.clone().or_else(|| self.options.actor.clone())
     }

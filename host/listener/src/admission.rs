@@ -15,12 +15,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::body::{ResponseBody, add_required_headers, response};
 use crate::connections::{Connection, Phase};
-use crate::credential::{Credential, Identity};
 use crate::guard::Guard;
 use crate::limits::{MemoryReservation, RequestLimits};
 use crate::rejection::Rejection;
 use crate::service::{AdmittedRequest, BODY_TIMEOUT, HttpService, RequestContext, Services};
-use crate::tenants::{Client, Tenants, bearer_token};
+use crate::tenants::{Client, Credential, Identity, Tenants, bearer_token};
 use crate::token_verifier::{METADATA_PREFIX, TokenRefusal, TokenVerifier};
 
 /// Maximum time for the verification of an access token.

@@ -113,8 +113,8 @@ fn is_reserved(mut string: &[u8]) -> bool {
             [found, rest @ ..] if found == expected => Some(rest),
             // No other escape stands for a character of these names.
             [b'\\', b'u', b'0', b'0', high, low, rest @ ..] => {
-                let digit = |hex: &u8| char::from(*hex).to_digit(16);
-                let code = digit(high).zip(digit(low)).map(|(high, low)| high << 4 | low);
+                let high = char::from(*high).to_digit(16);
+                let code = high.zip(char::from(*low).to_digit(16)).map(|(high, low)| high << 4 | low);
                 (code == Some(u32::from(*expected))).then_some(rest)
             }
             _ => None,
@@ -144,38 +144,47 @@ mod tests {
         assert_eq!(values(r#"{"a\\":[0,0]}"#), 5);
     }
 
+    fn zeroes(count: usize) -> String {
+        format!(r#"{{"a":[{}0]}}"#, "0,".repeat(count - 1))
+    }
+
+    fn nest(depth: usize) -> String {
+        format!("{}0{}", r#"{"a":"#.repeat(depth), "}".repeat(depth))
+    }
+
     #[test]
     fn limits_are_exact() {
-        let zeroes = |count: usize| format!(r#"{{"a":[{}0]}}"#, "0,".repeat(count - 1));
         // The object, its member's name, and the array are three.
         assert_eq!(values(&zeroes(MAX_VALUES - 3)), MAX_VALUES);
         assert_eq!(measure(zeroes(MAX_VALUES - 2).as_bytes()), Err(BoundsError::Values));
-        let deep = |depth: usize| format!("{}0{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
-        assert!(measure(deep(MAX_DEPTH).as_bytes()).is_ok());
-        assert!(serde_json::from_str::<serde_json::Value>(&deep(MAX_DEPTH)).is_ok());
-        assert_eq!(measure(deep(MAX_DEPTH + 1).as_bytes()), Err(BoundsError::Depth));
-        assert!(serde_json::from_str::<serde_json::Value>(&deep(MAX_DEPTH + 1)).is_err());
+        assert!(measure(nest(MAX_DEPTH).as_bytes()).is_ok());
+        assert!(serde_json::from_str::<serde_json::Value>(&nest(MAX_DEPTH)).is_ok());
+        assert_eq!(measure(nest(MAX_DEPTH + 1).as_bytes()), Err(BoundsError::Depth));
+        assert!(serde_json::from_str::<serde_json::Value>(&nest(MAX_DEPTH + 1)).is_err());
         for batch in ["[]", " [1]", r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#] {
             assert_eq!(measure(batch.as_bytes()), Err(BoundsError::Batch), "{batch}");
         }
     }
 
+    fn has_reserved_name(message: &str) -> bool {
+        measure(message.as_bytes()) == Err(BoundsError::ReservedName)
+    }
+
     #[test]
     fn no_member_has_a_name_that_the_parser_makes_values_of() {
-        let is_reserved = |message: &str| measure(message.as_bytes()) == Err(BoundsError::ReservedName);
         for name in [
             "$serde_json::private::RawValue",
             "$serde_json::private::Number",
             r"\u0024serde_json::private::RawValue",
             r"$s\u0065rde_json\u003A\u003a\u0070rivate::RawValu\u0065",
         ] {
-            assert!(is_reserved(&format!(r#"{{"{name}":"[0,0]"}}"#)), "{name}");
-            assert!(is_reserved(&format!("{{\"a\":{{\"{name}\" \r\n\t: \"[0,0]\"}}}}")), "{name}");
-            assert!(!is_reserved(&format!(r#"{{"a":["{name}","{name}"],"b":"{name}"}}"#)), "{name} as a text");
-            assert!(!is_reserved(&format!(r#"{{"a{name}":"[0,0]"}}"#)), "within a name");
+            assert!(has_reserved_name(&format!(r#"{{"{name}":"[0,0]"}}"#)), "{name}");
+            assert!(has_reserved_name(&format!("{{\"a\":{{\"{name}\" \r\n\t: \"[0,0]\"}}}}")), "{name}");
+            assert!(!has_reserved_name(&format!(r#"{{"a":["{name}","{name}"],"b":"{name}"}}"#)), "{name} as a text");
+            assert!(!has_reserved_name(&format!(r#"{{"a{name}":"[0,0]"}}"#)), "within a name");
         }
         for other in ["$serde_json", r"\u0025serde_json::private::Number", r"\u24", "$serde_json::private:\\:"] {
-            assert!(!is_reserved(&format!(r#"{{"{other}":1}}"#)), "{other}");
+            assert!(!has_reserved_name(&format!(r#"{{"{other}":1}}"#)), "{other}");
         }
     }
 

@@ -218,21 +218,15 @@ impl BudgetLeases {
     async fn admit(&self, tenant: &Tenant, kind: BudgetKind, now: Timestamp) -> Result<(), CallError> {
         let Some(max) = kind.of(&tenant.limits) else { return Ok(()) };
         let key = (Arc::clone(&tenant.name), kind);
-        let take = || {
-            let mut all = self.held();
-            let held = all.entry(key.clone()).or_default();
-            held.advance(now.0 / kind.window_ms(), max);
-            let is_over = held.ended_at.is_some_and(|at| now.0.saturating_sub(at.0) < RETRY_AFTER_END_MS);
-            (held.take(kind.unit()), is_over, *held)
-        };
-        if let (true, ..) = take() {
+        if matches!(self.take_held(&key, max, now), Taken::Unit) {
             return Ok(());
         }
         let mut failed_at = self.0.asking.lock().await;
-        let held = match take() {
-            (true, ..) => return Ok(()),
-            (false, true, _) => return Err(used_up(kind, max, now)),
-            (false, false, held) => held,
+        // Again, because another call may have asked for a slice while this one waited for its turn.
+        let held = match self.take_held(&key, max, now) {
+            Taken::Unit => return Ok(()),
+            Taken::Over => return Err(used_up(kind, max, now)),
+            Taken::Nothing(held) => held,
         };
         if failed_at.is_some_and(|at| at.elapsed() < RETRY_AFTER_FAILURE) {
             return Err(unreachable(kind));
@@ -255,9 +249,32 @@ impl BudgetLeases {
         }
     }
 
+    /// Takes a unit of what this gateway holds.
+    fn take_held(&self, key: &(Arc<str>, BudgetKind), max: u64, now: Timestamp) -> Taken {
+        let kind = key.1;
+        let mut all = self.held();
+        let held = all.entry(key.clone()).or_default();
+        held.advance(now.0 / kind.window_ms(), max);
+        if held.take(kind.unit()) {
+            Taken::Unit
+        } else if held.ended_at.is_some_and(|at| now.0.saturating_sub(at.0) < RETRY_AFTER_END_MS) {
+            Taken::Over
+        } else {
+            Taken::Nothing(*held)
+        }
+    }
+
     fn held(&self) -> MutexGuard<'_, HashMap<(Arc<str>, BudgetKind), Held>> {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A result of taking a unit of what this gateway holds.
+enum Taken {
+    Unit,
+    /// The budget was used up a moment ago, so that the counter is not asked again.
+    Over,
+    Nothing(Held),
 }
 
 fn used_up(kind: BudgetKind, max: u64, now: Timestamp) -> CallError {

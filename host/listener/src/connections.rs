@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::credential::Identity;
+use crate::tenants::Identity;
 
 /// Limits on open connections.
 #[derive(Debug, Clone, Copy)]
@@ -117,9 +117,11 @@ impl Connections {
     /// Drops the connections with a stream of events whose credential is not accepted any more.
     pub(crate) fn end_streams(&self, is_accepted: impl Fn(&Identity) -> bool) {
         let mut table = self.lock();
-        let is_revoked = |entry: &Entry| entry.identity.as_ref().is_some_and(|identity| !is_accepted(identity));
-        let ended: Vec<u64> =
-            table.open.iter().filter(|(_, entry)| entry.is_streaming && is_revoked(entry)).map(|(id, _)| *id).collect();
+        let streaming = table.open.iter().filter(|(_, entry)| entry.is_streaming);
+        let ended: Vec<u64> = streaming
+            .filter(|(_, entry)| entry.identity.as_ref().is_some_and(|identity| !is_accepted(identity)))
+            .map(|(id, _)| *id)
+            .collect();
         ended.into_iter().for_each(|id| table.remove(id));
     }
 
@@ -149,8 +151,9 @@ impl Table {
     /// nothing shows whether they have stalled.
     fn drop_stalled(&mut self, may_be_chosen: impl Fn(u64, &Entry) -> bool) -> bool {
         let candidates = self.open.iter().filter(|(id, entry)| may_be_chosen(**id, entry));
-        let rank = |entry: &Entry| (entry.stalled().is_none(), entry.stalled().unwrap_or(entry.since));
-        let chosen = candidates.min_by_key(|(_, entry)| rank(entry)).map(|(id, _)| *id);
+        let chosen = candidates
+            .min_by_key(|(_, entry)| (entry.stalled().is_none(), entry.stalled().unwrap_or(entry.since)))
+            .map(|(id, _)| *id);
         chosen.inspect(|id| self.remove(*id)).is_some()
     }
 
@@ -276,7 +279,7 @@ impl Drop for Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::credential::Credential;
+    use crate::tenants::Credential;
 
     fn tenant(number: u8) -> Arc<str> {
         Arc::from(number.to_string())

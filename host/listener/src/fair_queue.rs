@@ -183,13 +183,16 @@ mod tests {
         Arc::from(tenant)
     }
 
+    fn waits(ticket: u64) -> Arrival {
+        Arrival::Waits { ticket, evicted: None }
+    }
+
     #[test]
     fn serves_the_tenant_with_the_fewest_running_calls() {
         let mut queue = FairQueue::new(2, 10);
         let greedy = name("greedy");
         let modest = name("modest");
         let third = name("third");
-        let waits = |ticket| Arrival::Waits { ticket, evicted: None };
         assert_eq!([queue.arrive(&greedy), queue.arrive(&greedy)], [Arrival::Runs; 2]);
         assert_eq!([queue.arrive(&greedy), queue.arrive(&greedy)], [waits(0), waits(1)]);
         assert_eq!([queue.arrive(&modest), queue.arrive(&modest)], [waits(2), waits(3)]);

@@ -47,24 +47,19 @@ impl Guard {
     /// # Errors
     /// If the host or the origin is not accepted.
     pub(crate) fn check_origin(&self, headers: &HeaderMap) -> Result<(), Rejection> {
-        let reject = |status, why| Err(Rejection::new(status, why));
         match single_value(headers, &HOST) {
             Some(host) if self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host)) => {}
             _ => {
-                return reject(
-                    StatusCode::FORBIDDEN,
-                    "the Host of this request is not allowed; add it to the allowed hosts of the server",
-                );
+                let why = "the Host of this request is not allowed; add it to the allowed hosts of the server";
+                return Err(Rejection::new(StatusCode::FORBIDDEN, why));
             }
         }
         if headers.contains_key(ORIGIN) {
             match single_value(headers, &ORIGIN) {
                 Some(origin) if self.origins.iter().any(|known| known.eq_ignore_ascii_case(origin)) => {}
                 _ => {
-                    return reject(
-                        StatusCode::FORBIDDEN,
-                        "the Origin of this request is not allowed; add it to the allowed origins of the server",
-                    );
+                    let why = "the Origin of this request is not allowed; add it to the allowed origins of the server";
+                    return Err(Rejection::new(StatusCode::FORBIDDEN, why));
                 }
             }
         }
@@ -96,18 +91,19 @@ mod tests {
         assert_eq!(found, expected, "{headers:?}");
     }
 
+    fn check_host(guard: &Guard, host: &'static str, expected: bool) {
+        let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static(host))]);
+        assert_eq!(guard.check_origin(&headers).is_ok(), expected, "{host}");
+    }
+
     #[test]
     fn accepts_loopback_and_named_hosts_at_every_address() {
         let guard = Guard::new("0.0.0.0:8080".parse().unwrap(), &["tools.example:443".to_owned()], &[]);
-        let check = |host: &'static str, expected: bool| {
-            let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static(host))]);
-            assert_eq!(guard.check_origin(&headers).is_ok(), expected, "{host}");
-        };
-        check("localhost:8080", true);
-        check("127.0.0.1:8080", true);
-        check("tools.example:443", true);
-        check("10.0.0.1:8080", false);
-        check("tools.example:8080", false);
+        check_host(&guard, "localhost:8080", true);
+        check_host(&guard, "127.0.0.1:8080", true);
+        check_host(&guard, "tools.example:443", true);
+        check_host(&guard, "10.0.0.1:8080", false);
+        check_host(&guard, "tools.example:8080", false);
     }
 
     #[test]

@@ -27,7 +27,6 @@ pub mod bounds;
 mod budget_leases;
 mod call_places;
 mod connections;
-mod credential;
 mod fair_queue;
 mod guard;
 mod jobs;

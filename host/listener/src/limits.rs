@@ -48,8 +48,12 @@ impl RequestLimits {
     /// Creates limits of `requests` concurrent requests, whose messages take at most `bytes` of memory. Messages of at
     /// most [`FREE_BYTES`] are not counted.
     pub(crate) fn new(tenant: Arc<str>, requests: usize, bytes: usize) -> Self {
-        let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
-        Self { tenant, requests: semaphore(requests), memory: semaphore(bytes >> 10), parsing: semaphore(1) }
+        Self {
+            tenant,
+            requests: new_semaphore(requests),
+            memory: new_semaphore(bytes >> 10),
+            parsing: new_semaphore(1),
+        }
     }
 
     /// Returns the semaphore of this tenant for parsing a message.
@@ -95,6 +99,10 @@ impl RequestLimits {
             None => *permit = Some(more),
         }
     }
+}
+
+fn new_semaphore(permits: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)))
 }
 
 /// Returns the memory that a message takes while it is handled, in bytes.

@@ -42,14 +42,7 @@ impl LogBudget {
 
     /// Returns the bytes that the start of a call writes.
     pub(crate) fn bytes_of_call(&self, call: &PendingCall) -> u64 {
-        let arguments = || match call {
-            PendingCall::Validated(call, _) => json_bytes(call.arguments()),
-            PendingCall::Unchecked(call) => match &call.arguments {
-                Arguments::Text(text) => text.len() as u64,
-                Arguments::Value(value) => json_bytes(value),
-            },
-        };
-        let recorded = if (self.is_recorded)(call.tool_name()) { arguments() } else { 0 };
+        let recorded = if (self.is_recorded)(call.tool_name()) { argument_bytes(call) } else { 0 };
         RECORD_BYTES.saturating_add(recorded)
     }
 
@@ -66,20 +59,34 @@ impl LogBudget {
     }
 }
 
+fn argument_bytes(call: &PendingCall) -> u64 {
+    match call {
+        PendingCall::Validated(call, _) => json_bytes(call.arguments()),
+        PendingCall::Unchecked(call) => match &call.arguments {
+            Arguments::Text(text) => text.len() as u64,
+            Arguments::Value(value) => json_bytes(value),
+        },
+    }
+}
+
 /// Returns about the size of a value as JSON text, in bytes. The nesting of arguments is bounded where they are read.
 fn json_bytes(value: &Value) -> u64 {
-    let text = |text: &str| text.len() as u64 + 3;
     match value {
         Value::Null | Value::Bool(_) => 6,
         Value::Number(_) => 8,
-        Value::String(string) => text(string),
+        Value::String(string) => text_bytes(string),
         Value::Array(items) => items.iter().map(json_bytes).sum::<u64>().saturating_add(2),
         Value::Object(members) => members
             .iter()
-            .map(|(name, value)| text(name).saturating_add(json_bytes(value)))
+            .map(|(name, value)| text_bytes(name).saturating_add(json_bytes(value)))
             .sum::<u64>()
             .saturating_add(2),
     }
+}
+
+/// Returns the bytes of a text with its quotation marks and a separator.
+fn text_bytes(text: &str) -> u64 {
+    text.len() as u64 + 3
 }
 
 #[cfg(test)]

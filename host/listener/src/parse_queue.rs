@@ -60,18 +60,19 @@ impl ParseQueue {
         F: Future + Send + 'static,
         F::Output: Send,
     {
-        let start = move || -> Started<F> {
-            let mut future = Box::pin(future);
-            // The caller polls it again, with a real waker.
-            match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(output) => Ok(output),
-                Poll::Pending => Err(future),
-            }
-        };
-        match self.run(turn, start).await? {
+        match self.run(turn, move || poll_once(future)).await? {
             Ok(output) => Some(output),
             Err(future) => Some(future.await),
         }
+    }
+}
+
+fn poll_once<F: Future>(future: F) -> Started<F> {
+    let mut future = Box::pin(future);
+    // The caller polls it again, with a real waker.
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Ok(output),
+        Poll::Pending => Err(future),
     }
 }
 

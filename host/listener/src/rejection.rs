@@ -81,7 +81,6 @@ impl Rejection {
         Self { refusal: Some(refusal), ..Self::new(status, why) }
     }
 
-    /// Creates the response.
     pub(crate) fn to_response(self) -> Response<ResponseBody> {
         let title = self.status.canonical_reason().unwrap_or("Error");
         let status = self.status.as_u16();

@@ -182,16 +182,17 @@ impl RunningCalls {
     /// id, the oldest first.
     #[must_use]
     pub fn find(&self, tenant: &str, id: &str) -> Vec<RunningCall> {
-        let own = |has_id: fn(&Entry, &str) -> bool| {
-            let calls = lock(&self.0.calls);
-            let own = calls.iter().filter(|(_, entry)| entry.tenant.as_deref() == Some(tenant) && has_id(entry, id));
-            own.map(|(number, entry)| (*number, Arc::clone(entry))).collect::<Vec<_>>()
-        };
-        let mut found = own(|entry, id| *entry.execution == *id);
+        let mut found = self.select(tenant, |entry| *entry.execution == *id);
         if found.is_empty() && !id.is_empty() {
-            found = own(|entry, id| entry.id == id);
+            found = self.select(tenant, |entry| entry.id == id);
         }
         found.into_iter().map(|(number, entry)| self.describe(number, &entry)).collect()
+    }
+
+    fn select(&self, tenant: &str, has_id: impl Fn(&Entry) -> bool) -> Vec<(u64, Arc<Entry>)> {
+        let calls = lock(&self.0.calls);
+        let own = calls.iter().filter(|(_, entry)| entry.tenant.as_deref() == Some(tenant) && has_id(entry));
+        own.map(|(number, entry)| (*number, Arc::clone(entry))).collect()
     }
 
     /// Returns the position of a call in lists of running calls, as clients see it; and the number of a position.
@@ -252,7 +253,6 @@ impl RunningCalls {
     }
 
     fn describe(&self, number: u64, entry: &Entry) -> RunningCall {
-        let reported = |value: &AtomicU64| value.load(Ordering::Relaxed).checked_sub(1);
         let placed = entry.placed.get();
         let said = lock(&entry.said);
         RunningCall {
@@ -269,8 +269,8 @@ impl RunningCalls {
             started_at: entry.started_at,
             elapsed: placed.map_or(entry.began, |(at, _)| *at).elapsed(),
             deadline: placed.and_then(|(_, deadline)| *deadline),
-            fuel: reported(&entry.fuel),
-            peak_memory: reported(&entry.peak_memory),
+            fuel: read_reported(&entry.fuel),
+            peak_memory: read_reported(&entry.peak_memory),
             fraction: said.fraction,
             last_line: said.line.clone(),
             was_stopped: entry.was_stopped.load(Ordering::Relaxed),
@@ -285,6 +285,11 @@ impl RunningCalls {
     pub(crate) fn id_of(&self, number: u64) -> String {
         format!("{:016x}-h{:016x}", self.0.numbers.encode(number), self.0.prefix)
     }
+}
+
+/// Reads a value that is stored plus one, so that zero means that nothing was reported.
+fn read_reported(value: &AtomicU64) -> Option<u64> {
+    value.load(Ordering::Relaxed).checked_sub(1)
 }
 
 impl Entry {

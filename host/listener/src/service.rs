@@ -61,7 +61,6 @@ impl Services {
         self.0.get().is_some()
     }
 
-    /// Returns the service of a path.
     pub(crate) fn find(&self, path: &str) -> Option<&Arc<dyn HttpService>> {
         self.0.get()?.iter().find(|service| service.has_path(path))
     }

@@ -137,21 +137,30 @@ impl TenantTools {
     }
 
     fn make(&self, tenant: &Arc<Tenant>) -> Arc<dyn ToolProvider> {
-        let limited = |tools, behind: Option<Arc<dyn ToolProvider>>| -> Arc<dyn ToolProvider> {
-            let tenant = Arc::clone(tenant);
-            let usage = self.usage.clone();
-            let places = self.places.clone();
-            let programs = self.programs.clone();
-            let running = self.running.clone();
-            let log = self.log.clone();
-            let histories = Arc::clone(&self.histories);
-            Arc::new(LimitedTools { tools, behind, tenant, usage, log, places, programs, running, histories })
-        };
-        let own = limited(Arc::clone(&self.tools), None);
+        let own = self.limit(tenant, Arc::clone(&self.tools), None);
         match &self.layer {
-            Some(layer) => limited(layer(Arc::clone(&own)), Some(own)),
+            Some(layer) => self.limit(tenant, layer(Arc::clone(&own)), Some(own)),
             None => own,
         }
+    }
+
+    fn limit(
+        &self,
+        tenant: &Arc<Tenant>,
+        tools: Arc<dyn ToolProvider>,
+        behind: Option<Arc<dyn ToolProvider>>,
+    ) -> Arc<dyn ToolProvider> {
+        Arc::new(LimitedTools {
+            tools,
+            behind,
+            tenant: Arc::clone(tenant),
+            usage: self.usage.clone(),
+            log: self.log.clone(),
+            places: self.places.clone(),
+            programs: self.programs.clone(),
+            running: self.running.clone(),
+            histories: Arc::clone(&self.histories),
+        })
     }
 }
 

@@ -13,7 +13,6 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
 
 use crate::budget_leases::BudgetLeases;
-use crate::credential::{Credential, Identity};
 use crate::guard::single_value;
 use crate::limits::RequestLimits;
 use crate::options::HttpError;
@@ -32,6 +31,24 @@ pub(crate) struct RequestDefaults {
     pub(crate) requests: usize,
     /// Maximum memory of messages, in bytes.
     pub(crate) in_flight_bytes: usize,
+}
+
+/// The credential of a request. The streams of a request end once its credential is not accepted any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Credential {
+    /// None: the listener is open to every program on this machine.
+    Open,
+    /// A token of a tenant, by its digest.
+    Token(Digest),
+    /// A verified access token.
+    Access(VerifiedToken),
+}
+
+/// A credential, and the tenant that it was accepted for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) tenant: Arc<str>,
+    pub(crate) credential: Credential,
 }
 
 /// The tenants of a listener. Cheap to clone; clones share their state.
@@ -352,19 +369,25 @@ mod tests {
         assert!(matches!(open.replace(vec![tenant("a", "0123456789abcdef")]), Err(HttpError::Open)));
     }
 
+    fn tenant_with_claims(name: &str, claims: &[&str]) -> Tenant {
+        Tenant::with_claims(name, claims.iter().map(|claim| (*claim).to_owned()).collect()).actor(name)
+    }
+
+    fn find_name(tenants: &Tenants, claims: &[&str], default: Option<&str>) -> Result<String, u16> {
+        let claims = claims.iter().map(|claim| (*claim).to_owned()).collect();
+        let found = tenants.of_token(&VerifiedToken { claims, default_tenant: default.map(Arc::from) });
+        found.map(|client| client.tenant.name.to_string()).map_err(|rejection| rejection.status.as_u16())
+    }
+
     #[test]
     fn finds_the_tenant_of_a_claim() {
-        let claims = |name: &str, claims: &[&str]| {
-            Tenant::with_claims(name, claims.iter().map(|claim| (*claim).to_owned()).collect()).actor(name)
-        };
-        let all = vec![claims("a", &["one", "two"]), claims("b", &["three"]), tenant("c", "0123456789abcdef")];
+        let all = vec![
+            tenant_with_claims("a", &["one", "two"]),
+            tenant_with_claims("b", &["three"]),
+            tenant("c", "0123456789abcdef"),
+        ];
         let access = Access::Tenants(all.clone());
         let tenants = Tenants::new(&access, DEFAULTS, true).unwrap();
-        let found = |claims: &[&str], default: Option<&str>| {
-            let claims = claims.iter().map(|claim| (*claim).to_owned()).collect();
-            let found = tenants.of_token(&VerifiedToken { claims, default_tenant: default.map(Arc::from) });
-            found.map(|client| client.tenant.name.to_string()).map_err(|rejection| rejection.status.as_u16())
-        };
         for (values, default, expected) in [
             (&["two"] as &[&str], None, Ok("a")),
             (&["one", "two", "other"], None, Ok("a")),
@@ -377,11 +400,11 @@ mod tests {
             // The name of a tenant is no claim.
             (&["a"], None, Err(403)),
         ] {
-            assert_eq!(found(values, default), expected.map(str::to_owned), "{values:?} {default:?}");
+            assert_eq!(find_name(&tenants, values, default), expected.map(str::to_owned), "{values:?} {default:?}");
         }
         tenants.replace(all[1..].to_vec()).unwrap();
-        assert_eq!(found(&["one"], None), Err(403));
-        let same = vec![claims("a", &["one"]), claims("b", &["one"])];
+        assert_eq!(find_name(&tenants, &["one"], None), Err(403));
+        let same = vec![tenant_with_claims("a", &["one"]), tenant_with_claims("b", &["one"])];
         assert!(matches!(tenants.replace(same), Err(HttpError::Same { what: "claim", .. })));
         assert!(matches!(Tenants::new(&Access::Anyone, DEFAULTS, true), Err(HttpError::Unverified)));
         assert!(matches!(Tenants::new(&Access::Tenants(Vec::new()), DEFAULTS, true), Err(HttpError::Nobody)));

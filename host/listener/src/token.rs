@@ -131,15 +131,18 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
+    fn check_token(text: &str, fits: bool) {
+        assert_eq!(Token::parse(text).is_ok(), fits, "{text:?}")
+    }
+
     #[test]
     fn rejects_malformed_tokens() {
-        let check = |text: &str, fits: bool| assert_eq!(Token::parse(text).is_ok(), fits, "{text:?}");
-        check("0123456789abcdef", true);
-        check("0123456789abcdef\n", true);
-        check("0123456789abcde", false);
-        check("0123456789 abcdef", false);
-        check("0123456789abcdef\u{e4}", false);
-        check(&"x".repeat(1025), false);
+        check_token("0123456789abcdef", true);
+        check_token("0123456789abcdef\n", true);
+        check_token("0123456789abcde", false);
+        check_token("0123456789 abcdef", false);
+        check_token("0123456789abcdef\u{e4}", false);
+        check_token(&"x".repeat(1025), false);
         assert_ne!(Token::generate().unwrap().reveal(), Token::generate().unwrap().reveal());
         assert_eq!(Token::generate().unwrap().reveal().len(), 43);
         assert_eq!(format!("{:?}", Token::parse("0123456789abcdef").unwrap()), "Token(…)");

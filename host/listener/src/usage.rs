@@ -326,31 +326,34 @@ mod tests {
         assert!(ledger.spare_log(&quiet).is_ok() && ledger.spare_log(&new).is_ok());
     }
 
+    fn tenant_with_calls(calls: u64) -> Tenant {
+        let limits = TenantLimits { calls_per_day: Some(calls), ..TenantLimits::default() };
+        Tenant::anyone("a").limits(limits)
+    }
+
+    fn entry_of(day: u64) -> UsageEntry {
+        UsageEntry { tenant: Arc::from("a"), day, usage: DayUsage { calls: 1, fuel: 7, log_bytes: 0 } }
+    }
+
     #[test]
     fn a_ledger_goes_on_with_what_was_stored() {
-        let tenant = |calls| {
-            let limits = TenantLimits { calls_per_day: Some(calls), ..TenantLimits::default() };
-            Tenant::anyone("a").limits(limits)
-        };
         let first = UsageLedger::default();
         let today = now().0 / DAY_MS;
-        first.begin(&tenant(2)).unwrap();
-        first.charge(&tenant(2), 7);
+        first.begin(&tenant_with_calls(2)).unwrap();
+        first.charge(&tenant_with_calls(2), 7);
         let unsaved = first.take_unsaved();
         // Around midnight there may be two entries.
         let calls: u64 = unsaved.iter().map(|entry| entry.usage.calls).sum();
         assert_eq!((calls, first.take_unsaved()), (1, Vec::new()));
         let second = UsageLedger::default();
-        let entry =
-            |day| UsageEntry { tenant: Arc::from("a"), day, usage: DayUsage { calls: 1, fuel: 7, log_bytes: 0 } };
-        second.restore([entry(today), entry(today - 1)]);
+        second.restore([entry_of(today), entry_of(today - 1)]);
         if second.today("a").calls == 1 {
-            second.begin(&tenant(2)).unwrap();
-            let error = second.begin(&tenant(2)).unwrap_err();
+            second.begin(&tenant_with_calls(2)).unwrap();
+            let error = second.begin(&tenant_with_calls(2)).unwrap_err();
             assert_eq!(error.kind, ErrorKind::Quota);
             assert!(error.retry_after.is_some_and(|wait| wait <= Duration::from_millis(DAY_MS)));
-            second.give_back(&tenant(2));
-            second.begin(&tenant(2)).unwrap();
+            second.give_back(&tenant_with_calls(2));
+            second.begin(&tenant_with_calls(2)).unwrap();
         }
         assert_eq!(second.today("b"), DayUsage::default());
     }

@@ -4,7 +4,6 @@ use fumehood_core::tool::resource::{PAGE_MIME_TYPE, is_page_type, is_page_uri};
 use rmcp::model::{ClientCapabilities, JsonObject, MetaObject};
 use serde_json::{Map, Value, json};
 
-/// The name of the extension.
 pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/ui";
 /// The member of `_meta` that the extension defines.
 pub(crate) const META_KEY: &str = "ui";
@@ -87,7 +86,6 @@ pub(crate) fn remove_from_contents(part: &mut Map<String, Value>, uri: &str) {
 /// Makes the content of a message one that no client shows as a page: without the URI of a page, its text is left.
 pub(crate) fn remove_from_content(content: &mut Map<String, Value>) {
     remove(content);
-    let is_page = |object: &Map<String, Value>| object.get("uri").and_then(Value::as_str).is_some_and(is_app_uri);
     let is_link = is_page(content);
     let text = match content.get_mut("resource") {
         Some(Value::Object(resource)) if is_page(resource) => resource.remove("text"),
@@ -97,6 +95,10 @@ pub(crate) fn remove_from_content(content: &mut Map<String, Value>) {
     };
     let text = text.filter(Value::is_string).unwrap_or_else(|| "[a page, which is not shown here]".into());
     *content = Map::from_iter([("type".to_owned(), "text".into()), ("text".to_owned(), text)]);
+}
+
+fn is_page(object: &Map<String, Value>) -> bool {
+    object.get("uri").and_then(Value::as_str).is_some_and(is_app_uri)
 }
 
 /// Restricts the `_meta.ui` of an object to the origins that the operator allows. A list without allowed origins is empty, so
@@ -129,42 +131,47 @@ fn is_allowed(origin: &str, allowed: &[String]) -> bool {
 mod tests {
     use super::*;
 
+    fn check_support(declared: Value, expected: bool) {
+        let capabilities = serde_json::from_value(json!({"extensions": {EXTENSION: declared}})).unwrap();
+        assert_eq!(are_supported(&capabilities), expected, "{capabilities:?}");
+    }
+
     #[test]
     fn a_client_declares_the_type_of_pages() {
-        let check = |declared: Value, expected: bool| {
-            let capabilities = serde_json::from_value(json!({"extensions": {EXTENSION: declared}})).unwrap();
-            assert_eq!(are_supported(&capabilities), expected, "{capabilities:?}");
-        };
-        check(json!({"mimeTypes": ["text/html;profile=mcp-app"]}), true);
-        check(json!({"mimeTypes": ["text/plain", "text/html; profile=mcp-app"]}), true);
-        check(json!({"mimeTypes": ["text/html"]}), false);
-        check(json!({}), false);
+        check_support(json!({"mimeTypes": ["text/html;profile=mcp-app"]}), true);
+        check_support(json!({"mimeTypes": ["text/plain", "text/html; profile=mcp-app"]}), true);
+        check_support(json!({"mimeTypes": ["text/html"]}), false);
+        check_support(json!({}), false);
         assert!(!are_supported(&ClientCapabilities::default()));
         assert!(
             is_app_uri("UI://chart/x") && is_app_uri("ui:x") && !is_app_uri("file:///ui://") && !is_app_uri("uix:a")
         );
     }
 
+    fn check_visibility(ui: Value, expected: bool) {
+        let meta = MetaObject(JsonObject::from_iter([(META_KEY.to_owned(), ui)]));
+        assert_eq!(is_only_for_pages(Some(&meta)), expected, "{meta:?}");
+    }
+
     #[test]
     fn a_tool_for_pages_has_a_visibility_without_models() {
-        let check = |ui: Value, expected: bool| {
-            let meta = MetaObject(JsonObject::from_iter([(META_KEY.to_owned(), ui)]));
-            assert_eq!(is_only_for_pages(Some(&meta)), expected, "{meta:?}");
-        };
-        check(json!({"visibility": ["app"]}), true);
-        check(json!({"visibility": []}), true);
-        check(json!({"visibility": ["model", "app"]}), false);
-        check(json!({"visibility": "app"}), false);
-        check(json!({"resourceUri": "ui://a/b"}), false);
+        check_visibility(json!({"visibility": ["app"]}), true);
+        check_visibility(json!({"visibility": []}), true);
+        check_visibility(json!({"visibility": ["model", "app"]}), false);
+        check_visibility(json!({"visibility": "app"}), false);
+        check_visibility(json!({"resourceUri": "ui://a/b"}), false);
         assert!(!is_only_for_pages(None));
+    }
+
+    fn to_object(value: Value) -> Map<String, Value> {
+        value.as_object().unwrap().clone()
     }
 
     #[test]
     fn nothing_of_a_page_is_left_where_none_is_shown() {
-        let object = |value: Value| value.as_object().unwrap().clone();
         let page =
             json!({"uri": "ui:x", "mimeType": "text/html; profile=mcp-app", "text": "<p>", "_meta": {"ui/x": 1}});
-        let mut part = object(page.clone());
+        let mut part = to_object(page.clone());
         remove_from_contents(&mut part, "note://b");
         assert_eq!(Value::Object(part), json!({"uri": "note://b", "mimeType": "text/html", "text": "<p>"}));
         for (content, expected) in [
@@ -178,7 +185,7 @@ mod tests {
                 json!({"type": "resource", "resource": {"uri": "a://b", "text": "x"}}),
             ),
         ] {
-            let mut content = object(content);
+            let mut content = to_object(content);
             remove_from_content(&mut content);
             assert_eq!(Value::Object(content), expected);
         }

@@ -181,19 +181,25 @@ async fn bench_beside_spinners() {
     println!("{:<59} {}", format!("a good call beside {SPINNERS} spinning ones"), figures(&mut times));
 }
 
+fn typed_lists() -> Vec<u8> {
+    fumehood_tests::component("typed-lists").expect("a program")
+}
+
+fn answer_with(answer: Answer<'_>) -> Vec<u8> {
+    answering(&[Described::new("t")], answer).expect("a program")
+}
+
 /// Returns the component and the arguments of a call whose result is expensive to convert.
 fn large_results() -> [(&'static str, Vec<u8>, &'static str, serde_json::Value); 7] {
-    let lists = || fumehood_tests::component("typed-lists").expect("a program");
-    let answer = |answer| answering(&[Described::new("t")], answer).expect("a program");
     let controls = vec![1; 1 << 20];
     [
-        ("120,000 values of 32 flags", lists(), "flags", json!({"n": 120_000})),
-        ("12,000 values of 32 flags", lists(), "flags", json!({"n": 12_000})),
-        ("250,000 variants of 600 cases", lists(), "variants", json!({"n": 250_000})),
-        ("6,000 records of 40 fields", lists(), "records", json!({"n": 6000})),
-        ("250,000 bytes", lists(), "bytes", json!({"n": 250_000})),
-        ("30,000 parts without content", answer(Answer::EmptyTexts(30_000)), "t", json!({})),
-        ("1 MiB of control characters", answer(Answer::Text(&controls)), "t", json!({})),
+        ("120,000 values of 32 flags", typed_lists(), "flags", json!({"n": 120_000})),
+        ("12,000 values of 32 flags", typed_lists(), "flags", json!({"n": 12_000})),
+        ("250,000 variants of 600 cases", typed_lists(), "variants", json!({"n": 250_000})),
+        ("6,000 records of 40 fields", typed_lists(), "records", json!({"n": 6000})),
+        ("250,000 bytes", typed_lists(), "bytes", json!({"n": 250_000})),
+        ("30,000 parts without content", answer_with(Answer::EmptyTexts(30_000)), "t", json!({})),
+        ("1 MiB of control characters", answer_with(Answer::Text(&controls)), "t", json!({})),
     ]
 }
 
@@ -253,23 +259,24 @@ fn measure_idle() {
     println!("  {:.1} MiB more with a host beside it", (ours - raw) / MIB);
 }
 
+fn print_row(name: &str, before: f64, ceiling: f64) {
+    let over = read_status("VmHWM") - before - ceiling;
+    let held = read_status("VmRSS") - before;
+    println!("{name:<32} {:>26.1} {:>26.1}", over / MIB, held / MIB);
+}
+
 /// Measures the memory above its limit that a memory bomb makes the process hold, and the part that is held afterwards.
 async fn bench_memory_bomb() {
     let patient = Limits { deadline: Duration::from_secs(10), ..limits() };
     let ceiling = patient.memory as f64;
     println!("\n{:<32} {:>26} {:>26}", "MiB resident", "at most, over the ceiling", "still held afterwards");
-    let row = |name: &str, before: f64| {
-        let over = read_status("VmHWM") - before - ceiling;
-        let held = read_status("VmRSS") - before;
-        println!("{name:<32} {:>26.1} {:>26.1}", over / MIB, held / MIB);
-    };
     println!("{BOMBS} memory bombs under {} MiB", patient.memory >> 20);
     let raw = Raw::new("memory-bomb");
     let before = reset_peak();
     for _ in 0..BOMBS {
         raw.run(&[], patient.deadline).await;
     }
-    row("  raw", before);
+    print_row("  raw", before, ceiling);
     drop(raw);
     let host = host_with("memory-bomb").await;
     let before = reset_peak();
@@ -277,7 +284,7 @@ async fn bench_memory_bomb() {
         let result = host.call(Call::new("it__run", "{}").limits(patient)).await;
         assert_eq!(result.error().map(|error| error.kind), Some(ErrorKind::Memory));
     }
-    row("  host", before);
+    print_row("  host", before, ceiling);
 }
 
 /// Resets the peak to the current memory, and returns it in bytes.

@@ -35,6 +35,12 @@ async fn measure(host: &Host, tool: &str, arguments: &Value) -> (Duration, Durat
     (times[ROUNDS / 2], times[ROUNDS * 99 / 100])
 }
 
+fn file_arguments(more: Value) -> Value {
+    let mut arguments = json!({"folder": 0, "path": "file"});
+    arguments.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    arguments
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     // Cargo asks for a list of benches when it runs them as tests.
@@ -54,11 +60,6 @@ async fn main() {
             host.load(load).await.expect("it loads");
         }
     }
-    let file = |more: Value| {
-        let mut arguments = json!({"folder": 0, "path": "file"});
-        arguments.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-        arguments
-    };
     let nothing = json!({});
     for (what, tool, arguments) in [
         ("counts its folders, no grant", "none-look-around__folders", &nothing),
@@ -68,10 +69,14 @@ async fn main() {
         ("asks for its folders, no grant", "none-files__folders", &nothing),
         ("asks for its folders, one granted", "folder-files__folders", &nothing),
         ("asks for its folders, scratch granted", "scratch-files__folders", &nothing),
-        ("stat", "folder-files__stat", &file(json!({"follow": 1}))),
-        ("open", "folder-files__open", &file(json!({"follow": 1, "how": 0, "for": 1}))),
-        ("read 1,000 bytes", "folder-files__read", &file(json!({"follow": 1}))),
-        ("write 1,000 bytes", "folder-files__write", &file(json!({"how": 0, "offset": 0, "size": 1000, "times": 1}))),
+        ("stat", "folder-files__stat", &file_arguments(json!({"follow": 1}))),
+        ("open", "folder-files__open", &file_arguments(json!({"follow": 1, "how": 0, "for": 1}))),
+        ("read 1,000 bytes", "folder-files__read", &file_arguments(json!({"follow": 1}))),
+        (
+            "write 1,000 bytes",
+            "folder-files__write",
+            &file_arguments(json!({"how": 0, "offset": 0, "size": 1000, "times": 1})),
+        ),
     ] {
         let (median, p99) = measure(&host, tool, arguments).await;
         println!("{what:<40} median {:>8.1} µs   p99 {:>8.1} µs", micros(median), micros(p99));

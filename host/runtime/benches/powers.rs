@@ -208,16 +208,17 @@ async fn request_directly(to: SocketAddr) {
     connection.abort();
 }
 
+fn request_arguments(authority: String) -> Value {
+    json!({"method": "GET", "scheme": "http", "authority": authority, "path": "/", "headers": [], "send": 0,
+            "keep": 16, "patience-ms": 0})
+}
+
 /// Measures requests, by a tool and by the HTTP library alone.
 async fn bench_requests(server: SocketAddr) {
     let host = Host::builder().build().expect("a host");
     load(&host, "it", fumehood_tests::component("fetch").expect("the program"), requests(server)).await;
-    let ask = |authority: String| {
-        json!({"method": "GET", "scheme": "http", "authority": authority, "path": "/", "headers": [], "send": 0,
-            "keep": 16, "patience-ms": 0})
-    };
-    let asked = ask(server.to_string());
-    let refused = ask("127.0.0.1:1".to_owned());
+    let asked = request_arguments(server.to_string());
+    let refused = request_arguments("127.0.0.1:1".to_owned());
     head("direct", "by a tool");
     let figures = alternate(REQUESTS, || request_directly(server), || call(&host, "it__fetch", &asked)).await;
     row("a request", &figures);

@@ -50,7 +50,7 @@ impl Outgoing<'_> {
         let waiting = Waiting { tell, worker: worker.clone(), run, deadline: remaining, observer };
         inner.open(attempt, open, waiting);
         let mut guard = Guard { inner, attempt, is_over: false };
-        if !self.send(inner, &session, (attempt, candidate.ticket), issued) {
+        if !self.send(inner, &session, attempt, candidate.ticket, issued) {
             guard.is_over = true;
             inner.withdraw(attempt);
             return not_sent;
@@ -65,7 +65,7 @@ impl Outgoing<'_> {
         conclusion
     }
 
-    fn send(&self, inner: &Inner, session: &Session, (attempt, ticket): (AttemptId, Ticket), grant: Issued) -> bool {
+    fn send(&self, inner: &Inner, session: &Session, attempt: AttemptId, ticket: Ticket, grant: Issued) -> bool {
         let request = CallRequest {
             attempt,
             call: self.context.id.clone(),
@@ -88,14 +88,16 @@ impl Outgoing<'_> {
         mut told: oneshot::Receiver<Conclusion<Bytes>>,
     ) -> Conclusion<Bytes> {
         // The sender is dropped only if the gateway ends.
-        let lost = || Conclusion::Interrupted(Begun::Perhaps);
-        let Some(token) = &self.context.cancelled else { return told.await.unwrap_or_else(|_| lost()) };
+        let lost = Conclusion::Interrupted(Begun::Perhaps);
+        let Some(token) = &self.context.cancelled else { return told.await.unwrap_or(lost) };
         tokio::select! {
+            // Biased, so that a result that has arrived wins over a cancellation.
             biased;
-            conclusion = &mut told => conclusion.unwrap_or_else(|_| lost()),
+            conclusion = &mut told => conclusion.unwrap_or(lost),
             () = token.cancelled() => {
                 inner.cancel(attempt);
-                told.await.unwrap_or_else(|_| lost())
+                // The end follows: the answer of the worker, or a cancellation if that does not come in time.
+                told.await.unwrap_or(lost)
             }
         }
     }

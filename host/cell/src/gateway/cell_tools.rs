@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::attempt::{Outgoing, remaining};
-use super::outcome::{error_of, no_worker, result_of};
+use super::outcome::{error_of, failed_result, no_worker, result_of};
 use super::queued_call::{CallQueue, QueuedCall};
 use super::sessions::Sessions;
 use crate::error::CellError;
@@ -280,18 +280,13 @@ impl Inner {
         let began = Instant::now();
         let tool = Arc::clone(call.tool());
         let id = context.id.clone();
-        let failed = |error: CallError| {
-            let tool = tool.full_name().to_owned();
-            CallResult { id: id.clone(), tool, outcome: Err(error), metadata: Metadata::default() }
-        };
         let bytes = call.to_text().len();
         if bytes > self.link.max_body_bytes() {
             let message =
                 format!("the arguments have {bytes} bytes; the maximum of NATS is {}", self.link.max_body_bytes());
-            let error = CallError::new(ErrorKind::InvalidArguments, message);
-            return failed(
-                error.with_hint("the tool did not run; send less, or raise `max_payload` of the NATS server"),
-            );
+            let error = CallError::new(ErrorKind::InvalidArguments, message)
+                .with_hint("the tool did not run; send less, or raise `max_payload` of the NATS server");
+            return failed_result(&id, &tool, error);
         }
         let (limits, repeatable) = self.terms_of(&tool, &context);
         let mut plan = RetryPlan::new(repeatable);
@@ -300,7 +295,10 @@ impl Inner {
         while let Some(limits) = remaining(granted, began.elapsed()) {
             let candidate = match self.choose(&offer, &plan) {
                 Ok(candidate) => candidate,
-                Err(reason) => return failed(last.unwrap_or_else(|| no_worker(reason, tool.full_name()))),
+                Err(reason) => {
+                    let error = last.unwrap_or_else(|| no_worker(reason, tool.full_name()));
+                    return failed_result(&id, &tool, error);
+                }
             };
             let outgoing = Outgoing { call: &call, context: &context, offer: &offer, granted, limits };
             let conclusion = outgoing.run(self, &candidate).await;
@@ -310,11 +308,12 @@ impl Inner {
             }
             let error = error_of(&conclusion, &candidate.worker, tool.full_name());
             if !plan.on_conclusion(candidate.worker, &conclusion) {
-                return failed(error);
+                return failed_result(&id, &tool, error);
             }
             last = Some(error);
         }
-        failed(last.unwrap_or_else(|| no_worker(NoWorker::Full, tool.full_name())))
+        let error = last.unwrap_or_else(|| no_worker(NoWorker::Full, tool.full_name()));
+        failed_result(&id, &tool, error)
     }
 
     /// Returns the limits of a call, and whether another worker may begin it once more.

@@ -56,7 +56,7 @@ impl Inner {
             return Ok(());
         }
         let Some(key) = self.link.key_of(&worker) else { return Err(FrameError::Unknown(worker)) };
-        if let Err(error) = self.sessions.complete(&self.link, (&worker, key), &welcome) {
+        if let Err(error) = self.sessions.complete(&self.link, &worker, key, &welcome) {
             warn_ignored(&error.to_string());
             return Ok(());
         }
@@ -109,7 +109,7 @@ impl Inner {
             Err(error) => return tracing::error!(target: "fumehood::cell", "{error}"),
         };
         self.state().introductions.on_asked(self.now(), &worker, nonce, announcement);
-        self.link.send(Role::Gateway, (&format!("worker.{worker}"), &worker), hello, b"");
+        self.link.send(Role::Gateway, &format!("worker.{worker}"), &worker, hello, b"");
     }
 }
 

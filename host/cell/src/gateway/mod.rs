@@ -10,5 +10,5 @@ mod sessions;
 
 pub use cell_tools::{CellTools, GatewayOptions, LateResult};
 pub use draining::Draining;
-pub(crate) use outcome::result_of;
+pub(crate) use outcome::{failed_result, result_of};
 pub(crate) use queued_call::{CallQueue, QueuedCall};

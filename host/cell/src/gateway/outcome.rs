@@ -15,22 +15,23 @@ const RETRY_WHEN_ABSENT: Duration = Duration::from_secs(1);
 
 /// Returns the error of a call that no worker can take. Nothing has run.
 pub(super) fn no_worker(reason: NoWorker, tool: &str) -> CallError {
-    let error = |message: String| CallError::new(ErrorKind::Unavailable, message);
     match reason {
-        NoWorker::Absent => error("the tool did not run, because the cell has no running worker".to_owned())
+        NoWorker::Absent => unavailable_error("the tool did not run, because the cell has no running worker")
             .with_hint("an operator must start one with `fumehood worker`, or check NATS")
             .with_retry_after(RETRY_WHEN_ABSENT),
-        NoWorker::NotOffered => {
-            error(format!("the tool did not run, because no worker has this version of `{tool}` with these powers"))
-                .with_hint(
-                    "an operator must give the workers the same component and the same section of the configuration",
-                )
-                .with_retry_after(RETRY_WHEN_ABSENT)
-        }
-        NoWorker::Full => error("the tool did not run, because all workers with it are busy".to_owned())
+        NoWorker::NotOffered => unavailable_error(format!(
+            "the tool did not run, because no worker has this version of `{tool}` with these powers"
+        ))
+        .with_hint("an operator must give the workers the same component and the same section of the configuration")
+        .with_retry_after(RETRY_WHEN_ABSENT),
+        NoWorker::Full => unavailable_error("the tool did not run, because all workers with it are busy")
             .with_hint("call again a little later")
             .with_retry_after(RETRY_WHEN_FULL),
     }
+}
+
+fn unavailable_error(message: impl Into<String>) -> CallError {
+    CallError::new(ErrorKind::Unavailable, message.into())
 }
 
 /// Returns the error of an attempt that ended without the word of a guest.
@@ -76,6 +77,13 @@ pub(crate) fn result_of(body: &[u8], id: &str, tool: &Tool, worker: &str, max_by
         tool.check_result(&parts).map(|()| parts)
     });
     CallResult { id: id.to_owned(), tool: tool_name, outcome, metadata }
+}
+
+/// Returns the result of a call that no worker answered.
+pub(crate) fn failed_result(id: &str, tool: &Tool, error: CallError) -> CallResult {
+    let id = id.to_owned();
+    let tool = tool.full_name().to_owned();
+    CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() }
 }
 
 fn begun_text(begun: Begun) -> &'static str {

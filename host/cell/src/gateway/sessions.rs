@@ -79,7 +79,8 @@ impl Sessions {
     pub(super) fn complete(
         &self,
         link: &Link,
-        (worker, key): (&str, NodePublicKey),
+        worker: &str,
+        key: NodePublicKey,
         welcome: &Welcome,
     ) -> Result<(), SessionError> {
         let nonce = welcome.answers.nonce();
@@ -95,7 +96,7 @@ impl Sessions {
         let gateway =
             Party { name: link.name().to_owned(), key: link.key().public(), run: self.run, exchange: own.public() };
         let worker = Party { name: worker.to_owned(), key, run: welcome.worker_run, exchange: welcome.key };
-        let session = Session::derive(own, Side::Gateway, link.cell(), (&gateway, &worker))?;
+        let session = Session::derive(own, Side::Gateway, link.cell(), &gateway, &worker)?;
         // Its signature over a key that was never sent before shows that it has the keys.
         session.confirm();
         state.table.insert(Arc::new(session));

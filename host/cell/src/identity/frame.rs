@@ -17,7 +17,6 @@ use super::keys::{NodeKey, NodePublicKey};
 const VERSION: u8 = 1;
 /// Bytes before the header.
 const PREFIX_BYTES: usize = 5;
-/// Bytes of the signature.
 const SIGNATURE_BYTES: usize = 64;
 
 /// The role of a sender. It is part of what is signed, so that no message of one role passes for one of another.

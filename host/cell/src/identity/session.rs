@@ -34,7 +34,6 @@ use super::replay::ReplayWindow;
 pub const SESSION_FORM: u8 = 2;
 /// Bytes before the header.
 const PREFIX_BYTES: usize = 21;
-/// Bytes of the code.
 const CODE_BYTES: usize = 32;
 /// Bytes of a public key of the exchange.
 const EXCHANGE_KEY_BYTES: usize = 32;
@@ -185,7 +184,8 @@ impl Session {
         own: Exchange,
         side: Side,
         cell: &str,
-        (gateway, worker): (&Party, &Party),
+        gateway: &Party,
+        worker: &Party,
     ) -> Result<Self, SessionError> {
         let peer = if side == Side::Gateway { worker } else { gateway };
         let failed = || SessionError::Exchange(peer.name.clone());
@@ -330,19 +330,21 @@ fn key_of(secret: &Prk, transcript: &Digest, direction: &[u8]) -> Option<hmac::K
 /// Returns the digest of everything that both sides must agree on.
 fn transcript(cell: &str, gateway: &Party, worker: &Party) -> Digest {
     let mut text = Vec::new();
-    let mut push = |part: &[u8]| {
-        text.extend_from_slice(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
-        text.extend_from_slice(part);
-    };
-    push(b"fumehood cell session 1");
-    push(cell.as_bytes());
+    push_part(&mut text, b"fumehood cell session 1");
+    push_part(&mut text, cell.as_bytes());
     for party in [gateway, worker] {
-        push(party.name.as_bytes());
-        push(party.key.as_bytes());
-        push(&party.run.to_be_bytes());
-        push(&party.exchange.0);
+        push_part(&mut text, party.name.as_bytes());
+        push_part(&mut text, party.key.as_bytes());
+        push_part(&mut text, &party.run.to_be_bytes());
+        push_part(&mut text, &party.exchange.0);
     }
     Digest::of(&text)
+}
+
+/// Appends a part behind its length, so that no two lists of parts have the same text.
+fn push_part(text: &mut Vec<u8>, part: &[u8]) {
+    text.extend_from_slice(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+    text.extend_from_slice(part);
 }
 
 #[cfg(test)]
@@ -369,8 +371,8 @@ mod tests {
         let mut seen_gateway = gateway.clone();
         let mut seen_worker = worker.clone();
         change(&mut cell, &mut seen_gateway, &mut seen_worker);
-        let of_gateway = Session::derive(own, Side::Gateway, "cell", (&gateway, &worker)).unwrap();
-        let of_worker = Session::derive(other, Side::Worker, &cell, (&seen_gateway, &seen_worker)).unwrap();
+        let of_gateway = Session::derive(own, Side::Gateway, "cell", &gateway, &worker).unwrap();
+        let of_worker = Session::derive(other, Side::Worker, &cell, &seen_gateway, &seen_worker).unwrap();
         (of_gateway, of_worker)
     }
 

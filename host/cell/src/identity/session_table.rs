@@ -93,6 +93,7 @@ impl SessionTable {
 
     fn evict(&mut self, peer: &Arc<str>) {
         let Some(sessions) = self.of_peer.get_mut(peer) else { return };
+        // Counted apart, so that exchanges that are sent again never displace a session in use.
         for (is_confirmed, max) in [(true, MAX_CONFIRMED), (false, MAX_UNCONFIRMED)] {
             let is_of_kind = |session: &Arc<Session>| session.is_confirmed() == is_confirmed;
             while sessions.iter().filter(|session| is_of_kind(session)).count() > max {
@@ -117,7 +118,7 @@ mod tests {
         let key = NodeKey::generate().unwrap().0.public();
         let gateway = Party { name: "g".to_owned(), key, run, exchange: other.public() };
         let worker = Party { name: "w".to_owned(), key, run: 1, exchange: own.public() };
-        Arc::new(Session::derive(own, Side::Worker, "cell", (&gateway, &worker)).unwrap())
+        Arc::new(Session::derive(own, Side::Worker, "cell", &gateway, &worker).unwrap())
     }
 
     #[test]

@@ -73,7 +73,6 @@ impl BucketError {
     }
 }
 
-/// An entry.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Entry {
     /// The revision: zero if there is no entry, and no mark of a deleted one.
@@ -262,13 +261,12 @@ impl Bucket {
     }
 
     fn publish_error(&self, error: &PublishError) -> BucketError {
-        let of_server = || std::error::Error::source(error).and_then(<dyn std::error::Error>::downcast_ref);
         match error.kind() {
             PublishErrorKind::WrongLastSequence => BucketError::Conflict,
             // Nobody listens: the stream is gone, or its server starts.
             PublishErrorKind::StreamNotFound => BucketError::NoJetStream,
             PublishErrorKind::MaxPayloadExceeded => BucketError::Refused(error.to_string()),
-            _ => match of_server() {
+            _ => match std::error::Error::source(error).and_then(<dyn std::error::Error>::downcast_ref) {
                 Some(refusal) => self.refusal(refusal),
                 None => BucketError::Lost(error.to_string()),
             },

@@ -64,12 +64,13 @@ impl NatsCounters {
     /// If the counter cannot be changed.
     pub async fn take(
         &self,
-        (tenant, kind): (&str, &str),
+        tenant: &str,
+        kind: &str,
         window: u64,
         max: u64,
         at_least: u64,
     ) -> Result<(u64, u64), BucketError> {
-        self.change((tenant, kind), |counter| {
+        self.change(tenant, kind, |counter| {
             let counter = counter.advance(window);
             let rest = max.saturating_sub(counter.taken);
             let amount = slice(max, rest, at_least);
@@ -82,8 +83,8 @@ impl NatsCounters {
     ///
     /// # Errors
     /// If the counter cannot be changed.
-    pub async fn give_back(&self, (tenant, kind): (&str, &str), window: u64, amount: u64) -> Result<(), BucketError> {
-        self.change((tenant, kind), |counter| {
+    pub async fn give_back(&self, tenant: &str, kind: &str, window: u64, amount: u64) -> Result<(), BucketError> {
+        self.change(tenant, kind, |counter| {
             let amount = if counter.window == window { amount } else { 0 };
             (Counter { taken: counter.taken.saturating_sub(amount), ..counter }, ())
         })
@@ -93,7 +94,8 @@ impl NatsCounters {
     /// Changes a counter, as often as it takes. A change whose answer is lost may count, so that too much is taken at worst.
     async fn change<T>(
         &self,
-        (tenant, kind): (&str, &str),
+        tenant: &str,
+        kind: &str,
         change: impl Fn(Counter) -> (Counter, T),
     ) -> Result<T, BucketError> {
         let key = format!("{}.{kind}", to_token(tenant));

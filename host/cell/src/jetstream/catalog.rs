@@ -8,7 +8,6 @@ use bytes::Bytes;
 use fumehood_core::key_value::{Key, Page, Query, StoreError, check_quota, entry_bytes};
 use serde::{Deserialize, Serialize};
 
-/// The version of the format.
 const FORMAT_VERSION: u32 = 1;
 
 /// The keys of an owner, and its last write.
@@ -26,7 +25,6 @@ pub(super) struct Catalog {
 pub(super) struct Write {
     /// The number of the write.
     pub(super) id: u64,
-    /// The key.
     pub(super) key: Key,
     /// The revision of the key's entry before the write.
     pub(super) before: u64,
@@ -218,21 +216,22 @@ mod tests {
         Catalog::from_bytes(&Bytes::new()).unwrap_err();
     }
 
+    fn page_of(catalog: &Catalog, prefix: &str, after: Option<&str>, limit: usize) -> (String, bool) {
+        let after = after.map(|after| Key::parse(after).unwrap());
+        let page = catalog.page(&Query { prefix: Prefix::parse(prefix).unwrap(), after, limit });
+        (page.keys.iter().map(Key::as_str).map(str::to_owned).collect::<Vec<_>>().join(" "), page.more)
+    }
+
     #[test]
     fn pages_are_ordered_by_bytes() {
         let mut catalog = Catalog::default();
         for key in ["b", "a/2", "a/10", "a", "ä"] {
             catalog.record(write(key, Some(b"")), 1 << 20).unwrap();
         }
-        let page = |prefix: &str, after: Option<&str>, limit| {
-            let after = after.map(|after| Key::parse(after).unwrap());
-            let page = catalog.page(&Query { prefix: Prefix::parse(prefix).unwrap(), after, limit });
-            (page.keys.iter().map(Key::as_str).map(str::to_owned).collect::<Vec<_>>().join(" "), page.more)
-        };
-        assert_eq!(page("", None, 9), ("a a/10 a/2 b ä".to_owned(), false));
-        assert_eq!(page("a/", None, 1), ("a/10".to_owned(), true));
-        assert_eq!(page("a/", Some("a/10"), 1), ("a/2".to_owned(), false));
-        assert_eq!(page("a/", Some("0"), 9), ("a/10 a/2".to_owned(), false));
-        assert_eq!(page("a/", Some("b"), 9), (String::new(), false));
+        assert_eq!(page_of(&catalog, "", None, 9), ("a a/10 a/2 b ä".to_owned(), false));
+        assert_eq!(page_of(&catalog, "a/", None, 1), ("a/10".to_owned(), true));
+        assert_eq!(page_of(&catalog, "a/", Some("a/10"), 1), ("a/2".to_owned(), false));
+        assert_eq!(page_of(&catalog, "a/", Some("0"), 9), ("a/10 a/2".to_owned(), false));
+        assert_eq!(page_of(&catalog, "a/", Some("b"), 9), (String::new(), false));
     }
 }

@@ -196,7 +196,6 @@ enum Decision {
 }
 
 impl Operation {
-    /// Returns the value of a key.
     async fn value(&self, key: &Key) -> Result<Option<Vec<u8>>, Failure> {
         Ok(self.get(&self.entry(key)).await?.value.map(|value| value.to_vec()))
     }
@@ -294,9 +293,7 @@ impl Operation {
                 None => {
                     // In this order: an entry that changes after it was looked at has another revision.
                     let found = self.get(&entry).await?;
-                    let is_superseded =
-                        async || Ok::<_, Failure>(self.get(&self.catalog_key()).await?.revision != revision);
-                    if found.write == write.id || is_superseded().await? {
+                    if found.write == write.id || self.get(&self.catalog_key()).await?.revision != revision {
                         break;
                     }
                     found.revision

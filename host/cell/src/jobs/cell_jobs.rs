@@ -174,9 +174,10 @@ impl CellJobs {
     async fn names_a_job(&self, entry: &JobEntry, owner: &str, key: &Digest) -> Result<bool, StreamError> {
         let Some(id) = read_id(entry) else { return Ok(false) };
         let record = self.stream.get(&JobStream::record_key(owner, id)).await?;
-        let has_key =
-            |record: JobEntry| self.read_record(&record.value, owner, id).is_none_or(|(job, _)| job.has_key(key));
-        Ok(record.is_some_and(has_key))
+        Ok(record.is_some_and(|record| {
+            let job = self.read_record(&record.value, owner, id);
+            job.is_none_or(|(job, _)| job.has_key(key))
+        }))
     }
 
     /// Writes a job into the index of keys. Returns false if another one is there.
@@ -196,7 +197,7 @@ impl CellJobs {
     }
 
     /// Writes the next state of a record. Its entry in the index is written again, so that both are kept for the same time.
-    async fn replace(&self, job: &Job, (sealed, revision): (Bytes, u64)) -> Result<Option<u64>, StreamError> {
+    async fn replace(&self, job: &Job, sealed: Bytes, revision: u64) -> Result<Option<u64>, StreamError> {
         if let Some(key) = &job.key {
             let entry = JobStream::index_key(&job.owner, &key.key);
             let found = self.stream.get(&entry).await?.filter(|found| read_id(found) == Some(job.id));
@@ -215,7 +216,7 @@ impl CellJobs {
             let saved = match self.read(&job.owner, job.id).await {
                 Ok(None) => return Ok(()),
                 Ok(Some((kept, _))) if kept.state.is_final() => return Ok(()),
-                Ok(Some((_, revision))) => self.replace(job, (sealed.clone(), revision)).await,
+                Ok(Some((_, revision))) => self.replace(job, sealed.clone(), revision).await,
                 Err(error) => Err(error),
             };
             attempt += 1;
@@ -253,7 +254,7 @@ impl CellJobs {
         }
         // Only one gateway can change this revision.
         let Ok(sealed) = self.seal(&kept) else { return Ok(false) };
-        Ok(self.replace(&kept, (sealed, revision)).await?.is_some())
+        Ok(self.replace(&kept, sealed, revision).await?.is_some())
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::event::Progress;
-use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::call::result::{CallError, CallResult};
 use fumehood_core::call::{Arguments, Call, CallContext};
 use fumehood_core::digest::Digest;
 use fumehood_core::job::JobId;
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::job_stream::{EnqueueError, JobStream, StreamError};
 use super::message::{JOBS_VERSION, JobClaim, JobEnd, JobOrder, JobRequest};
-use crate::gateway::{CallQueue, QueuedCall, result_of};
+use crate::gateway::{CallQueue, QueuedCall, failed_result, result_of};
 use crate::identity::Role;
 use crate::protocol::{CallLimits, Offer};
 
@@ -85,19 +85,13 @@ impl JobQueue {
         let tool = Arc::clone(queued.call.tool());
         let call = queued.context.id.clone();
         let output = queued.limits.output;
-        let failed = |error: CallError| {
-            let id = call.clone();
-            let tool = tool.full_name().to_owned();
-            let metadata = Metadata::default();
-            CallResult { id, tool, outcome: Err(error), metadata }
-        };
         let submitted = match self.submit(id, &queued).await {
             Ok(submitted) => submitted,
-            Err(error) => return failed(error),
+            Err(error) => return failed_result(&call, &tool, error),
         };
         match self.wait(&submitted, queued.context).await {
             Ok((worker, body)) => result_of(&body, &call, &tool, &worker, output),
-            Err(error) => failed(error),
+            Err(error) => failed_result(&call, &tool, error),
         }
     }
 
@@ -243,17 +237,20 @@ impl JobQueue {
     }
 
     fn read_end(&self, signed: &[u8], job: &Submitted) -> Result<(String, Vec<u8>), CallError> {
-        let host = |message: String| {
-            let error = CallError::new(ErrorKind::Host, message);
-            error.with_hint("check the tool's effects before you call again; an operator must check the workers")
-        };
         let frame = self.stream.verify::<JobEnd>(signed, Role::JobEnd);
-        let frame = frame.map_err(|error| host(format!("the result of the job was rejected: {error}")))?;
+        let frame = frame.map_err(|error| rejected_end(format!("the result of the job was rejected: {error}")))?;
         let JobEnd { job: id, request, offer } = &frame.envelope.message;
         if *id != job.id || *request != job.request || *offer != job.offer {
             let worker = &frame.envelope.from;
-            return Err(host(format!("the result of the worker `{worker}` belongs to another job, and was rejected")));
+            return Err(rejected_end(format!(
+                "the result of the worker `{worker}` belongs to another job, and was rejected"
+            )));
         }
         Ok((frame.envelope.from, frame.body.to_vec()))
     }
+}
+
+fn rejected_end(message: String) -> CallError {
+    CallError::new(ErrorKind::Host, message)
+        .with_hint("check the tool's effects before you call again; an operator must check the workers")
 }

@@ -109,11 +109,10 @@ impl JobStream {
     pub(super) async fn open(link: &Link, options: JobQueueOptions, is_owner: bool) -> Result<Self, CellError> {
         let mut context = jetstream::new(link.client().clone());
         context.set_timeout(REQUEST_TIMEOUT);
-        let unusable = |error: &dyn fmt::Display| CellError::JetStream(error.to_string());
         // Older ones answer in a way that says nothing.
         if !link.client().is_server_compatible(MIN_SERVER.0, MIN_SERVER.1, 0) {
             let version = link.client().server_info().version;
-            return Err(unusable(&format!("the server has version {version}")));
+            return Err(unusable_error(format!("the server has version {version}")));
         }
         let queue = stream::Config {
             name: format!("{}-jobs", link.cell()),
@@ -131,7 +130,7 @@ impl JobStream {
         } else {
             context.get_or_create_stream(queue).await.map(|_| ())
         };
-        stream.map_err(|error| unusable(&error))?;
+        stream.map_err(unusable_error)?;
         let bucket = kv::Config {
             bucket: format!("{}-jobs", link.cell()),
             history: 1,
@@ -148,7 +147,7 @@ impl JobStream {
                 Err(_) => context.create_key_value(bucket).await,
             }
         };
-        let entries = entries.map_err(|error| unusable(&error))?;
+        let entries = entries.map_err(unusable_error)?;
         Ok(Self { link: link.clone(), context, entries, options })
     }
 
@@ -200,8 +199,10 @@ impl JobStream {
             Role::JobWorker | Role::JobEnd => &self.options.workers,
             _ => &self.options.gateways,
         };
-        let own = |name: &str| (name == self.link.name()).then(|| self.link.key().public());
-        let frame = open::<M>(bytes, role, |name| peers.get(name).copied().or_else(|| own(name)))?;
+        let frame = open::<M>(bytes, role, |name| {
+            let own = (name == self.link.name()).then(|| self.link.key().public());
+            peers.get(name).copied().or(own)
+        })?;
         if frame.envelope.to == self.link.cell() { Ok(frame) } else { Err(FrameError::Receiver(frame.envelope.from)) }
     }
 
@@ -286,6 +287,10 @@ impl JobStream {
     }
 }
 
+fn unusable_error(error: impl fmt::Display) -> CellError {
+    CellError::JetStream(error.to_string())
+}
+
 /// Returns whether a message was refused because the stream has as many as it may have.
 fn is_full(error: &PublishError) -> bool {
     let code = error.source().and_then(|source| source.downcast_ref::<JetStreamError>());
@@ -307,11 +312,13 @@ mod tests {
         assert_ne!(JobStream::record_key("a", id), JobStream::record_key("b", id));
     }
 
+    fn offer_of(component: &str, powers: &str) -> Offer {
+        Offer { component: Digest::of(component.as_bytes()), powers: Digest::of(powers.as_bytes()) }
+    }
+
     #[test]
     fn jobs_of_other_powers_wait_in_another_queue() {
-        let digest = |text: &str| Digest::of(text.as_bytes());
-        let offer = |component: &str, powers: &str| Offer { component: digest(component), powers: digest(powers) };
-        assert_ne!(offer_token(&offer("a", "b")), offer_token(&offer("a", "c")));
-        assert_ne!(offer_token(&offer("a", "b")), offer_token(&offer("b", "a")));
+        assert_ne!(offer_token(&offer_of("a", "b")), offer_token(&offer_of("a", "c")));
+        assert_ne!(offer_token(&offer_of("a", "b")), offer_token(&offer_of("b", "a")));
     }
 }

@@ -36,7 +36,6 @@ pub(super) enum JobOrder {
 pub(super) struct JobRequest {
     /// The version of the gateway.
     pub(super) version: u16,
-    /// The job.
     pub(super) job: JobId,
     /// The id of the call at the gateway.
     pub(super) call: String,
@@ -49,7 +48,6 @@ pub(super) struct JobRequest {
     /// True if another worker may begin the call once more when the first is lost.
     #[serde(default)]
     pub(super) repeatable: bool,
-    /// The actor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) actor: Option<String>,
 }
@@ -58,7 +56,6 @@ pub(super) struct JobRequest {
 /// [`JobWorker`](crate::identity::Role::JobWorker), and written again while the call runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct JobClaim {
-    /// The job.
     pub(super) job: JobId,
     /// The digest of the signed request.
     pub(super) request: Digest,
@@ -77,7 +74,6 @@ pub(super) struct JobClaim {
 /// [`JobEnd`](crate::identity::Role::JobEnd).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct JobEnd {
-    /// The job.
     pub(super) job: JobId,
     /// The digest of the signed request.
     pub(super) request: Digest,
@@ -88,7 +84,6 @@ pub(super) struct JobEnd {
 /// A job as gateways keep it, signed as a [`JobRecord`](crate::identity::Role::JobRecord). The body is the job, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct JobRecord {
-    /// The job.
     pub(super) job: JobId,
     /// Its owner, for whom it is kept.
     pub(super) owner: String,

@@ -174,11 +174,10 @@ impl GatewayCalls {
 
     /// Takes the announcement of a run of a worker: what earlier runs of it had is interrupted.
     pub fn on_run<T>(&mut self, worker: &str, run: u64) -> Vec<GatewayEffect<T>> {
-        let is_of_earlier = |open: &Attempt| &*open.call.worker == worker && open.call.run != run;
         let lost: Vec<(AttemptId, Begun)> = self
             .open
             .iter()
-            .filter(|(_, open)| is_of_earlier(open))
+            .filter(|(_, open)| &*open.call.worker == worker && open.call.run != run)
             .map(|(attempt, open)| (*attempt, open.begun))
             .collect();
         lost.into_iter().flat_map(|(attempt, begun)| self.conclude(attempt, Conclusion::Interrupted(begun))).collect()
@@ -416,14 +415,17 @@ mod tests {
         assert_eq!(conclusions(calls.on_tick(CANCEL_GRACE)), [Conclusion::Cancelled(Begun::Perhaps)]);
     }
 
+    fn can_retry(conclusion: Conclusion<u8>) -> (bool, bool) {
+        (conclusion.may_retry(false), conclusion.may_retry(true))
+    }
+
     #[test]
     fn only_repeatable_calls_are_sent_twice_once_they_may_have_begun() {
-        let may = |conclusion: Conclusion<u8>| (conclusion.may_retry(false), conclusion.may_retry(true));
-        assert_eq!(may(Conclusion::Refused(RefusalReason::Full)), (true, true));
-        assert_eq!(may(Conclusion::Interrupted(Begun::No)), (true, true));
-        assert_eq!(may(Conclusion::Interrupted(Begun::Perhaps)), (false, true));
-        assert_eq!(may(Conclusion::Interrupted(Begun::Yes)), (false, true));
-        assert_eq!(may(Conclusion::Deadline(Begun::Yes)), (false, false));
-        assert_eq!(may(Conclusion::Finished(1)), (false, false));
+        assert_eq!(can_retry(Conclusion::Refused(RefusalReason::Full)), (true, true));
+        assert_eq!(can_retry(Conclusion::Interrupted(Begun::No)), (true, true));
+        assert_eq!(can_retry(Conclusion::Interrupted(Begun::Perhaps)), (false, true));
+        assert_eq!(can_retry(Conclusion::Interrupted(Begun::Yes)), (false, true));
+        assert_eq!(can_retry(Conclusion::Deadline(Begun::Yes)), (false, false));
+        assert_eq!(can_retry(Conclusion::Finished(1)), (false, false));
     }
 }

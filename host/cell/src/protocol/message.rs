@@ -96,13 +96,12 @@ impl CallLimits {
     /// Returns the part of limits that is sent.
     #[must_use]
     pub fn of(limits: &Limits) -> Self {
-        let bytes = |size: usize| u64::try_from(size).unwrap_or(u64::MAX);
         Self {
             remaining_us: u64::try_from(limits.deadline.as_micros()).unwrap_or(u64::MAX),
             fuel: limits.fuel,
-            memory: bytes(limits.memory),
-            output: bytes(limits.output),
-            log: bytes(limits.log),
+            memory: to_u64(limits.memory),
+            output: to_u64(limits.output),
+            log: to_u64(limits.log),
         }
     }
 
@@ -115,16 +114,23 @@ impl CallLimits {
     /// Returns the lower of these limits and those of the worker.
     #[must_use]
     pub fn within(&self, own: &Limits) -> Limits {
-        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         Limits {
             deadline: own.deadline.min(Duration::from_micros(self.remaining_us)),
             fuel: own.fuel.min(self.fuel),
-            memory: own.memory.min(size(self.memory)),
-            output: own.output.min(size(self.output)),
-            log: own.log.min(size(self.log)),
+            memory: own.memory.min(to_usize(self.memory)),
+            output: own.output.min(to_usize(self.output)),
+            log: own.log.min(to_usize(self.log)),
             ..*own
         }
     }
+}
+
+fn to_u64(size: usize) -> u64 {
+    u64::try_from(size).unwrap_or(u64::MAX)
+}
+
+fn to_usize(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// The right to run a tool of a component with powers within limits, for the calls of one session of a gateway and a worker.
@@ -374,11 +380,14 @@ mod tests {
         assert_eq!((announcement.version, announcement.sequence), (0, 0));
     }
 
+    fn rounded_limits(remaining_us: u64) -> CallLimits {
+        CallLimits { remaining_us, fuel: 1, memory: 1, output: 1, log: 1 }.rounded_up()
+    }
+
     #[test]
     fn calls_with_less_time_left_have_the_same_grant() {
-        let of = |remaining_us| CallLimits { remaining_us, fuel: 1, memory: 1, output: 1, log: 1 }.rounded_up();
-        assert_eq!(of(1_000_000), of(900_000));
-        assert!(of(900_000).remaining_us >= 1_000_000);
-        assert_eq!(of(u64::MAX).remaining_us, u64::MAX);
+        assert_eq!(rounded_limits(1_000_000), rounded_limits(900_000));
+        assert!(rounded_limits(900_000).remaining_us >= 1_000_000);
+        assert_eq!(rounded_limits(u64::MAX).remaining_us, u64::MAX);
     }
 }

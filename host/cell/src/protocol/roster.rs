@@ -142,8 +142,10 @@ impl Roster {
         }
         let running = own(name).max(usize::try_from(worker.running).unwrap_or(usize::MAX));
         let places = usize::try_from(worker.places).unwrap_or(usize::MAX);
-        let candidate = || Candidate { worker: name.clone(), ticket: worker.ticket };
-        (running < places).then(|| (running as f64 / places as f64, candidate()))
+        (running < places).then(|| {
+            let candidate = Candidate { worker: name.clone(), ticket: worker.ticket };
+            (running as f64 / places as f64, candidate)
+        })
     }
 
     fn reason(&self, offer: &Offer) -> NoWorker {

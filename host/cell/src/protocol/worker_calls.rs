@@ -105,7 +105,8 @@ impl WorkerCalls {
         &mut self,
         now: Duration,
         gateway: &Arc<str>,
-        (attempt, ticket): (AttemptId, Ticket),
+        attempt: AttemptId,
+        ticket: Ticket,
         is_offered: bool,
     ) -> Admission {
         self.on_alive(now, gateway);
@@ -216,23 +217,27 @@ mod tests {
         AttemptId::from_bits(bits)
     }
 
+    fn has_cancel(effects: &[WorkerEffect]) -> bool {
+        effects.iter().any(|effect| matches!(effect, WorkerEffect::Cancel(_)))
+    }
+
     #[test]
     fn an_attempt_runs_once_within_and_beyond_its_epoch() {
         let gateway: Arc<str> = "g".into();
         let mut calls = WorkerCalls::new(7, 4);
         let ticket = calls.ticket();
-        let first = (attempt(1), ticket);
-        assert_eq!(calls.on_call(Duration::ZERO, &gateway, first, true), Admission::Run);
-        assert_eq!(calls.on_call(Duration::ZERO, &gateway, first, true), Admission::Ignore);
+        let first = attempt(1);
+        assert_eq!(calls.on_call(Duration::ZERO, &gateway, first, ticket, true), Admission::Run);
+        assert_eq!(calls.on_call(Duration::ZERO, &gateway, first, ticket, true), Admission::Ignore);
         assert_eq!(calls.on_ended(attempt(1)), Some(Arc::clone(&gateway)));
-        assert_eq!(calls.on_call(Duration::ZERO, &gateway, first, true), Admission::Ignore);
+        assert_eq!(calls.on_call(Duration::ZERO, &gateway, first, ticket, true), Admission::Ignore);
         calls.on_tick(EPOCH * 2);
-        assert_eq!(calls.on_call(EPOCH * 2, &gateway, first, true), Admission::Ignore);
+        assert_eq!(calls.on_call(EPOCH * 2, &gateway, first, ticket, true), Admission::Ignore);
         calls.on_tick(EPOCH * 3);
         let stale = Admission::Refuse(RefusalReason::Stale);
-        assert_eq!(calls.on_call(EPOCH * 3, &gateway, first, true), stale);
+        assert_eq!(calls.on_call(EPOCH * 3, &gateway, first, ticket, true), stale);
         let other_run = Ticket { run: 8, ..calls.ticket() };
-        assert_eq!(calls.on_call(EPOCH * 3, &gateway, (attempt(2), other_run), true), stale);
+        assert_eq!(calls.on_call(EPOCH * 3, &gateway, attempt(2), other_run, true), stale);
     }
 
     #[test]
@@ -240,7 +245,7 @@ mod tests {
         let gateway: Arc<str> = "g".into();
         let mut calls = WorkerCalls::new(7, 4);
         assert!(!calls.on_cancel(Duration::ZERO, &gateway, attempt(1)));
-        assert_eq!(calls.on_call(Duration::ZERO, &gateway, (attempt(1), calls.ticket()), true), Admission::Ignore);
+        assert_eq!(calls.on_call(Duration::ZERO, &gateway, attempt(1), calls.ticket(), true), Admission::Ignore);
     }
 
     #[test]
@@ -248,7 +253,7 @@ mod tests {
         let gateway: Arc<str> = "g".into();
         let other: Arc<str> = "h".into();
         let mut calls = WorkerCalls::new(7, 4);
-        calls.on_call(Duration::ZERO, &gateway, (attempt(1), calls.ticket()), true);
+        calls.on_call(Duration::ZERO, &gateway, attempt(1), calls.ticket(), true);
         assert!(!calls.on_cancel(Duration::ZERO, &other, attempt(1)));
         assert!(calls.on_cancel(Duration::ZERO, &gateway, attempt(1)));
     }
@@ -258,23 +263,21 @@ mod tests {
         let gateway: Arc<str> = "g".into();
         let mut calls = WorkerCalls::new(7, 1);
         let ticket = calls.ticket();
-        let ask = |calls: &mut WorkerCalls, bits, is_offered| {
-            calls.on_call(Duration::ZERO, &gateway, (attempt(bits), ticket), is_offered)
-        };
-        assert_eq!(ask(&mut calls, 1, false), Admission::Refuse(RefusalReason::NotOffered));
-        assert_eq!(ask(&mut calls, 2, true), Admission::Run);
-        assert_eq!(ask(&mut calls, 3, true), Admission::Refuse(RefusalReason::Full));
+        let mut ask = |bits, is_offered| calls.on_call(Duration::ZERO, &gateway, attempt(bits), ticket, is_offered);
+        assert_eq!(ask(1, false), Admission::Refuse(RefusalReason::NotOffered));
+        assert_eq!(ask(2, true), Admission::Run);
+        assert_eq!(ask(3, true), Admission::Refuse(RefusalReason::Full));
         calls.drain();
-        assert_eq!(ask(&mut calls, 4, true), Admission::Refuse(RefusalReason::Draining));
+        let admission = calls.on_call(Duration::ZERO, &gateway, attempt(4), ticket, true);
+        assert_eq!(admission, Admission::Refuse(RefusalReason::Draining));
     }
 
     #[test]
     fn cancels_the_calls_of_a_silent_gateway() {
         let gateway: Arc<str> = "g".into();
         let mut calls = WorkerCalls::new(7, 4);
-        calls.on_call(Duration::ZERO, &gateway, (attempt(1), calls.ticket()), true);
-        let is_cancelled = |effects: Vec<WorkerEffect>| effects.iter().any(|it| matches!(it, WorkerEffect::Cancel(_)));
-        assert!(!is_cancelled(calls.on_tick(Duration::from_secs(1))));
-        assert!(is_cancelled(calls.on_tick(Duration::from_secs(3))));
+        calls.on_call(Duration::ZERO, &gateway, attempt(1), calls.ticket(), true);
+        assert!(!has_cancel(&calls.on_tick(Duration::from_secs(1))));
+        assert!(has_cancel(&calls.on_tick(Duration::from_secs(3))));
     }
 }

@@ -4,7 +4,8 @@ use fumehood_cell::NatsCounters;
 
 use super::nats::Nats;
 
-const BUDGET: (&str, &str) = ("a.b@c", "calls_per_day");
+const TENANT: &str = "a.b@c";
+const KIND: &str = "calls_per_day";
 
 #[tokio::test]
 async fn slices_of_all_gateways_are_the_budget() {
@@ -14,7 +15,7 @@ async fn slices_of_all_gateways_are_the_budget() {
         let mut sum = 0;
         let mut rounds = 0;
         loop {
-            match counters.take(BUDGET, 7, 100_000, 1).await.unwrap() {
+            match counters.take(TENANT, KIND, 7, 100_000, 1).await.unwrap() {
                 (7, 0) => return (sum, rounds),
                 (_, amount) => (sum, rounds) = (sum + amount, rounds + 1),
             }
@@ -25,15 +26,15 @@ async fn slices_of_all_gateways_are_the_budget() {
     assert_eq!(one + other, 100_000);
     assert!(rounds + more_rounds < 200, "{rounds} {more_rounds}");
     let counters = NatsCounters::new(nats.server("g1"));
-    counters.give_back(BUDGET, 7, 30).await.unwrap();
+    counters.give_back(TENANT, KIND, 7, 30).await.unwrap();
     // What is left of a window that has passed is nobody's.
-    counters.give_back(BUDGET, 6, 1000).await.unwrap();
-    assert_eq!(counters.take(BUDGET, 7, 100_000, 100).await.unwrap(), (7, 30));
+    counters.give_back(TENANT, KIND, 6, 1000).await.unwrap();
+    assert_eq!(counters.take(TENANT, KIND, 7, 100_000, 100).await.unwrap(), (7, 30));
     // A counter goes on in its own window, and outlives the server.
-    assert_eq!(counters.take(BUDGET, 8, 16, 1).await.unwrap(), (8, 1));
+    assert_eq!(counters.take(TENANT, KIND, 8, 16, 1).await.unwrap(), (8, 1));
     nats.stop();
     nats.resume();
     let counters = NatsCounters::new(nats.server("g3"));
-    assert_eq!(counters.take(BUDGET, 7, 16, 100).await.unwrap(), (8, 15));
-    assert_eq!(counters.take(("other", "calls_per_day"), 7, 16, 1).await.unwrap(), (7, 1));
+    assert_eq!(counters.take(TENANT, KIND, 7, 16, 100).await.unwrap(), (8, 15));
+    assert_eq!(counters.take("other", KIND, 7, 16, 1).await.unwrap(), (7, 1));
 }

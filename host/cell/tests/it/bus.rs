@@ -52,13 +52,14 @@ fn key() -> NodeKey {
 }
 
 /// Joins a worker and a gateway; each trusts the key that is given for the other.
-async fn join(nats: &Nats, keys: (NodeKey, NodeKey), trusted: (&NodeKey, &NodeKey)) -> CellTools {
-    join_with(nats, keys, trusted, TestTool::echo(false, false)).await
+async fn join(nats: &Nats, gateway: NodeKey, worker: NodeKey, trusted: (&NodeKey, &NodeKey)) -> CellTools {
+    join_with(nats, gateway, worker, trusted, TestTool::echo(false, false)).await
 }
 
 async fn join_with(
     nats: &Nats,
-    (gateway, worker): (NodeKey, NodeKey),
+    gateway: NodeKey,
+    worker: NodeKey,
     trusted: (&NodeKey, &NodeKey),
     tools: Arc<TestTool>,
 ) -> CellTools {
@@ -82,7 +83,7 @@ async fn the_price_of_a_call_beside_bare_requests() {
     let folder = tempfile::tempdir().unwrap();
     let (gateway, known_gateway) = shared_key(&folder, "g");
     let (worker, known_worker) = shared_key(&folder, "w");
-    let tools = join(&nats, (gateway, worker), (&known_gateway, &known_worker)).await;
+    let tools = join(&nats, gateway, worker, (&known_gateway, &known_worker)).await;
     assert!(tools.wait_for_workers(PATIENCE).await);
     let arguments = json!({"text": "x".repeat(1000)}).to_string();
     let began = Instant::now();
@@ -137,14 +138,14 @@ async fn nobody_acts_upon_a_message_of_another_key() {
     let folder = tempfile::tempdir().unwrap();
     // The worker knows another key of the gateway: it answers no exchange of keys, and so it gets no call.
     let (worker, known_worker) = shared_key(&folder, "w");
-    let tools = join(&nats, (key(), worker), (&key(), &known_worker)).await;
+    let tools = join(&nats, key(), worker, (&key(), &known_worker)).await;
     assert!(!tools.wait_for_workers(Duration::from_millis(800)).await);
     let result = tools.dispatch(Call::new("test__echo", "{}")).await;
     assert_eq!(result.error().unwrap().kind, ErrorKind::Unavailable);
     // The gateway knows another key of the worker: there is no worker.
     let folder = tempfile::tempdir().unwrap();
     let (gateway, known_gateway) = shared_key(&folder, "g");
-    let tools = join(&nats, (gateway, key()), (&known_gateway, &key())).await;
+    let tools = join(&nats, gateway, key(), (&known_gateway, &key())).await;
     assert!(!tools.wait_for_workers(Duration::from_millis(800)).await);
     let result = tools.dispatch(Call::new("test__echo", "{}")).await;
     assert_eq!(result.error().unwrap().kind, ErrorKind::Unavailable);
@@ -160,7 +161,7 @@ async fn what_was_recorded_and_is_sent_again_changes_nothing() {
     let (gateway, known_gateway) = shared_key(&folder, "g");
     let (worker, known_worker) = shared_key(&folder, "w");
     let echo = TestTool::echo(false, false);
-    let tools = join_with(&nats, (gateway, worker), (&known_gateway, &known_worker), Arc::clone(&echo)).await;
+    let tools = join_with(&nats, gateway, worker, (&known_gateway, &known_worker), Arc::clone(&echo)).await;
     assert!(tools.wait_for_workers(PATIENCE).await);
     for _ in 0..10 {
         assert!(tools.dispatch(Call::new("test__echo", "{}")).await.is_ok());
@@ -322,7 +323,7 @@ async fn what_a_guest_does_at_a_worker_is_heard_at_the_gateway() {
     let folder = tempfile::tempdir().unwrap();
     let (gateway, known_gateway) = shared_key(&folder, "g");
     let (worker, known_worker) = shared_key(&folder, "w");
-    let tools = join(&nats, (gateway, worker), (&known_gateway, &known_worker)).await;
+    let tools = join(&nats, gateway, worker, (&known_gateway, &known_worker)).await;
     assert!(tools.wait_for_workers(PATIENCE).await);
     let heard = Arc::new(Heard::default());
     let mut call = Call::new("test__echo", "{}");

@@ -45,7 +45,8 @@ impl Server {
 
     fn node(
         &self,
-        (name, key): (&str, NodeKey),
+        name: &str,
+        key: NodeKey,
         peer: (&str, NodePublicKey),
         tls_identity: Option<(PathBuf, PathBuf)>,
     ) -> NodeOptions {
@@ -80,10 +81,10 @@ async fn those_with_a_certificate_are_let_in() {
     let worker = key();
     let known_gateway = gateway.public();
     let known_worker = worker.public();
-    let node = server.node(("w", worker), ("g", known_gateway), own.clone());
+    let node = server.node("w", worker, ("g", known_gateway), own.clone());
     let worker = Worker::join(node, TestTool::echo(false, false), worker_options(1)).await.unwrap();
     tokio::spawn(async move { worker.serve(std::future::pending::<()>(), Duration::ZERO).await });
-    let node = server.node(("g", gateway), ("w", known_worker), own);
+    let node = server.node("g", gateway, ("w", known_worker), own);
     let tools = CellTools::join(node, TestTool::echo(false, false), gateway_options()).await.unwrap();
     assert!(tools.wait_for_workers(PATIENCE).await);
     let result = tools.dispatch(Call::new("test__echo", r#"{"text": "hello"}"#)).await;
@@ -95,7 +96,7 @@ async fn those_without_or_with_another_are_refused() {
     let Some(server) = Server::start() else { return };
     let other = create_certificate(server.folder(), "other");
     for identity in [None, Some(other)] {
-        let node = server.node(("g", key()), ("w", key().public()), identity);
+        let node = server.node("g", key(), ("w", key().public()), identity);
         let joining = CellTools::join(node, TestTool::echo(false, false), gateway_options());
         let refused = tokio::time::timeout(PATIENCE, joining).await.unwrap().map(drop).unwrap_err();
         assert!(matches!(refused, CellError::Connect { .. }), "{refused:?}");

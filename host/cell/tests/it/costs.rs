@@ -31,19 +31,17 @@ fn announcement(sequence: u64) -> Announcement {
     Announcement { version: PROTOCOL_VERSION, sequence, ticket, places: 8, running: 0, draining: false, offers }
 }
 
+fn party_of(name: &str, exchange: &Exchange) -> Party {
+    Party { name: name.to_owned(), key: NodeKey::generate().unwrap().0.public(), run: 1, exchange: exchange.public() }
+}
+
 fn sessions() -> (Session, Session) {
     let own = Exchange::generate().unwrap();
     let other = Exchange::generate().unwrap();
-    let party = |name: &str, exchange: &Exchange| Party {
-        name: name.to_owned(),
-        key: NodeKey::generate().unwrap().0.public(),
-        run: 1,
-        exchange: exchange.public(),
-    };
-    let gateway = party("g", &own);
-    let worker = party("w", &other);
-    let of_gateway = Session::derive(own, Side::Gateway, "c", (&gateway, &worker)).unwrap();
-    (of_gateway, Session::derive(other, Side::Worker, "c", (&gateway, &worker)).unwrap())
+    let gateway = party_of("g", &own);
+    let worker = party_of("w", &other);
+    let of_gateway = Session::derive(own, Side::Gateway, "c", &gateway, &worker).unwrap();
+    (of_gateway, Session::derive(other, Side::Worker, "c", &gateway, &worker).unwrap())
 }
 
 #[test]

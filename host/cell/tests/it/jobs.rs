@@ -177,23 +177,32 @@ async fn a_cancelled_job_stops_its_guest_or_never_begins() {
     assert_eq!(worker.ran(), 1);
 }
 
+fn waiting_job(id: u128) -> Job {
+    let owner = "a".into();
+    let tool = "test__wait".to_owned();
+    Job::begin(JobId::from_bits(id), (owner, tool), Timestamp(1000), Duration::from_secs(60))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_gateway_cancels_a_job_only_if_it_is_in_the_queue() {
     let Some(cell) = Cell::start() else { return };
     let (gateway, first) = cell.gateway("g1").await;
     let (_, second) = cell.gateway("g2").await;
+<<<<<<< HEAD
     let job = |id: u128| {
         let tool = "test__wait".to_owned();
         Job::begin(JobId::from_bits(id), "a".into(), tool, Timestamp(1000), Duration::from_secs(60))
     };
+=======
+>>>>>>> idiom-run
     for id in [1, 2] {
-        first.create(&job(id), &JobLimits::default()).await.unwrap();
+        first.create(&waiting_job(id), &JobLimits::default()).await.unwrap();
     }
-    assert!(!second.cancel(&job(1)).await.unwrap(), "it runs in the first gateway");
+    assert!(!second.cancel(&waiting_job(1)).await.unwrap(), "it runs in the first gateway");
     let (waiting, _) = begin(&gateway, 2, 0).await;
     let entries = cell.entries().await;
     wait_for(&entries, &format!("job.{}.request", JobId::from_bits(2))).await;
-    assert!(second.cancel(&job(2)).await.unwrap());
+    assert!(second.cancel(&waiting_job(2)).await.unwrap());
     assert_eq!(kind(&waiting.await.unwrap()), Some(ErrorKind::Cancelled));
 }
 
@@ -244,6 +253,10 @@ async fn a_request_of_a_stranger_or_a_changed_one_runs_nothing() {
     assert!(!refused.is_finished() && !changed.is_finished());
 }
 
+fn job_of(id: u128, owner: &str, now: Timestamp) -> Job {
+    Job::begin(JobId::from_bits(id), (owner.into(), "test__wait".to_owned()), now, Duration::from_secs(60))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_are_those_of_gateways_and_of_their_owner() {
     let Some(cell) = Cell::start() else { return };
@@ -251,6 +264,7 @@ async fn records_are_those_of_gateways_and_of_their_owner() {
     let (_, second) = cell.gateway("g2").await;
     let now = Timestamp(1000);
     let limits = JobLimits { owner_jobs: 2, ..JobLimits::default() };
+<<<<<<< HEAD
     let job = |id: u128, owner: &str| {
         Job::begin(JobId::from_bits(id), owner.into(), "test__wait".to_owned(), now, Duration::from_secs(60))
     };
@@ -258,21 +272,27 @@ async fn records_are_those_of_gateways_and_of_their_owner() {
     second.create(&job(2, "a"), &limits).await.unwrap();
     second.create(&job(3, "b"), &limits).await.unwrap();
     assert!(first.create(&job(4, "a"), &limits).await.is_err(), "the owner has as many as it may have");
+=======
+    first.create(&job_of(1, "a", now), &limits).await.unwrap();
+    second.create(&job_of(2, "a", now), &limits).await.unwrap();
+    second.create(&job_of(3, "b", now), &limits).await.unwrap();
+    assert!(first.create(&job_of(4, "a", now), &limits).await.is_err(), "the owner has as many as it may have");
+>>>>>>> idiom-run
     let found = second.find("a", JobId::from_bits(1), now).await.unwrap().unwrap();
     assert_eq!(found.state.as_str(), "working");
     assert!(second.find("b", JobId::from_bits(1), now).await.unwrap().is_none());
     assert_eq!((first.list("a", now).await.unwrap().len(), first.list("c", now).await.unwrap().len()), (2, 0));
-    let mut ended = job(1, "a");
+    let mut ended = job_of(1, "a", now);
     ended.advance(JobState::Cancelled, now);
     first.update(&ended).await.unwrap();
     // An end stays what it is.
-    second.update(&Job { state: JobState::interrupted(), ..job(1, "a") }).await.unwrap();
+    second.update(&Job { state: JobState::interrupted(), ..job_of(1, "a", now) }).await.unwrap();
     assert_eq!(second.find("a", JobId::from_bits(1), now).await.unwrap().unwrap().state.as_str(), "cancelled");
     first.remove("a", JobId::from_bits(2)).await.unwrap();
     assert_eq!(second.list("a", now).await.unwrap().len(), 1);
     // A record that was moved to another owner, and one of a stranger, are none.
     let (_, stranger) = cell.gateway("stranger").await;
-    stranger.create(&job(5, "a"), &limits).await.unwrap();
+    stranger.create(&job_of(5, "a", now), &limits).await.unwrap();
     assert!(first.find("a", JobId::from_bits(5), now).await.unwrap().is_none());
 }
 

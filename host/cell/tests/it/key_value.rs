@@ -295,25 +295,26 @@ fn a_bucket_with_other_settings_or_a_damaged_catalog_is_refused() {
     });
 }
 
+fn median_of(operation: &dyn Fn(usize)) -> Duration {
+    let mut times: Vec<Duration> = (0..200)
+        .map(|round| {
+            let began = Instant::now();
+            operation(round);
+            began.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    times[100]
+}
+
 #[test]
 fn prints_what_an_operation_costs() {
     with_server(|nats| {
         let node = store(nats, "w1");
-        let median = |operation: &dyn Fn(usize)| {
-            let mut times: Vec<Duration> = (0..200)
-                .map(|round| {
-                    let began = Instant::now();
-                    operation(round);
-                    began.elapsed()
-                })
-                .collect();
-            times.sort_unstable();
-            times[100]
-        };
         let value = [7; 1000];
         let key = |round: usize| key(&format!("k{}", round % 20));
-        let set = median(&|round| node.set(&owner("costs"), &key(round), &value, QUOTA, PATIENCE).unwrap());
-        let get = median(&|round| assert!(node.get(&owner("costs"), &key(round), PATIENCE).unwrap().is_some()));
+        let set = median_of(&|round| node.set(&owner("costs"), &key(round), &value, QUOTA, PATIENCE).unwrap());
+        let get = median_of(&|round| assert!(node.get(&owner("costs"), &key(round), PATIENCE).unwrap().is_some()));
         println!("median of 1 KB: set {set:?}, get {get:?}");
     });
 }

@@ -48,7 +48,6 @@ impl Field {
         format!("{FIELD_PREFIX}{}", self.number)
     }
 
-    /// Returns whether a choice is the chosen one.
     pub(crate) fn is_chosen(&self, choice: &PrintableText) -> bool {
         self.value == *choice
     }
@@ -62,19 +61,16 @@ pub(crate) fn fields(schema: &Value) -> Option<Vec<Field>> {
     if properties.len() > MAX_FIELDS || is_combined || (properties.is_empty() && has_more) {
         return None;
     }
-    let required = |name: &str| {
-        let names = schema.get("required").and_then(Value::as_array);
-        names.is_some_and(|names| names.iter().any(|required| required == name))
-    };
-    let field = |(number, (name, schema)): (usize, (&String, &Value))| Field {
+    let required = schema.get("required").and_then(Value::as_array);
+    let fields = properties.iter().enumerate().map(|(number, (name, schema))| Field {
         number,
         name: name.as_str().into(),
         description: schema.get("description").and_then(Value::as_str).map(PrintableText::from),
-        is_required: required(name),
+        is_required: required.is_some_and(|names| names.iter().any(|required| required == name)),
         input: input(schema),
         value: schema.get("default").map_or_else(PrintableText::default, |value| to_text(schema, value)),
-    };
-    Some(properties.iter().enumerate().map(field).collect())
+    });
+    Some(fields.collect())
 }
 
 fn properties(schema: &Value) -> Option<&Map<String, Value>> {
@@ -180,17 +176,24 @@ mod tests {
         fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
+    fn choice(choices: &[&str]) -> Input {
+        Input::Choice(choices.iter().map(|choice| (*choice).into()).collect())
+    }
+
     #[test]
     fn a_schema_becomes_fields() {
         let fields = fields(&schema()).unwrap();
         let inputs: Vec<&Input> = fields.iter().map(|field| &field.input).collect();
-        let choice = |choices: &[&str]| Input::Choice(choices.iter().map(|choice| (*choice).into()).collect());
         let mode = choice(&["\"a\u{202e}\"", "2", "null"]);
         let wanted = choice(&["true", "false"]);
         assert_eq!(inputs, [&Input::Integer, &Input::Json, &mode, &Input::Text, &wanted]);
         assert_eq!(fields[0].value, *"3");
         assert_eq!(fields[3].description.as_ref().unwrap(), "a <b>\\u{200b}");
         assert!(fields[3].is_required && !fields[0].is_required);
+    }
+
+    fn check_json(json: &str, expected: &str) {
+        assert_eq!(arguments(&json!({}), &sent(&[("json", json)])).unwrap(), expected);
     }
 
     #[test]
@@ -206,26 +209,24 @@ mod tests {
             assert_eq!(fields(&schema), None, "{schema}");
         }
         assert_eq!(fields(&json!({"type": "object", "additionalProperties": false})), Some(vec![]));
-        let check = |json: &str, expected: &str| {
-            assert_eq!(arguments(&json!({}), &sent(&[("json", json)])).unwrap(), expected);
-        };
-        check(r#"{"a": 1}"#, r#"{"a": 1}"#);
-        check(" ", "{}");
+        check_json(r#"{"a": 1}"#, r#"{"a": 1}"#);
+        check_json(" ", "{}");
         assert!(arguments(&json!({}), &[]).is_err());
+    }
+
+    fn check_arguments(fields: &[(&str, &str)], expected: Result<Value, &str>) {
+        let found = arguments(&schema(), &sent(fields));
+        match expected {
+            Ok(value) => assert_eq!(serde_json::from_str::<Value>(&found.unwrap()).unwrap(), value),
+            Err(part) => assert!(found.clone().unwrap_err().contains(part), "{found:?}"),
+        }
     }
 
     #[test]
     fn sent_fields_become_arguments_of_their_types() {
-        let check = |fields: &[(&str, &str)], expected: Result<Value, &str>| {
-            let found = arguments(&schema(), &sent(fields));
-            match expected {
-                Ok(value) => assert_eq!(serde_json::from_str::<Value>(&found.unwrap()).unwrap(), value),
-                Err(part) => assert!(found.clone().unwrap_err().contains(part), "{found:?}"),
-            }
-        };
-        check(&[("a.3", "x\r\ny")], Ok(json!({"text": "x\ny"})));
-        check(&[], Ok(json!({"text": ""})));
-        check(
+        check_arguments(&[("a.3", "x\r\ny")], Ok(json!({"text": "x\ny"})));
+        check_arguments(&[], Ok(json!({"text": ""})));
+        check_arguments(
             &[
                 ("a.0", "12345678901234567890"),
                 ("a.1", "[1]"),
@@ -237,10 +238,13 @@ mod tests {
                 json!({"count": 12_345_678_901_234_567_890_u64, "list": [1], "mode": "a\u{202e}", "text": "1", "wanted": true}),
             ),
         );
-        check(&[("a.2", "null"), ("a.9", "ignored"), ("text", "ignored")], Ok(json!({"mode": null, "text": ""})));
-        check(&[("a.0", "x")], Err("`count` must be a number"));
-        check(&[("a.1", "[")], Err("`list` must be JSON"));
-        check(&[("a.2", "other")], Err("`mode` must be one of"));
-        check(&[("a.4", "yes")], Err("`wanted` must be one of"));
+        check_arguments(
+            &[("a.2", "null"), ("a.9", "ignored"), ("text", "ignored")],
+            Ok(json!({"mode": null, "text": ""})),
+        );
+        check_arguments(&[("a.0", "x")], Err("`count` must be a number"));
+        check_arguments(&[("a.1", "[")], Err("`list` must be JSON"));
+        check_arguments(&[("a.2", "other")], Err("`mode` must be one of"));
+        check_arguments(&[("a.4", "yes")], Err("`wanted` must be one of"));
     }
 }

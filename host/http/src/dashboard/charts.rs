@@ -71,36 +71,32 @@ pub(crate) const ROW_HEIGHT: usize = 22;
 /// Creates the bars of counts by name. `ok` is the good one.
 pub(crate) fn bars(counts: &[(&'static str, u64)]) -> Vec<Bar> {
     let largest = counts.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
-    let bar = |(at, (name, value)): (usize, &(&'static str, u64))| Bar {
+    let bars = counts.iter().enumerate().map(|(at, (name, value))| Bar {
         label: (*name).to_owned(),
         value: *value,
         y: at * ROW_HEIGHT,
         // One call in a million is seen as well.
         width: ((*value as f64 / largest as f64 * 420.0) as usize).max(2),
         is_good: *name == "ok",
-    };
-    counts.iter().enumerate().map(bar).collect()
+    });
+    bars.collect()
 }
 
 /// Creates the chart of a series, with labels of its ends; `None` of an empty one.
-pub(crate) fn lines(series: &[LinePoint], (from, until): (String, String)) -> Option<LineChart> {
+pub(crate) fn lines(series: &[LinePoint], from: String, until: String) -> Option<LineChart> {
     let first = series.first()?;
     let last = series.last()?;
     let range = (last.at.saturating_sub(first.at) as f64).max(1.0);
     let largest = series.iter().map(|point| point.upper).fold(MIN_RANGE, f64::max);
     let top = round_up(largest);
-    let x = |point: &LinePoint| match series.len() {
-        1 => (WIDTH / 2.0) as usize,
-        _ => (point.at.saturating_sub(first.at) as f64 / range * WIDTH) as usize,
-    };
+    // A single point is in the middle.
+    let left = if series.len() == 1 { WIDTH / 2.0 } else { 0.0 };
+    let x = |point: &LinePoint| (left + point.at.saturating_sub(first.at) as f64 / range * WIDTH) as usize;
     let y = |value: f64| (LINE_HEIGHT - value.clamp(0.0, top) / top * LINE_HEIGHT) as usize;
-    let line = |value: fn(&LinePoint) -> f64| {
-        series.iter().map(|point| format!("{},{}", x(point), y(value(point)))).collect::<Vec<_>>().join(" ")
-    };
     let tick = |part: f64| Tick { at: y(top * part), label: format_ms(top * part) };
     Some(LineChart {
-        lower: line(|point| point.lower),
-        upper: line(|point| point.upper),
+        lower: join_points(series.iter().map(|point| (x(point), y(point.lower)))),
+        upper: join_points(series.iter().map(|point| (x(point), y(point.upper)))),
         dots: series.iter().map(|point| (x(point), y(point.lower), y(point.upper))).collect(),
         ticks: vec![tick(0.0), tick(0.5), tick(1.0)],
         from,
@@ -108,19 +104,24 @@ pub(crate) fn lines(series: &[LinePoint], (from, until): (String, String)) -> Op
     })
 }
 
+/// Writes points as SVG does in a polyline.
+fn join_points(points: impl Iterator<Item = (usize, usize)>) -> String {
+    points.map(|(x, y)| format!("{x},{y}")).collect::<Vec<_>>().join(" ")
+}
+
 /// Creates a chart with a row for each label; `None` without rows.
 pub(crate) fn strips(rows: &[(String, Vec<f64>)]) -> Option<StripChart> {
     let largest = rows.iter().flat_map(|(_, values)| values).copied().fold(MIN_RANGE, f64::max);
     let top = round_up(largest);
     let x = |value: f64| (value.clamp(0.0, top) / top * WIDTH) as usize;
-    let row = |(at, (label, values)): (usize, &(String, Vec<f64>))| StripRow {
+    let strips = rows.iter().enumerate().map(|(at, (label, values))| StripRow {
         label: label.clone(),
         y: at * ROW_HEIGHT + ROW_HEIGHT / 2,
         dots: values.iter().map(|value| x(*value)).collect(),
-    };
+    });
     let tick = |part: f64| Tick { at: x(top * part), label: format_ms(top * part) };
     (!rows.is_empty()).then(|| StripChart {
-        rows: rows.iter().enumerate().map(row).collect(),
+        rows: strips.collect(),
         ticks: vec![tick(0.0), tick(0.25), tick(0.5), tick(0.75), tick(1.0)],
         height: rows.len() * ROW_HEIGHT,
     })
@@ -150,24 +151,28 @@ pub(crate) fn format_ms(millis: f64) -> String {
 mod tests {
     use super::*;
 
+    fn check_rounded(value: f64, expected: f64) {
+        assert!((round_up(value) - expected).abs() < expected * 1e-9, "{value}")
+    }
+
     #[test]
     fn axes_end_at_round_values() {
-        let check =
-            |value: f64, expected: f64| assert!((round_up(value) - expected).abs() < expected * 1e-9, "{value}");
-        check(0.001, 0.001);
-        check(0.3, 0.5);
-        check(1.0, 1.0);
-        check(5.1, 10.0);
-        check(1234.0, 2000.0);
+        check_rounded(0.001, 0.001);
+        check_rounded(0.3, 0.5);
+        check_rounded(1.0, 1.0);
+        check_rounded(5.1, 10.0);
+        check_rounded(1234.0, 2000.0);
+    }
+
+    fn point(at: u64, lower: f64, upper: f64) -> LinePoint {
+        LinePoint { at, lower, upper }
     }
 
     #[test]
     fn charts_stay_in_their_pictures() {
-        let point = |at, lower, upper| LinePoint { at, lower, upper };
-        let ends = || (String::new(), String::new());
-        assert_eq!(lines(&[], ends()), None);
+        assert_eq!(lines(&[], String::new(), String::new()), None);
         for series in [vec![point(5, 0.0, 0.0)], vec![point(0, 1.0, 1000.0), point(9, 0.1, 3.0)]] {
-            let chart = lines(&series, ends()).unwrap();
+            let chart = lines(&series, String::new(), String::new()).unwrap();
             assert!(chart.dots.iter().all(|(x, one, two)| *x <= 640 && *one <= 160 && *two <= 160), "{chart:?}");
         }
         let chart = strips(&[("a".to_owned(), vec![0.0, 7.0]), ("b".to_owned(), vec![])]).unwrap();

@@ -93,7 +93,7 @@ impl Runs {
         let stored = history.as_ref().map(|history| history.load(MAX_RUNS)).unwrap_or_default();
         let mut state = State::default();
         for StoredReport { at, duration, text } in stored.into_iter().rev() {
-            state.add(at, duration, (parse(&text), None));
+            state.add(at, duration, parse(&text), None);
         }
         Self { state: Mutex::new(state), history }
     }
@@ -130,7 +130,7 @@ impl Runs {
         }
         let mut state = self.lock();
         state.running_since = None;
-        state.add(at, duration, (outcome, unstored));
+        state.add(at, duration, outcome, unstored);
     }
 
     /// Returns the time that the present run has taken, if there is one, and the runs before, the newest first.
@@ -150,7 +150,8 @@ impl State {
         &mut self,
         at: Timestamp,
         duration: Duration,
-        (outcome, unstored): (Result<Arc<Report>, String>, Option<String>),
+        outcome: Result<Arc<Report>, String>,
+        unstored: Option<String>,
     ) {
         self.next = self.next.saturating_add(1);
         self.ended.insert(0, Run { number: self.next, at, duration, outcome, unstored });

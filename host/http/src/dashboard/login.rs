@@ -152,21 +152,22 @@ mod tests {
         HeaderMap::from_iter([(COOKIE, HeaderValue::from_str(cookies).unwrap())])
     }
 
+    fn check_found(logins: &Logins, cookies: String, expected: bool) {
+        assert_eq!(logins.find(&with_cookies(&cookies)).is_some(), expected, "{cookies}");
+    }
+
     #[test]
     fn a_session_is_found_by_exactly_one_cookie() {
         let logins = logins(Duration::from_secs(60));
         let cookie = logins.begin(TOKEN).unwrap();
-        let check = |cookies: String, expected: bool| {
-            assert_eq!(logins.find(&with_cookies(&cookies)).is_some(), expected, "{cookies}");
-        };
-        check(format!("{COOKIE_NAME}={cookie}"), true);
-        check(format!("other=1; {COOKIE_NAME}={cookie}"), true);
-        check(format!("{COOKIE_NAME}={cookie}; {COOKIE_NAME}=x"), false);
-        check(format!("{COOKIE_NAME}={cookie}x"), false);
-        check(format!("{COOKIE_NAME}="), false);
-        check("other=1".to_owned(), false);
+        check_found(&logins, format!("{COOKIE_NAME}={cookie}"), true);
+        check_found(&logins, format!("other=1; {COOKIE_NAME}={cookie}"), true);
+        check_found(&logins, format!("{COOKIE_NAME}={cookie}; {COOKIE_NAME}=x"), false);
+        check_found(&logins, format!("{COOKIE_NAME}={cookie}x"), false);
+        check_found(&logins, format!("{COOKIE_NAME}="), false);
+        check_found(&logins, "other=1".to_owned(), false);
         logins.end(&with_cookies(&format!("{COOKIE_NAME}={cookie}")));
-        check(format!("{COOKIE_NAME}={cookie}"), false);
+        check_found(&logins, format!("{COOKIE_NAME}={cookie}"), false);
     }
 
     #[test]

@@ -119,24 +119,28 @@ fn method_not_allowed(uri: &Uri) -> Rejection {
 
 /// Checks that a form was sent by a page of the dashboard itself. The listener has checked the `Host`.
 fn check_form(headers: &HeaderMap) -> Result<(), Rejection> {
-    let text = |name: &HeaderName| {
-        let mut values = headers.get_all(name).iter();
-        let (Some(value), None) = (values.next(), values.next()) else { return None };
-        value.to_str().ok()
-    };
-    let origin = text(&ORIGIN).and_then(|origin| origin.strip_prefix("http://").or(origin.strip_prefix("https://")));
-    let is_own = origin.zip(text(&HOST)).is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host));
+    let origin = single_text(headers, &ORIGIN)
+        .and_then(|origin| origin.strip_prefix("http://").or(origin.strip_prefix("https://")));
+    let is_own =
+        origin.zip(single_text(headers, &HOST)).is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host));
     let site = headers.get("sec-fetch-site").is_none_or(|site| site == "same-origin");
     if !is_own || !site {
         let why = "forms are accepted only from pages of the dashboard; this request has another Origin";
         return Err(Rejection::new(StatusCode::FORBIDDEN, why));
     }
-    let essence = text(&CONTENT_TYPE).and_then(|value| value.split(';').next()).map(str::trim);
+    let essence = single_text(headers, &CONTENT_TYPE).and_then(|value| value.split(';').next()).map(str::trim);
     if essence.is_none_or(|essence| !essence.eq_ignore_ascii_case("application/x-www-form-urlencoded")) {
         let why = "expected the Content-Type application/x-www-form-urlencoded";
         return Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     }
     Ok(())
+}
+
+/// Returns the text of a header that is sent once.
+fn single_text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    value.to_str().ok()
 }
 
 fn with_headers(mut response: Response<ResponseBody>) -> Response<ResponseBody> {

@@ -127,24 +127,25 @@ impl Statistics {
         for call in &self.finished {
             buckets.entry(call.at.0.saturating_sub(first) / step).or_default().push(call.elapsed);
         }
-        let point = |(number, durations): (u64, Vec<Duration>)| {
+        let points = buckets.into_iter().map(|(number, durations)| {
             let at = Timestamp(first.saturating_add(number.saturating_add(1).saturating_mul(step)));
             let calls = durations.len();
             let (p50_ms, p99_ms) = percentiles(durations);
             SeriesPoint { at, calls, p50_ms, p99_ms }
-        };
-        buckets.into_iter().map(point).collect()
+        });
+        points.collect()
     }
+}
+
+fn percentile_ms(sorted: &[Duration], percent: usize) -> f64 {
+    let rank = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+    sorted.get(rank).map_or(0.0, |time| time.as_secs_f64() * 1e3)
 }
 
 /// Returns the median and the 99th percentile, in milliseconds; zero of nothing.
 fn percentiles(mut durations: Vec<Duration>) -> (f64, f64) {
     durations.sort_unstable();
-    let at = |percent: usize| {
-        let rank = (durations.len() * percent).div_ceil(100).saturating_sub(1);
-        durations.get(rank).map_or(0.0, |time| time.as_secs_f64() * 1e3)
-    };
-    (at(50), at(99))
+    (percentile_ms(&durations, 50), percentile_ms(&durations, 99))
 }
 
 #[cfg(test)]

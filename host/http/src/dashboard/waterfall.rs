@@ -64,13 +64,8 @@ pub(crate) fn spans(records: &[TimelineRecord]) -> Vec<Span> {
         if used.contains(&at) {
             continue;
         }
-        let is_end = |(_, end): &(usize, &TimelineRecord)| {
-            let same_call = record.call.is_some() && end.call == record.call;
-            let is_whole = record.kind == "session_started";
-            let same_cause = end.parent.as_deref() == Some(&record.id);
-            ends(record.kind).contains(&end.kind) && (is_whole || same_call || same_cause)
-        };
-        let end = records.iter().enumerate().skip(at + 1).find(|(at, end)| !used.contains(at) && is_end(&(*at, end)));
+        let mut later = records.iter().enumerate().skip(at + 1);
+        let end = later.find(|(at, end)| !used.contains(at) && is_end(record, end));
         used.extend(end.map(|(at, _)| at));
         let end = end.map(|(_, end)| end);
         let duration = end.map(|end| end.at_ms.saturating_sub(record.at_ms));
@@ -92,6 +87,14 @@ pub(crate) fn spans(records: &[TimelineRecord]) -> Vec<Span> {
         });
     }
     spans
+}
+
+/// Returns whether a later record ends the span that a record begins.
+fn is_end(record: &TimelineRecord, end: &TimelineRecord) -> bool {
+    let same_call = record.call.is_some() && end.call == record.call;
+    let is_whole = record.kind == "session_started";
+    let same_cause = end.parent.as_deref() == Some(&record.id);
+    ends(record.kind).contains(&end.kind) && (is_whole || same_call || same_cause)
 }
 
 /// Returns the beginning and the duration of each record's run, in milliseconds. A run begins with a record of its own.
@@ -142,15 +145,18 @@ fn depth(record: &TimelineRecord, by_id: &HashMap<&str, &TimelineRecord>) -> usi
 mod tests {
     use super::*;
 
+    fn unless_empty(text: &str) -> Option<String> {
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
     fn record(id: &str, parent: &str, kind: &'static str, at_ms: u64, call: &str) -> TimelineRecord {
-        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         TimelineRecord {
             id: id.to_owned(),
-            parent: some(parent),
+            parent: unless_empty(parent),
             session: "s".to_owned(),
             at_ms,
             kind,
-            call: some(call),
+            call: unless_empty(call),
             tool: None,
             status: None,
             body: PrintableText::default(),

@@ -123,11 +123,9 @@ impl Approvals {
     /// Answers an approval of this tenant. Returns whether it still waited.
     pub(crate) fn answer(&self, tenant: &str, id: &str, answer: ApprovalAnswer) -> bool {
         let mut waiting = self.lock();
-        let own = |number: &u64, entry: &Entry| *entry.tenant == *tenant && self.id_of(*number) == id;
-        let Some(number) = waiting.entries.iter().find(|(number, entry)| own(number, entry)).map(|(number, _)| *number)
-        else {
-            return false;
-        };
+        let mut entries = waiting.entries.iter();
+        let found = entries.find(|(number, entry)| *entry.tenant == *tenant && self.id_of(**number) == id);
+        let Some(number) = found.map(|(number, _)| *number) else { return false };
         let entry = waiting.entries.remove(&number);
         drop(waiting);
         entry.is_some_and(|entry| entry.answer.send(answer).is_ok())

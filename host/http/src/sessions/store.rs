@@ -72,11 +72,7 @@ struct State {
 }
 
 impl Session {
-    pub(crate) fn new(
-        (id, tenant): (String, Arc<str>),
-        agent: Box<dyn SessionAgent>,
-        approvals: SessionApprovals,
-    ) -> Self {
+    pub(crate) fn new(id: String, tenant: Arc<str>, agent: Box<dyn SessionAgent>, approvals: SessionApprovals) -> Self {
         let agent = Arc::new(AgentLock::new(agent));
         Self { id, tenant, created_at: now(), agent, approvals, state: Mutex::default() }
     }

@@ -201,24 +201,25 @@ async fn a_running_call_is_cancelled_by_an_id_that_is_its_own() {
     served.end().await;
 }
 
+fn ids_and_next(answer: super::served::Answer) -> (Vec<String>, Option<String>) {
+    let page = answer.json();
+    let ids: Vec<String> =
+        page["calls"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect();
+    (ids, page["next"].as_str().map(str::to_owned))
+}
+
 #[tokio::test]
 async fn running_calls_are_filtered_and_paged() {
     let served = Served::new().await;
     let (one, first) = served.start_waiting(1).await;
     let (two, second) = served.start_waiting(2).await;
-    let ids = |answer: super::served::Answer| {
-        let page = answer.json();
-        let ids: Vec<String> =
-            page["calls"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect();
-        (ids, page["next"].as_str().map(str::to_owned))
-    };
-    let (page, next) = ids(served.get("/v1/calls?limit=1").await);
+    let (page, next) = ids_and_next(served.get("/v1/calls?limit=1").await);
     assert_eq!(page, std::slice::from_ref(&second));
-    let (page, next) = ids(served.get(&format!("/v1/calls?limit=1&cursor={}", next.unwrap())).await);
+    let (page, next) = ids_and_next(served.get(&format!("/v1/calls?limit=1&cursor={}", next.unwrap())).await);
     assert_eq!(page, std::slice::from_ref(&first));
-    assert_eq!(ids(served.get(&format!("/v1/calls?cursor={}", next.unwrap())).await), (vec![], None));
-    assert_eq!(ids(served.get("/v1/calls?tool=test__echo").await).0.len(), 0);
-    assert_eq!(ids(served.get("/v1/calls?outcome=running&since=0&tool=test__wait").await).0.len(), 2);
+    assert_eq!(ids_and_next(served.get(&format!("/v1/calls?cursor={}", next.unwrap())).await), (vec![], None));
+    assert_eq!(ids_and_next(served.get("/v1/calls?tool=test__echo").await).0.len(), 0);
+    assert_eq!(ids_and_next(served.get("/v1/calls?outcome=running&since=0&tool=test__wait").await).0.len(), 2);
     for wrong in ["limit=0", "limit=501", "limit=x", "cursor=x", "since=x", "colour=red"] {
         served.get(&format!("/v1/calls?{wrong}")).await.check_problem(400);
     }

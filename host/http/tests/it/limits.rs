@@ -70,12 +70,15 @@ async fn types_of_content_are_negotiated() {
     served.end().await;
 }
 
+fn padded_object(length: usize) -> String {
+    format!("{{{}}}", " ".repeat(length))
+}
+
 #[tokio::test]
 async fn large_bodies_are_refused() {
     let served = Served::with(|options| HttpOptions { body_bytes: 16 << 10, ..options }).await;
-    let text = |length: usize| format!("{{{}}}", " ".repeat(length));
-    assert_eq!(served.call("hidden", &[], &text(15 << 10)).await.status, 200);
-    served.call("hidden", &[], &text(16 << 10)).await.check_problem(413);
+    assert_eq!(served.call("hidden", &[], &padded_object(15 << 10)).await.status, 200);
+    served.call("hidden", &[], &padded_object(16 << 10)).await.check_problem(413);
     let deep = format!("{}0{}", r#"{"a":"#.repeat(200), "}".repeat(200));
     served.call("hidden", &[], &deep).await.check_problem(400);
     served.end().await;
@@ -151,6 +154,15 @@ async fn running_calls_end_while_new_ones_are_refused() {
     served.end().await;
 }
 
+async fn ask_status(address: std::net::SocketAddr, path: &str) -> u16 {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    tokio::time::timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+    answer[9..12].parse::<u16>().unwrap()
+}
+
 #[tokio::test]
 async fn a_server_that_loads_is_not_ready() {
     let options = HttpOptions::new("127.0.0.1:0".parse().unwrap(), Access::Anyone);
@@ -159,17 +171,16 @@ async fn a_server_that_loads_is_not_ready() {
     let address = listener.address();
     let services = listener.services();
     let serving = tokio::spawn(async move { listener.serve(std::future::pending::<()>()).await });
-    let ask = async |path: &str| {
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        tokio::time::timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
-        answer[9..12].parse::<u16>().unwrap()
-    };
-    assert_eq!((ask("/healthz").await, ask("/readyz").await, ask("/v1/tools").await), (200, 503, 503));
+    assert_eq!(
+        (
+            ask_status(address, "/healthz").await,
+            ask_status(address, "/readyz").await,
+            ask_status(address, "/v1/tools").await
+        ),
+        (200, 503, 503)
+    );
     services.open(vec![Arc::new(api)]);
-    assert_eq!((ask("/readyz").await, ask("/v1/tools").await), (200, 200));
+    assert_eq!((ask_status(address, "/readyz").await, ask_status(address, "/v1/tools").await), (200, 200));
     serving.abort();
 }
 

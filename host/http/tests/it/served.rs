@@ -191,9 +191,12 @@ impl Answer {
     }
 }
 
+pub(crate) fn tenant(name: &str, token: &str) -> Tenant {
+    Tenant::new(name, &Token::parse(token).unwrap()).actor(name)
+}
+
 pub(crate) fn tokens() -> Access {
-    let of = |name: &str, token: &str| Tenant::new(name, &Token::parse(token).unwrap()).actor(name);
-    Access::Tenants(vec![of("one", TOKEN), of("other", OTHER)])
+    Access::Tenants(vec![tenant("one", TOKEN), tenant("other", OTHER)])
 }
 
 impl Served {

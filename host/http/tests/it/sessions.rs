@@ -14,7 +14,7 @@ use fumehood_listener::{Access, Tenant, Token};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
-use super::served::{Answer, OTHER, PATIENCE, Served, TOKEN};
+use super::served::{Answer, OTHER, PATIENCE, Served, TOKEN, tenant};
 
 /// Agents that do what the message says: `wait`, `ask`, `call TOOL`, and repeat any other text. What is saved of the tenant
 /// `stuck` cannot be read.
@@ -145,6 +145,12 @@ fn start(served: &Served, id: &str, text: &str) -> tokio::task::JoinHandle<(u16,
     })
 }
 
+fn extend_call(call: &Value, members: Value) -> Value {
+    let mut all = call.as_object().unwrap().clone();
+    all.extend(members.as_object().unwrap().clone());
+    Value::Object(all)
+}
+
 #[tokio::test]
 async fn a_session_answers_one_message_after_the_other() {
     let served = serve().await;
@@ -162,20 +168,21 @@ async fn a_session_answers_one_message_after_the_other() {
     let data = events.body.lines().filter_map(|line| line.strip_prefix("data: "));
     let data: Vec<Value> = data.map(|line| serde_json::from_str(line).unwrap()).collect();
     let call = json!({ "call": "c\\u{202e}1", "execution": "e1", "tool": "test__echo" });
-    let with = |members: Value| {
-        let mut all = call.as_object().unwrap().clone();
-        all.extend(members.as_object().unwrap().clone());
-        Value::Object(all)
-    };
-    assert_eq!(data[1], with(json!({ "arguments": { "a": 1 } })));
+    assert_eq!(data[1], extend_call(&call, json!({ "arguments": { "a": 1 } })));
     let half = json!({ "fraction": 0.5, "message": "half\\u{202e}way" });
     let parts = json!({ "content": [{ "type": "text", "text": "x" }] });
     assert_eq!(
         data[2],
-        with(json!({ "fraction": half["fraction"], "message": half["message"], "content": parts["content"] }))
+        extend_call(
+            &call,
+            json!({ "fraction": half["fraction"], "message": half["message"], "content": parts["content"] })
+        )
     );
-    assert_eq!(data[3], with(json!({ "fraction": 0.5, "message": half["message"], "content_bytes": (1 << 17) + 27 })));
-    assert_eq!(data[4], with(json!({ "status": "ok" })));
+    assert_eq!(
+        data[3],
+        extend_call(&call, json!({ "fraction": 0.5, "message": half["message"], "content_bytes": (1 << 17) + 27 }))
+    );
+    assert_eq!(data[4], extend_call(&call, json!({ "status": "ok" })));
     assert!(events.body.contains(r#""text":"ok""#), "{events:?}");
     assert_eq!(served.send("DELETE", &format!("/v1/sessions/{id}"), &[], "").await.status, 204);
     say(&served, &id, &[], "hello").await.check_problem(404);
@@ -255,8 +262,7 @@ async fn a_client_without_the_right_does_not_approve() {
 #[tokio::test]
 async fn a_tenant_does_not_wait_for_the_log_of_another() {
     let api = ApiOptions { sessions: Some(Arc::new(Agents)), ..ApiOptions::default() };
-    let of = |name: &str, token: &str| Tenant::new(name, &Token::parse(token).unwrap()).actor(name);
-    let access = Access::Tenants(vec![of("keeper", TOKEN), of("stuck", OTHER)]);
+    let access = Access::Tenants(vec![tenant("keeper", TOKEN), tenant("stuck", OTHER)]);
     let served =
         Served::with_api(|options| fumehood_listener::HttpOptions { access, ..options }, |tools| tools, api).await;
     let bearer = format!("Bearer {OTHER}");
@@ -362,8 +368,7 @@ async fn sessions_are_limited_and_absent_without_a_model() {
 #[tokio::test]
 async fn saved_sessions_are_those_of_their_tenant() {
     let api = ApiOptions { sessions: Some(Arc::new(Agents)), ..ApiOptions::default() };
-    let of = |name: &str, token: &str| Tenant::new(name, &Token::parse(token).unwrap()).actor(name);
-    let access = Access::Tenants(vec![of("keeper", TOKEN), of("other", OTHER)]);
+    let access = Access::Tenants(vec![tenant("keeper", TOKEN), tenant("other", OTHER)]);
     let served =
         Served::with_api(|options| fumehood_listener::HttpOptions { access, ..options }, |tools| tools, api).await;
     let bearer = format!("Bearer {OTHER}");

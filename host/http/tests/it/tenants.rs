@@ -7,16 +7,12 @@ use std::time::Duration;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::{Call, CancellationToken};
 use fumehood_core::tool::ToolProvider;
-use fumehood_listener::{Access, HttpOptions, Tenant, TenantLimits, TenantTools, Token, ToolFilter, UsageLedger};
+use fumehood_listener::{Access, HttpOptions, Tenant, TenantLimits, TenantTools, ToolFilter, UsageLedger};
 
-use super::served::{Answer, OTHER, PATIENCE, Served, TOKEN, Tools};
+use super::served::{Answer, OTHER, PATIENCE, Served, TOKEN, Tools, tenant};
 
 fn bearer(token: &str) -> String {
     format!("Bearer {token}")
-}
-
-fn tenant(name: &str, token: &str) -> Tenant {
-    Tenant::new(name, &Token::parse(token).unwrap()).actor(name)
 }
 
 /// Serves the tools to a tenant with these limits, and to another one without.

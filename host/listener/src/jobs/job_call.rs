@@ -271,7 +271,7 @@ impl JobTask {
 }
 
 /// Ends a job of another process with the end that its call has had, in a task of its own.
-pub(super) fn adopt(inner: &Arc<Inner>, job: Job, (call, tools): (Call, Arc<dyn ToolProvider>)) {
+pub(super) fn adopt(inner: &Arc<Inner>, job: Job, call: Call, tools: Arc<dyn ToolProvider>) {
     let cancelled = CancellationToken::new();
     let progress = observe(None);
     let observer = Some(Arc::clone(&progress) as Arc<dyn Observer>);

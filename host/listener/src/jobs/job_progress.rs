@@ -74,16 +74,17 @@ impl Observer for JobProgress {
 mod tests {
     use super::*;
 
+    fn check_line(fraction: Option<f64>, message: Option<&str>, expected: Option<&str>) {
+        let progress = Progress { fraction, message: message.map(PrintableText::from), partial: Vec::new() };
+        assert_eq!(describe(&progress).as_deref(), expected);
+    }
+
     #[test]
     fn a_report_is_described_in_one_line() {
-        let check = |fraction: Option<f64>, message: Option<&str>, expected: Option<&str>| {
-            let progress = Progress { fraction, message: message.map(PrintableText::from), partial: Vec::new() };
-            assert_eq!(describe(&progress).as_deref(), expected);
-        };
-        check(Some(0.4), Some("reading"), Some("40 %: reading"));
-        check(Some(1.0), None, Some("100 %"));
-        check(Some(f64::NAN), Some("reading"), Some("reading"));
-        check(Some(7.0), None, None);
-        check(None, None, None);
+        check_line(Some(0.4), Some("reading"), Some("40 %: reading"));
+        check_line(Some(1.0), None, Some("100 %"));
+        check_line(Some(f64::NAN), Some("reading"), Some("reading"));
+        check_line(Some(7.0), None, None);
+        check_line(None, None, None);
     }
 }

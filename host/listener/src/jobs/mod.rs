@@ -1,7 +1,6 @@
 //! Calls that become jobs: they run on after their caller has left, and their results are kept.
 
 mod job_call;
-mod job_options;
 mod job_progress;
 
 use std::cmp::Reverse;
@@ -17,7 +16,6 @@ use fumehood_core::tool::ToolProvider;
 use tokio::time::Instant;
 
 pub use self::job_call::{Called, JobCall, StartedCall};
-pub use self::job_options::JobOptions;
 use self::job_progress::JobProgress;
 use crate::usage::now;
 
@@ -31,6 +29,56 @@ const MIN_POLL_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// Part of its age after which a job is asked about again.
 const POLL_DIVISOR: u32 = 10;
+/// Default time after which a call becomes a job.
+const DEFAULT_AFTER: Duration = Duration::from_secs(1);
+/// Default time from the creation of a job until it is removed.
+const DEFAULT_TTL: Duration = Duration::from_secs(60 * 60);
+
+/// A decision by the full name of a tool.
+type ToolRule = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// The rules of jobs.
+#[derive(Clone)]
+pub struct JobOptions {
+    /// The time after which a call becomes a job, if its client can come back for the result.
+    pub after: Duration,
+    /// The time from the creation of a job until it is removed, with its result.
+    pub ttl: Duration,
+    /// Bounds of the jobs that are kept.
+    pub limits: JobLimits,
+    /// Returns whether calls of a tool become jobs before they run.
+    pub at_once: ToolRule,
+    /// Returns whether calls of a tool, if they become jobs before they run, wait in a queue of the provider, and not for a
+    /// place of this process.
+    pub is_queued: ToolRule,
+    /// Returns whether the results of a tool may be kept in the store. Others are kept in memory, and lost with the process.
+    pub is_stored: ToolRule,
+}
+
+impl Default for JobOptions {
+    /// Returns the defaults: a call becomes a job after a second, is kept for an hour, and its result may be stored.
+    fn default() -> Self {
+        let after = DEFAULT_AFTER;
+        let ttl = DEFAULT_TTL;
+        let limits = JobLimits::default();
+        Self {
+            after,
+            ttl,
+            limits,
+            at_once: Arc::new(|_| false),
+            is_queued: Arc::new(|_| false),
+            is_stored: Arc::new(|_| true),
+        }
+    }
+}
+
+impl fmt::Debug for JobOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { after, ttl, limits, at_once: _, is_queued: _, is_stored: _ } = self;
+        let mut shown = f.debug_struct("JobOptions");
+        shown.field("after", after).field("ttl", ttl).field("limits", limits).finish_non_exhaustive()
+    }
+}
 
 /// Errors of requests about a job.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -141,7 +189,7 @@ impl Jobs {
             return Ok(job);
         }
         if let Some(call) = self.inner.store.adopt(&job).await? {
-            job_call::adopt(&self.inner, job.clone(), (call, Arc::clone(tools)));
+            job_call::adopt(&self.inner, job.clone(), call, Arc::clone(tools));
         }
         Ok(job)
     }
@@ -151,7 +199,7 @@ impl Jobs {
     /// # Errors
     /// See [`JobError`].
     pub async fn wait(&self, owner: &str, id: &str, time: Duration) -> Result<Job, JobError> {
-        self.wait_with((owner, id), None, time).await
+        self.wait_with(owner, id, None, time).await
     }
 
     /// Like [`Self::wait`]. A job is taken over as [`Self::find_or_adopt`] does it.
@@ -162,14 +210,16 @@ impl Jobs {
         &self,
         owner: &str,
         id: &str,
-        (tools, time): (&Arc<dyn ToolProvider>, Duration),
+        tools: &Arc<dyn ToolProvider>,
+        time: Duration,
     ) -> Result<Job, JobError> {
-        self.wait_with((owner, id), Some(tools), time).await
+        self.wait_with(owner, id, Some(tools), time).await
     }
 
     async fn wait_with(
         &self,
-        (owner, id): (&str, &str),
+        owner: &str,
+        id: &str,
         tools: Option<&Arc<dyn ToolProvider>>,
         time: Duration,
     ) -> Result<Job, JobError> {

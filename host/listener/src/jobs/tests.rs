@@ -246,14 +246,18 @@ async fn only_an_ended_job_is_removed_and_by_its_owner() {
     let (_next, _end) = begin(&jobs, "a").await;
 }
 
+fn poll_interval_at(age: Duration) -> Duration {
+    let begun = Timestamp(now().0.saturating_sub(u64::try_from(age.as_millis()).unwrap()));
+    poll_interval(&Job::begin(JobId::from_bits(1), "a".into(), "t".to_owned(), begun, PATIENCE))
+}
+
 #[test]
 fn an_old_job_is_asked_about_less_often() {
-    let aged = |age: Duration| {
-        let begun = Timestamp(now().0.saturating_sub(u64::try_from(age.as_millis()).unwrap()));
-        poll_interval(&Job::begin(JobId::from_bits(1), "a".into(), "t".to_owned(), begun, PATIENCE))
-    };
-    assert_eq!((aged(Duration::ZERO), aged(Duration::from_secs(600))), (MIN_POLL_INTERVAL, MAX_POLL_INTERVAL));
-    assert!((2000..2100).contains(&aged(Duration::from_secs(20)).as_millis()));
+    assert_eq!(
+        (poll_interval_at(Duration::ZERO), poll_interval_at(Duration::from_secs(600))),
+        (MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)
+    );
+    assert!((2000..2100).contains(&poll_interval_at(Duration::from_secs(20)).as_millis()));
 }
 
 #[tokio::test]

@@ -44,10 +44,10 @@ fn read_answer(answer: CallToolResult, max_bytes: usize) -> Result<Answer, CallE
     if let Some(value) = structured_content.filter(|value| content.is_empty() || !value.is_null()) {
         content.push(Content::json(value.to_string()).map_err(|error| invalid_result(&error.to_string()))?);
     }
-    let in_parts = || members.into_iter().map(|part| if part.is_empty() { Value::Null } else { Value::Object(part) });
+    let parts = members.into_iter().map(|part| if part.is_empty() { Value::Null } else { Value::Object(part) });
     let members = ResultMembers {
         meta: meta.and_then(|meta| passed_metadata(meta.0)).map(Untrusted::new),
-        parts: has_members.then(|| Untrusted::new(in_parts().collect())),
+        parts: has_members.then(|| Untrusted::new(parts.collect())),
     };
     check_size(&content, members.bytes(), max_bytes)?;
     let outcome = if is_error == Some(true) { Err(tool_failure(content)) } else { Ok(content) };
@@ -160,8 +160,8 @@ fn link_part(link: Resource) -> Part {
     };
     let mut part = Part::new(content, annotations, meta);
     if let Value::Object(others) = json!(link) {
-        let is_other = |name: &str| !["uri", "mimeType", "annotations", "_meta"].contains(&name);
-        part.members.extend(others.into_iter().filter(|(name, _)| is_other(name)));
+        let known = ["uri", "mimeType", "annotations", "_meta"];
+        part.members.extend(others.into_iter().filter(|(name, _)| !known.contains(&name.as_str())));
         retain_safe_icons(&mut part.members);
     }
     part
@@ -229,6 +229,10 @@ mod tests {
         assert_eq!((error.message.as_str(), error.hidden_chars()), ("a\\u{200b}\n\\u{1b}[2J", 2));
     }
 
+    fn text_block(text: &str) -> Value {
+        json!({"type": "text", "text": text})
+    }
+
     #[test]
     fn converts_answers_to_content() {
         let text = json!({"type": "text", "text": "hi"});
@@ -246,9 +250,8 @@ mod tests {
         let page = json!({"type": "resource_link", "uri": "ui://x", "name": "x"});
         check(json!({"content": [page]}), json!([{"type": "text", "text": "[a page of the server: x]"}]));
         let broken = json!({"type": "image", "data": "!", "mimeType": "a/b"});
-        let text = |text: &str| json!({"type": "text", "text": text});
         let why = "[a malformed part: the data of the type a/b is not base64: Invalid symbol 33, offset 0.]";
-        check(json!({"content": [broken, text("!")]}), json!([text(why), text("!")]));
+        check(json!({"content": [broken, text_block("!")]}), json!([text_block(why), text_block("!")]));
         let long = json!({"type": "text", "text": "x".repeat(101)});
         let why = "output_too_large: the result has 101 bytes; the maximum is 100 (ask for less at once)";
         check(json!({"content": [long]}), json!(why));

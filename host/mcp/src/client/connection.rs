@@ -252,11 +252,9 @@ impl Connection {
         loop {
             let params = PaginatedRequestParams::default().with_cursor(listed.next_cursor.take());
             let ToolPage { tools, next_cursor, rejected, mended, .. } = self.list_page(params).await?;
-            // A name that cannot be used may be meant by the one that is made for it.
-            let may_be_named =
-                |name: &str| only.is_none_or(|only| only.contains(name)) || ToolName::parse(name).is_err();
             for tool in tools {
-                if may_be_named(&tool.name) {
+                // A name that cannot be used may be meant by the one that is made for it.
+                if only.is_none_or(|only| only.contains(&*tool.name)) || ToolName::parse(&tool.name).is_err() {
                     listed.tools.push(tool);
                 } else if listed.unused.len() < MAX_UNUSED_NAMES {
                     listed.unused.push(tool.name.into_owned());
@@ -282,28 +280,28 @@ impl Connection {
     }
 
     async fn list_page(&self, params: PaginatedRequestParams) -> Result<ToolPage, ConnectError> {
-        let failed = |error: ServiceError| {
-            if self.tracker.is_flooded() || self.has_overflowed() {
-                ConnectError::Flooded
-            } else {
-                ConnectError::List(match &error {
-                    ServiceError::TransportSend(refused) => match connect_error::describe_refusal(refused) {
-                        Some(why) => format!("it {why}").into(),
-                        None => Box::new(error),
-                    },
-                    _ => Box::new(error),
-                })
-            }
-        };
         let request = ListToolsRequest { params: Some(params), ..ListToolsRequest::default() };
         let answer = self.service.peer().send_request(ClientRequest::ListToolsRequest(request));
-        match self.unless_closed(answer).await.map_err(failed)? {
+        match self.unless_closed(answer).await.map_err(|error| self.list_error(error))? {
             ServerResult::ListToolsResult(page) => Ok(page.into()),
             ServerResult::CustomResult(CustomResult(page)) => {
-                lenient::read_tool_page(page).ok_or_else(|| failed(ServiceError::UnexpectedResponse))
+                lenient::read_tool_page(page).ok_or_else(|| self.list_error(ServiceError::UnexpectedResponse))
             }
-            _ => Err(failed(ServiceError::UnexpectedResponse)),
+            _ => Err(self.list_error(ServiceError::UnexpectedResponse)),
         }
+    }
+
+    fn list_error(&self, error: ServiceError) -> ConnectError {
+        if self.tracker.is_flooded() || self.has_overflowed() {
+            return ConnectError::Flooded;
+        }
+        ConnectError::List(match &error {
+            ServiceError::TransportSend(refused) => match connect_error::describe_refusal(refused) {
+                Some(why) => format!("it {why}").into(),
+                None => Box::new(error),
+            },
+            _ => Box::new(error),
+        })
     }
 
     /// Calls a tool. Dropping the future sends `notifications/cancelled`.

@@ -113,21 +113,22 @@ fn is_loopback_url(url: &Url) -> bool {
 mod tests {
     use super::*;
 
+    fn check_rejection(address: &str, with_secret: bool, expected: Option<AddressError>) {
+        assert_eq!(check_address(address, with_secret).err(), expected, "{address}");
+    }
+
     #[test]
     fn requires_tls_for_secrets_beyond_loopback() {
-        let check = |address: &str, with_secret: bool, expected: Option<AddressError>| {
-            assert_eq!(check_address(address, with_secret).err(), expected, "{address}");
-        };
-        check("https://mcp.example.com/mcp", true, None);
-        check("http://mcp.example.com/mcp", false, None);
-        check("http://mcp.example.com/mcp", true, Some(AddressError::InTheOpen));
+        check_rejection("https://mcp.example.com/mcp", true, None);
+        check_rejection("http://mcp.example.com/mcp", false, None);
+        check_rejection("http://mcp.example.com/mcp", true, Some(AddressError::InTheOpen));
         for here in ["http://127.0.0.1:8080/mcp", "http://localhost/mcp", "http://[::1]:1/"] {
-            check(here, true, None);
+            check_rejection(here, true, None);
         }
-        check("http://localhost.example.com/", true, Some(AddressError::InTheOpen));
-        check("https://me:secret@example.com/", false, Some(AddressError::Credentials));
+        check_rejection("http://localhost.example.com/", true, Some(AddressError::InTheOpen));
+        check_rejection("https://me:secret@example.com/", false, Some(AddressError::Credentials));
         for none in ["", "mcp.example.com", "ftp://example.com/", "file:///etc/passwd", "http://"] {
-            check(none, false, Some(AddressError::NotHttp));
+            check_rejection(none, false, Some(AddressError::NotHttp));
         }
     }
 }

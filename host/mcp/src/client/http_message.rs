@@ -5,7 +5,7 @@ use std::io;
 use fumehood_listener::bounds::{self, BoundsError};
 use fumehood_transport::TransportError;
 use futures_util::stream::{self, Stream, StreamExt as _};
-use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use sse_stream::{Error as SseError, Sse, SseStream};
 use tokio_util::bytes::Bytes;
 
@@ -32,22 +32,26 @@ pub(super) async fn parse(
         Err(error) => return error_in_place_of(&body, error).ok_or_else(|| error.to_string()),
     };
     let id = request.and_then(lenient::request_id);
-    let parse = move || {
-        let normal = || {
-            let normal = lenient::with_id(lenient::normalize(&body)?, id.as_ref());
-            serde_json::from_value(normal).ok()
-        };
-        match serde_json::from_slice(&body) {
-            Ok(message) if lenient::is_handshake(&body) => Ok(normal().unwrap_or(message)),
-            Ok(message) => Ok(message),
-            Err(error) => normal().ok_or_else(|| format!("not a JSON-RPC message of MCP: {error}")),
-        }
-    };
     if size.is_cheap() {
-        parse()
+        read_message(&body, id.as_ref())
     } else {
-        tokio::task::spawn_blocking(parse).await.map_err(|error| error.to_string())?
+        tokio::task::spawn_blocking(move || read_message(&body, id.as_ref()))
+            .await
+            .map_err(|error| error.to_string())?
     }
+}
+
+fn read_message(body: &[u8], id: Option<&RequestId>) -> Result<ServerJsonRpcMessage, String> {
+    match serde_json::from_slice(body) {
+        Ok(message) if lenient::is_handshake(body) => Ok(read_normalized(body, id).unwrap_or(message)),
+        Ok(message) => Ok(message),
+        Err(error) => read_normalized(body, id).ok_or_else(|| format!("not a JSON-RPC message of MCP: {error}")),
+    }
+}
+
+fn read_normalized(body: &[u8], id: Option<&RequestId>) -> Option<ServerJsonRpcMessage> {
+    let normal = lenient::with_id(lenient::normalize(body)?, id);
+    serde_json::from_value(normal).ok()
 }
 
 /// Returns an error response to the request that this message answers, if it answers one.

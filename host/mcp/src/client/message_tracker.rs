@@ -16,7 +16,6 @@ use tokio::sync::Notify;
 use super::call_client::CallClient;
 use super::library::LibraryEvents;
 use super::progress;
-use super::unsolicited_limit::UnsolicitedLimit;
 use crate::log_level::from_logging_level;
 
 /// Maximum number of cancelled requests that are remembered, because they may still be answered.
@@ -24,6 +23,8 @@ const MAX_CANCELLED: usize = 256;
 /// Time for which a server is taken to go on with a cancelled call, unless it answers that. Meanwhile, what names no call
 /// may belong to it.
 const CANCELLED_TIME: Duration = Duration::from_secs(60);
+/// Time after which unsolicited messages are counted again from zero.
+const UNSOLICITED_WINDOW: Duration = Duration::from_secs(60);
 
 const NO_CALL: &str = "requests to the client are accepted only during a call, and no call is running";
 const CALL_ENDED: &str = "the call that this request belongs to has ended";
@@ -386,6 +387,36 @@ pub(crate) enum Verdict {
     Flood,
 }
 
+/// A limit on unsolicited messages: notifications, requests, and answers to unknown requests.
+#[derive(Debug)]
+struct UnsolicitedLimit {
+    max: u32,
+    count: u32,
+    since: Option<Instant>,
+}
+
+impl UnsolicitedLimit {
+    /// Creates a limit of `max` messages for one call, and for one minute between calls.
+    fn new(max: u32) -> Self {
+        Self { max, count: 0, since: None }
+    }
+
+    /// Starts the count again, after a request or its answer.
+    fn reset(&mut self) {
+        (self.count, self.since) = (0, None);
+    }
+
+    /// Counts one message. Returns whether it is within the limit.
+    fn admit(&mut self, now: Instant) -> bool {
+        let since = *self.since.get_or_insert(now);
+        if now.saturating_duration_since(since) > UNSOLICITED_WINDOW {
+            (self.count, self.since) = (0, Some(now));
+        }
+        self.count = self.count.saturating_add(1);
+        self.count <= self.max
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use fumehood_core::boxed::BoxFuture;
@@ -440,23 +471,24 @@ mod tests {
 
     const NOW: Duration = Duration::ZERO;
 
+    fn address(tracker: &MessageTracker, id: Value) -> Option<i64> {
+        let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": "no"}});
+        let mut error: ServerJsonRpcMessage = serde_json::from_value(error).unwrap();
+        tracker.address_error(&mut error);
+        serde_json::to_value(error).unwrap()["id"].as_i64()
+    }
+
     #[tokio::test]
     async fn an_error_without_an_id_is_that_of_the_only_request() {
-        let addressed = |tracker: &MessageTracker, id: Value| {
-            let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": "no"}});
-            let mut error: ServerJsonRpcMessage = serde_json::from_value(error).unwrap();
-            tracker.address_error(&mut error);
-            serde_json::to_value(error).unwrap()["id"].as_i64()
-        };
         let tracker = tracker();
-        assert_eq!(addressed(&tracker, Value::Null), None);
+        assert_eq!(address(&tracker, Value::Null), None);
         send_call(&tracker, 1, None);
-        assert_eq!(addressed(&tracker, Value::Null), Some(1));
-        assert_eq!(addressed(&tracker, json!(7)), Some(7));
+        assert_eq!(address(&tracker, Value::Null), Some(1));
+        assert_eq!(address(&tracker, json!(7)), Some(7));
         send_call(&tracker, 2, None);
-        assert_eq!(addressed(&tracker, Value::Null), None, "it may be that of either");
+        assert_eq!(address(&tracker, Value::Null), None, "it may be that of either");
         cancel(&tracker, 2);
-        assert_eq!(addressed(&tracker, Value::Null), None, "it may be that of the cancelled one");
+        assert_eq!(address(&tracker, Value::Null), None, "it may be that of the cancelled one");
     }
 
     #[tokio::test]
@@ -474,10 +506,12 @@ mod tests {
         assert_eq!(session_of(&tracker, None, NOW), Ok(Some(10)));
     }
 
+    fn has_listener(tracker: &MessageTracker, later: Duration) -> bool {
+        tracker.lock().only_client(Instant::now() + later).is_some()
+    }
+
     #[tokio::test]
     async fn a_cancelled_call_of_another_session_may_still_ask_and_log() {
-        let has_listener =
-            |tracker: &MessageTracker, later| tracker.lock().only_client(Instant::now() + later).is_some();
         for (cancelled, next, is_known) in
             [(Some(10), Some(11), false), (None, Some(11), false), (None, None, false), (Some(10), Some(10), true)]
         {
@@ -495,5 +529,18 @@ mod tests {
             assert_eq!(session_of(&tracker, None, NOW), Ok(next), "nor once it is answered");
             assert!(has_listener(&tracker, NOW));
         }
+    }
+
+    #[test]
+    fn resets_with_every_call_and_every_minute() {
+        let mut unsolicited = UnsolicitedLimit::new(2);
+        let start = Instant::now();
+        let mut take = |seconds: u64| unsolicited.admit(start + Duration::from_secs(seconds));
+        assert_eq!(
+            [take(0), take(1), take(2), take(60), take(61), take(62), take(63)],
+            [true, true, false, false, true, true, false]
+        );
+        unsolicited.reset();
+        assert!(unsolicited.admit(start) && unsolicited.admit(start) && !unsolicited.admit(start));
     }
 }

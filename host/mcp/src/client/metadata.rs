@@ -62,8 +62,10 @@ pub(super) fn is_safe_icon(src: &str) -> bool {
 pub(crate) fn passed_client_metadata(meta: &Map<String, Value>) -> Option<Map<String, Value>> {
     let passed: Map<_, _> =
         meta.iter().filter(|(key, _)| is_passed(key)).map(|(key, value)| (key.clone(), value.clone())).collect();
-    let is_small = || Value::Object(passed.clone()).to_string().len() <= MAX_CLIENT_META_BYTES;
-    (!passed.is_empty() && is_small()).then_some(passed)
+    if passed.is_empty() || Value::Object(passed.clone()).to_string().len() > MAX_CLIENT_META_BYTES {
+        return None;
+    }
+    Some(passed)
 }
 
 /// Returns `_meta` of a call: what its client sent, and the context of the current span, if there is one to pass on.
@@ -86,9 +88,12 @@ fn is_passed(key: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn object(value: Value) -> Map<String, Value> {
+        value.as_object().unwrap().clone()
+    }
+
     #[test]
     fn passes_on_what_is_not_of_one_connection() {
-        let object = |value: Value| value.as_object().unwrap().clone();
         let meta = object(json!({
             "com.example/trace": {"a": 1}, "progressToken": 1, "traceparent": "00-", "fumehood/error": {},
             "io.modelcontextprotocol/related-task": {}, "ui": {"resourceUri": "ui://x"}, "ui/resourceUri": "ui://x",
@@ -101,21 +106,25 @@ mod tests {
         assert_eq!(passed_client_metadata(&large), None);
     }
 
+    fn filter_members(server: &Value, origins: Option<&[String]>) -> Value {
+        let mut object = server.as_object().unwrap().clone();
+        retain_passed_metadata(&mut object, origins);
+        retain_safe_icons(&mut object);
+        Value::Object(object)
+    }
+
     #[test]
     fn no_member_of_an_object_passes_by_itself() {
         let server = json!({
             "_meta": {"k": 1, "fumehood/sanitized": 0, "ui": {"permissions": {}, "domain": "d"}, "ui/resourceUri": "x"},
             "icons": [{"src": "javascript:x"}, {"src": "https://example.com/i.png"}],
         });
-        let filter = |origins: Option<&[String]>| {
-            let mut object = server.as_object().unwrap().clone();
-            retain_passed_metadata(&mut object, origins);
-            retain_safe_icons(&mut object);
-            Value::Object(object)
-        };
         let icons = json!([{"src": "https://example.com/i.png"}]);
-        assert_eq!(filter(None), json!({"_meta": {"k": 1}, "icons": icons}));
-        assert_eq!(filter(Some(&[])), json!({"_meta": {"k": 1, "ui": {"domain": "d"}}, "icons": icons}));
+        assert_eq!(filter_members(&server, None), json!({"_meta": {"k": 1}, "icons": icons}));
+        assert_eq!(
+            filter_members(&server, Some(&[])),
+            json!({"_meta": {"k": 1, "ui": {"domain": "d"}}, "icons": icons})
+        );
         let mut odd = json!({"_meta": 5, "icons": "x"}).as_object().unwrap().clone();
         retain_passed_metadata(&mut odd, None);
         retain_safe_icons(&mut odd);

@@ -32,7 +32,6 @@ mod server_requests;
 mod service_error;
 mod tool_notice;
 mod tool_pins;
-mod unsolicited_limit;
 
 pub use connect_error::ConnectError;
 pub use endpoint::{AddressError, Credentials, Endpoint, Launch, LaunchWrapper, check_address};

@@ -52,17 +52,23 @@ impl Pager {
 mod tests {
     use super::*;
 
+    fn follow_to(pager: &mut Pager, cursor: &str) -> NextPage {
+        pager.follow(Some(cursor.to_owned()))
+    }
+
+    fn cut(why: &str) -> NextPage {
+        NextPage::Cut(why.to_owned())
+    }
+
     #[test]
     fn a_list_ends() {
-        let follow = |pager: &mut Pager, cursor: &str| pager.follow(Some(cursor.to_owned()));
-        let cut = |why: &str| NextPage::Cut(why.to_owned());
         let mut pager = Pager::new(3);
-        assert_eq!([pager.follow(None), follow(&mut pager, "")], [NextPage::End, NextPage::End]);
-        assert_eq!(follow(&mut pager, &"x".repeat(4097)), cut("has a cursor of more than 4096 bytes"));
+        assert_eq!([pager.follow(None), follow_to(&mut pager, "")], [NextPage::End, NextPage::End]);
+        assert_eq!(follow_to(&mut pager, &"x".repeat(4097)), cut("has a cursor of more than 4096 bytes"));
         let largest = "x".repeat(4096);
-        assert_eq!(follow(&mut pager, &largest), NextPage::At(largest.clone()));
-        assert_eq!(follow(&mut pager, &largest), cut("repeats a page"));
-        assert_eq!(follow(&mut pager, "b"), NextPage::At("b".to_owned()));
-        assert_eq!(follow(&mut pager, "c"), cut("lists more than 3 pages"));
+        assert_eq!(follow_to(&mut pager, &largest), NextPage::At(largest.clone()));
+        assert_eq!(follow_to(&mut pager, &largest), cut("repeats a page"));
+        assert_eq!(follow_to(&mut pager, "b"), NextPage::At("b".to_owned()));
+        assert_eq!(follow_to(&mut pager, "c"), cut("lists more than 3 pages"));
     }
 }

@@ -135,11 +135,14 @@ static LAUNCHER: OnceLock<Option<Sender<LaunchRequest>>> = OnceLock::new();
 /// # Errors
 /// If it cannot be started.
 async fn spawn(command: Command) -> io::Result<Child> {
-    let gone = || io::Error::other("the thread that starts programs has ended");
-    let launcher = LAUNCHER.get_or_init(start_launcher).as_ref().ok_or_else(gone)?;
+    let launcher = LAUNCHER.get_or_init(start_launcher).as_ref().ok_or_else(launcher_gone)?;
     let (started, answer) = oneshot::channel();
-    launcher.send(LaunchRequest { command, runtime: Handle::current(), started }).map_err(|_| gone())?;
-    answer.await.map_err(|_| gone())?
+    launcher.send(LaunchRequest { command, runtime: Handle::current(), started }).map_err(|_| launcher_gone())?;
+    answer.await.map_err(|_| launcher_gone())?
+}
+
+fn launcher_gone() -> io::Error {
+    io::Error::other("the thread that starts programs has ended")
 }
 
 fn start_launcher() -> Option<Sender<LaunchRequest>> {

@@ -46,22 +46,23 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
+    fn is_found(program: &str, path: Option<&str>, folder: Option<&str>) -> bool {
+        let environment = path.map(|path| ("PATH".to_owned(), path.to_owned())).into_iter().collect();
+        let program = PathBuf::from(program);
+        let folder = folder.map(PathBuf::from);
+        check_program(&Launch { program, environment, folder, ..Launch::default() }).is_ok()
+    }
+
     #[test]
     fn finds_programs_as_execvp_does() {
-        let found = |program: &str, path: Option<&str>, folder: Option<&str>| {
-            let environment = path.map(|path| ("PATH".to_owned(), path.to_owned())).into_iter().collect();
-            let program = PathBuf::from(program);
-            let folder = folder.map(PathBuf::from);
-            check_program(&Launch { program, environment, folder, ..Launch::default() }).is_ok()
-        };
-        assert!(found("sh", None, None));
-        assert!(found("/bin/sh", None, None));
-        assert!(found("./sh", None, Some("/bin")));
-        assert!(!found("./sh", None, Some("/")));
-        assert!(!found("sh", Some("/nowhere"), None));
-        assert!(!found("no-such-program-anywhere", None, None));
-        assert!(!found("/etc/passwd", None, None));
-        assert!(!found("/etc", None, None));
-        assert!(!found("", None, None));
+        assert!(is_found("sh", None, None));
+        assert!(is_found("/bin/sh", None, None));
+        assert!(is_found("./sh", None, Some("/bin")));
+        assert!(!is_found("./sh", None, Some("/")));
+        assert!(!is_found("sh", Some("/nowhere"), None));
+        assert!(!is_found("no-such-program-anywhere", None, None));
+        assert!(!is_found("/etc/passwd", None, None));
+        assert!(!is_found("/etc", None, None));
+        assert!(!is_found("", None, None));
     }
 }

@@ -70,20 +70,21 @@ mod tests {
 
     use super::*;
 
+    fn check_conversion(reported: Value, fraction: Option<f64>, message: Option<&str>) {
+        let mut whole = json!({"progressToken": 1});
+        whole.as_object_mut().unwrap().extend(reported.as_object().unwrap().clone());
+        let found = from_notification(&serde_json::from_value(whole).unwrap());
+        assert_eq!((found.fraction, found.message.as_deref()), (fraction, message));
+    }
+
     #[test]
     fn converts_valid_fractions_only() {
-        let check = |reported: Value, fraction: Option<f64>, message: Option<&str>| {
-            let mut whole = json!({"progressToken": 1});
-            whole.as_object_mut().unwrap().extend(reported.as_object().unwrap().clone());
-            let found = from_notification(&serde_json::from_value(whole).unwrap());
-            assert_eq!((found.fraction, found.message.as_deref()), (fraction, message));
-        };
-        check(json!({"progress": 1, "total": 4, "message": "a\u{1b}"}), Some(0.25), Some("a\\u{1b}"));
-        check(json!({"progress": 1}), None, None);
-        check(json!({"progress": 5, "total": 4}), Some(1.0), None);
-        check(json!({"progress": -5, "total": 4}), Some(0.0), None);
-        check(json!({"progress": 1, "total": 0}), None, None);
+        check_conversion(json!({"progress": 1, "total": 4, "message": "a\u{1b}"}), Some(0.25), Some("a\\u{1b}"));
+        check_conversion(json!({"progress": 1}), None, None);
+        check_conversion(json!({"progress": 5, "total": 4}), Some(1.0), None);
+        check_conversion(json!({"progress": -5, "total": 4}), Some(0.0), None);
+        check_conversion(json!({"progress": 1, "total": 0}), None, None);
         let long = "x".repeat(2000);
-        check(json!({"progress": 1, "message": long}), None, Some(&long[..1000]));
+        check_conversion(json!({"progress": 1, "message": long}), None, Some(&long[..1000]));
     }
 }

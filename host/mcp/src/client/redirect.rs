@@ -38,22 +38,26 @@ fn resolve(status: StatusCode, location: Option<&str>, from: &Url) -> Result<Opt
 mod tests {
     use super::*;
 
+    fn resolve_location(from: &Url, status: u16, location: &str) -> Result<Option<String>, String> {
+        let target = resolve(StatusCode::from_u16(status).unwrap(), Some(location), from);
+        target.map(|target| target.map(String::from))
+    }
+
     #[test]
     fn redirects_keep_to_the_origin_and_the_request() {
         let from = Url::parse("https://a.example:8443/mcp").unwrap();
-        let check = |status: u16, location: &str| {
-            let target = resolve(StatusCode::from_u16(status).unwrap(), Some(location), &from);
-            target.map(|target| target.map(String::from))
-        };
-        assert_eq!(check(307, "/mcp/"), Ok(Some("https://a.example:8443/mcp/".to_owned())));
-        assert_eq!(check(308, "https://a.example:8443/x?y=1"), Ok(Some("https://a.example:8443/x?y=1".to_owned())));
-        assert_eq!(check(200, "/mcp/"), Ok(None));
+        assert_eq!(resolve_location(&from, 307, "/mcp/"), Ok(Some("https://a.example:8443/mcp/".to_owned())));
+        assert_eq!(
+            resolve_location(&from, 308, "https://a.example:8443/x?y=1"),
+            Ok(Some("https://a.example:8443/x?y=1".to_owned()))
+        );
+        assert_eq!(resolve_location(&from, 200, "/mcp/"), Ok(None));
         for (status, location, words) in [
             (307, "https://b.example/mcp?token=1", "redirects to https://b.example/mcp;"),
             (308, "http://a.example:8443/mcp", "redirects to http://a.example:8443/mcp;"),
             (302, "/mcp/", "HTTP 302 Found: it redirects to https://a.example:8443/mcp/;"),
         ] {
-            let why = check(status, location).unwrap_err();
+            let why = resolve_location(&from, status, location).unwrap_err();
             assert!(why.contains(words), "{why}");
         }
     }

@@ -41,7 +41,6 @@ pub(crate) struct SchemaLimits {
     pub(crate) arguments: GateLimits,
     /// Those of results.
     pub(crate) results: GateLimits,
-    /// The form of the results.
     pub(crate) result_form: ResultForm,
     /// The beginning of their names for models and clients; `None` for the name of the server.
     pub(crate) prefix: Option<NamePrefix>,
@@ -289,6 +288,11 @@ mod tests {
         convert(value).map(|(tool, _)| tool).map_err(|notice| notice.to_string())
     }
 
+    fn large_schema(name: &str) -> Value {
+        let properties = json!({ name: {"type": "string"} });
+        json!({"description": "x".repeat(70_000), "type": "object", "properties": properties})
+    }
+
     #[test]
     fn keeps_names_and_truncates_oversized_parts() {
         let dotted = tool(json!({"name": "Repo.search", "inputSchema": {}})).unwrap();
@@ -299,23 +303,22 @@ mod tests {
         assert_eq!(cut.definition.title.unwrap().expose_raw().len(), 256);
         let notices: Vec<_> = notices.iter().map(ToString::to_string).collect();
         assert_eq!(notices, ["a: its description has 16386 bytes; the first 16384 are used"]);
-        let large = |name: &str| {
-            let properties = json!({ name: {"type": "string"} });
-            json!({"description": "x".repeat(70_000), "type": "object", "properties": properties})
-        };
-        let kept = tool(json!({"name": "a", "inputSchema": large("q"), "outputSchema": large("r")})).unwrap();
+        let kept =
+            tool(json!({"name": "a", "inputSchema": large_schema("q"), "outputSchema": large_schema("r")})).unwrap();
         let names: Vec<_> = kept.tool.input_schema()["properties"].as_object().unwrap().keys().cloned().collect();
         assert_eq!((names, kept.definition.output_schema.is_none()), (vec!["q".to_owned()], true));
         let hidden = json!({"name": "a", "description": "a\u{200b}b", "inputSchema": {}});
         assert_eq!(tool(hidden).unwrap().definition.description.to_sanitized(), "a\\u{200b}b");
     }
 
+    fn described_tools(lengths: &[usize]) -> Vec<McpTool> {
+        let tools =
+            lengths.iter().map(|length| json!({"name": "a", "description": "d".repeat(*length), "inputSchema": {}}));
+        tools.map(|tool| serde_json::from_value(tool).unwrap()).collect()
+    }
+
     #[test]
     fn long_descriptions_share_a_budget() {
-        let tools = |lengths: &[usize]| -> Vec<McpTool> {
-            let tool = |length: &usize| json!({"name": "a", "description": "d".repeat(*length), "inputSchema": {}});
-            lengths.iter().map(|length| serde_json::from_value(tool(length)).unwrap()).collect()
-        };
         for (lengths, budget, expected) in [
             (&[10, 20, 30][..], 60, 16_384),
             (&[10, 20, 30], 59, 29),
@@ -324,9 +327,9 @@ mod tests {
             (&[20_000], 1 << 20, 16_384),
             (&[], 0, 16_384),
         ] {
-            assert_eq!(max_description_bytes(&tools(lengths), budget), expected, "{lengths:?} {budget}");
+            assert_eq!(max_description_bytes(&described_tools(lengths), budget), expected, "{lengths:?} {budget}");
         }
-        let long = tools(&[100]);
+        let long = described_tools(&[100]);
         let mut notices = Vec::new();
         truncated_description(&long[0], 50, &mut notices);
         assert!(
@@ -336,32 +339,35 @@ mod tests {
         );
     }
 
+    fn digest_with(name: &str, value: Value) -> Digest {
+        let mut definition = json!({"name": "a", "description": "b", "inputSchema": {"type": "object", "title": "x"}});
+        definition[name] = value;
+        digest_of(definition)
+    }
+
+    fn digest_of(value: Value) -> Digest {
+        tool(value).unwrap().tool.digest().unwrap()
+    }
+
     #[test]
     fn digest_covers_content_but_not_order() {
-        let parse = |value| tool(value).unwrap().tool.digest().unwrap();
-        let one = parse(json!({"name": "a", "description": "b", "inputSchema": {"type": "object", "title": "x"}}));
+        let one = digest_of(json!({"name": "a", "description": "b", "inputSchema": {"type": "object", "title": "x"}}));
         assert_eq!(
             one,
-            parse(json!({"inputSchema": {"title": "x", "type": "object"}, "description": "b", "name": "a"}))
+            digest_of(json!({"inputSchema": {"title": "x", "type": "object"}, "description": "b", "name": "a"}))
         );
         assert_ne!(
             one,
-            parse(json!({"name": "a", "description": "B", "inputSchema": {"type": "object", "title": "x"}}))
+            digest_of(json!({"name": "a", "description": "B", "inputSchema": {"type": "object", "title": "x"}}))
         );
         assert_ne!(
             one,
-            parse(json!({"name": "a", "description": "b", "inputSchema": {"type": "object", "title": "y"}}))
+            digest_of(json!({"name": "a", "description": "b", "inputSchema": {"type": "object", "title": "y"}}))
         );
-        let with = |name: &str, value: Value| {
-            let mut definition =
-                json!({"name": "a", "description": "b", "inputSchema": {"type": "object", "title": "x"}});
-            definition[name] = value;
-            parse(definition)
-        };
-        assert_eq!(one, with("_meta", json!({"ui": {"resourceUri": "ui://x"}})), "what is not passed on");
-        assert_ne!(one, with("_meta", json!({"a": 1})));
-        assert_ne!(one, with("icons", json!([{"src": "https://example.com/i.png"}])));
-        assert_eq!(one, with("icons", json!([{"src": "javascript:x"}])), "icons that no client may load");
+        assert_eq!(one, digest_with("_meta", json!({"ui": {"resourceUri": "ui://x"}})), "what is not passed on");
+        assert_ne!(one, digest_with("_meta", json!({"a": 1})));
+        assert_ne!(one, digest_with("icons", json!([{"src": "https://example.com/i.png"}])));
+        assert_eq!(one, digest_with("icons", json!([{"src": "javascript:x"}])), "icons that no client may load");
     }
 
     #[test]

@@ -25,8 +25,7 @@ pub struct ToolNotice {
 impl ToolNotice {
     /// Creates a notice about the tool with this name.
     pub fn new(tool: &str, reason: impl Into<String>) -> Self {
-        let line = |text: &str, max: usize| PrintableLine::from(text).chars().take(max).collect();
-        Self { tool: line(tool, 80), reason: line(&reason.into(), MAX_REASON_CHARS) }
+        Self { tool: truncate_line(tool, 80), reason: truncate_line(&reason.into(), MAX_REASON_CHARS) }
     }
 
     /// Formats one line for each reason, with the tools that it is about.
@@ -36,15 +35,19 @@ impl ToolNotice {
         for Self { tool, reason } in notices {
             by_reason.entry(reason).or_default().push(tool);
         }
-        let line = |(reason, tools): (&str, Vec<&str>)| {
+        let lines = by_reason.into_iter().map(|(reason, tools)| {
             let names = tools.iter().take(MAX_NAMES).copied().collect::<Vec<_>>().join(", ");
             match tools.len() {
                 count if count > MAX_NAMES => format!("{names} and {} more tools: {reason}", count - MAX_NAMES),
                 _ => format!("{names}: {reason}"),
             }
-        };
-        by_reason.into_iter().map(line).collect()
+        });
+        lines.collect()
     }
+}
+
+fn truncate_line(text: &str, max_chars: usize) -> String {
+    PrintableLine::from(text).chars().take(max_chars).collect()
 }
 
 impl fmt::Display for ToolNotice {

@@ -20,7 +20,6 @@ use super::tool_notice::{Notices, ToolNotice};
 /// Maximum number of names of tools in a notice.
 const MAX_LISTED_NAMES: usize = 20;
 
-/// The tools of one `tools/list`.
 #[derive(Default)]
 pub(crate) struct ToolList {
     tools: ListedTools,
@@ -61,11 +60,7 @@ impl ToolList {
         let [rejected, unchecked] = [rejected, mended].map(Notices::into_vec);
         let mut listed = Self { rejected, unchecked, ..Self::default() };
         let names = names_in_host(tools.iter().map(|tool| tool.name.as_ref()));
-        let is_named = |only: &str, tool: &McpTool| {
-            let own = tool.name.as_ref();
-            own == only || names.get(own).is_some_and(|name| name.as_str() == only)
-        };
-        let is_used = |tool: &&McpTool| only.is_none_or(|only| only.iter().any(|only| is_named(only, tool)));
+        let is_used = |tool: &&McpTool| only.is_none_or(|only| only.iter().any(|only| is_named(tool, only, &names)));
         let max_bytes = max_description_bytes(&tools, limits.descriptions);
         for tool in tools.iter().filter(is_used) {
             if listed.tools.contains_key(tool.name.as_ref()) {
@@ -97,7 +92,7 @@ impl ToolList {
             }
         }
         let missing: Vec<&String> =
-            only.into_iter().flatten().filter(|name| !tools.iter().any(|tool| is_named(name, tool))).collect();
+            only.into_iter().flatten().filter(|name| !tools.iter().any(|tool| is_named(tool, name, &names))).collect();
         if !missing.is_empty() {
             let has = names.keys().copied().chain(unused.iter().map(String::as_str));
             let reason = format!("the server has no such tool; {}", list_names(has));
@@ -120,17 +115,26 @@ fn list_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
 fn names_in_host<'a>(foreign: impl Iterator<Item = &'a str>) -> HashMap<&'a str, ToolName> {
     let foreign: BTreeSet<&str> = foreign.collect();
     let mut names = HashMap::new();
-    let own = |name: &str| ToolName::parse(name).ok().filter(|name| !LibraryMethod::has_name(name));
-    let mut taken: BTreeSet<ToolName> = foreign.iter().filter_map(|name| own(name)).collect();
+    let mut taken: BTreeSet<ToolName> = foreign.iter().filter_map(|name| parse_usable(name)).collect();
     for foreign in foreign.into_iter().filter(|name| !name.is_empty()) {
         let similar =
             || (0..=u32::MAX).map(|salt| ToolName::similar_to(foreign, salt)).find(|name| !taken.contains(name));
-        if let Some(name) = own(foreign).or_else(similar) {
+        if let Some(name) = parse_usable(foreign).or_else(similar) {
             taken.insert(name.clone());
             names.insert(foreign, name);
         }
     }
     names
+}
+
+fn parse_usable(name: &str) -> Option<ToolName> {
+    ToolName::parse(name).ok().filter(|name| !LibraryMethod::has_name(name))
+}
+
+/// Returns whether a tool has this name at its server, or in this host.
+fn is_named(tool: &McpTool, wanted: &str, names: &HashMap<&str, ToolName>) -> bool {
+    let own = tool.name.as_ref();
+    own == wanted || names.get(own).is_some_and(|name| name.as_str() == wanted)
 }
 
 impl ToolPins {

@@ -147,22 +147,28 @@ mod tests {
 
     use super::*;
 
+    fn check_declared(declared: Value, kind: ClientRequestKind, params: Value, expected: Result<(), &str>) {
+        let capabilities = serde_json::from_value(declared).unwrap();
+        assert_eq!(check_capability(&capabilities, kind, &params), expected, "{capabilities:?} {params}");
+    }
+
     #[test]
     fn a_client_is_asked_for_what_it_declares() {
-        let check = |declared: Value, kind, params: Value, expected: Result<(), &str>| {
-            let capabilities = serde_json::from_value(declared).unwrap();
-            assert_eq!(check_capability(&capabilities, kind, &params), expected, "{capabilities:?} {params}");
-        };
         let form = json!({"message": "m"});
         let url = json!({"mode": "url", "url": "https://a.example"});
         let elicitation = ClientRequestKind::Elicitation;
-        check(json!({}), elicitation, form.clone(), Err(NO_ELICITATION));
-        check(json!({"elicitation": {}}), elicitation, form.clone(), Ok(()));
-        check(json!({"elicitation": {}}), elicitation, url.clone(), Err(NO_URLS));
-        check(json!({"elicitation": {"url": {}}}), elicitation, url, Ok(()));
-        check(json!({"elicitation": {"url": {}}}), elicitation, form, Err(NO_FORMS));
-        check(json!({}), ClientRequestKind::Sampling, json!({}), Err(NO_SAMPLING));
-        check(json!({"sampling": {}}), ClientRequestKind::Sampling, json!({}), Ok(()));
-        check(json!({"sampling": {}}), ClientRequestKind::Sampling, json!({"tools": []}), Err(NO_SAMPLING_TOOLS));
+        check_declared(json!({}), elicitation, form.clone(), Err(NO_ELICITATION));
+        check_declared(json!({"elicitation": {}}), elicitation, form.clone(), Ok(()));
+        check_declared(json!({"elicitation": {}}), elicitation, url.clone(), Err(NO_URLS));
+        check_declared(json!({"elicitation": {"url": {}}}), elicitation, url, Ok(()));
+        check_declared(json!({"elicitation": {"url": {}}}), elicitation, form, Err(NO_FORMS));
+        check_declared(json!({}), ClientRequestKind::Sampling, json!({}), Err(NO_SAMPLING));
+        check_declared(json!({"sampling": {}}), ClientRequestKind::Sampling, json!({}), Ok(()));
+        check_declared(
+            json!({"sampling": {}}),
+            ClientRequestKind::Sampling,
+            json!({"tools": []}),
+            Err(NO_SAMPLING_TOOLS),
+        );
     }
 }

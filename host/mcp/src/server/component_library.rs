@@ -19,7 +19,6 @@ pub(crate) struct ComponentLibrary {
     resources: BTreeMap<String, ComponentResource>,
 }
 
-/// A resource of a component.
 #[derive(Debug, Clone)]
 pub(crate) struct ComponentResource {
     /// The tool that stands for reading it.
@@ -70,19 +69,17 @@ impl ComponentLibrary {
     /// Returns the URI of the page of a component's tool.
     pub(crate) fn page_of(&self, tool: &Tool) -> Option<&str> {
         let name = &tool.definition().name;
-        let is_its = |resource: &ComponentResource| {
+        let found = self.resources.iter().find(|(_, resource)| {
             let is_for = resource.page.as_ref().is_some_and(|page| page.tools.contains(name));
             is_for && resource.reader.namespace() == tool.namespace()
-        };
-        self.resources.iter().find(|(_, resource)| is_its(resource)).map(|(uri, _)| uri.as_str())
+        });
+        found.map(|(uri, _)| uri.as_str())
     }
 
     /// Returns whether clients see the same of both.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let definitions = |library: &Self| -> Vec<Map<String, Value>> {
-            library.resources.values().map(|resource| resource.definition.clone()).collect()
-        };
-        definitions(self) == definitions(other)
+        let own = self.resources.values().map(|resource| &resource.definition);
+        own.eq(other.resources.values().map(|resource| &resource.definition))
     }
 }
 

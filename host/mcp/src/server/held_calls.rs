@@ -161,8 +161,7 @@ impl HeldCalls {
 
     /// Drops a call that its client did not come back for.
     fn forget(&self, number: u64) {
-        let is_other = |call: &RunningCall| call.held.as_ref().is_none_or(|held| held.number != number);
-        self.lock().retain(|_, call| is_other(call));
+        self.lock().retain(|_, call| call.held.as_ref().is_none_or(|held| held.number != number));
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Digest, RunningCall>> {
@@ -202,24 +201,25 @@ mod tests {
         assert_eq!(places().take().err(), None);
     }
 
+    fn hold_ended(held: &Arc<HeldCalls>) -> String {
+        let (_, questions) = questions(held.places());
+        let call = RunningCall {
+            running: Box::pin(std::future::ready(lost("t".to_owned()))),
+            cancelled: CallToken::new(),
+            outbox: None,
+            span: Span::none(),
+            form: AnswerForm::default(),
+            repeated: Some((request(), questions)),
+            held: None,
+        };
+        held.hold(call).unwrap().request_state.unwrap()
+    }
+
     #[tokio::test(start_paused = true)]
     async fn an_end_is_kept_for_a_minute() {
         let held = HeldCalls::new(Arc::new(Semaphore::new(1)), &CancellationToken::new());
-        let hold = || {
-            let (_, questions) = questions(held.places());
-            let call = RunningCall {
-                running: Box::pin(std::future::ready(lost("t".to_owned()))),
-                cancelled: CallToken::new(),
-                outbox: None,
-                span: Span::none(),
-                form: AnswerForm::default(),
-                repeated: Some((request(), questions)),
-                held: None,
-            };
-            held.hold(call).unwrap().request_state.unwrap()
-        };
         let resume = |state: &str| held.resume(state, &request(), InputResponses::default()).map(|_| ());
-        let states = [hold(), hold()];
+        let states = [hold_ended(&held), hold_ended(&held)];
         tokio::time::sleep(RESULT_TIME - Duration::from_secs(1)).await;
         resume(&states[0]).unwrap();
         tokio::time::sleep(Duration::from_secs(2)).await;

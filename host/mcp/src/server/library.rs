@@ -220,21 +220,22 @@ mod tests {
         }
     }
 
+    fn check_uri(uri: &str, expected: bool) {
+        assert_eq!(Library::default().add_entry(entry(uri)).is_ok(), expected, "{uri:?}");
+    }
+
     #[test]
     fn rejects_invalid_and_duplicate_uris() {
-        let check = |uri: &str, expected: bool| {
-            assert_eq!(Library::default().add_entry(entry(uri)).is_ok(), expected, "{uri:?}");
-        };
-        check("fumehood://knowledge/rules", true);
-        check("urn:isbn:0", true);
-        check("rules", false);
-        check(":rules", false);
-        check("1a:rules", false);
-        check("a b://c", false);
-        check("a://b c", false);
-        check("a:", false);
-        check(&format!("a:{}", "x".repeat(1022)), true);
-        check(&format!("a:{}", "x".repeat(1023)), false);
+        check_uri("fumehood://knowledge/rules", true);
+        check_uri("urn:isbn:0", true);
+        check_uri("rules", false);
+        check_uri(":rules", false);
+        check_uri("1a:rules", false);
+        check_uri("a b://c", false);
+        check_uri("a://b c", false);
+        check_uri("a:", false);
+        check_uri(&format!("a:{}", "x".repeat(1022)), true);
+        check_uri(&format!("a:{}", "x".repeat(1023)), false);
         let mut library = Library::default();
         library.add_entry(entry("a:b")).unwrap();
         assert_eq!(library.add_entry(entry("a:b")), Err(LibraryError::SameAddress("a:b".to_owned())));

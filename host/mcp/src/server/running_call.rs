@@ -156,7 +156,6 @@ pub(super) struct RunningCall {
     pub(super) cancelled: CallToken,
     pub(super) outbox: Option<Arc<Outbox>>,
     pub(super) span: Span,
-    /// The form of its answer.
     pub(super) form: AnswerForm,
     /// The request of the client and the questions to it; `None` if it cannot be asked by an incomplete result.
     pub(super) repeated: Option<(RepeatedRequest, Questions)>,

@@ -52,7 +52,6 @@ impl<'a> ServedLibrary<'a> {
         !self.catalogue.resources().is_empty()
     }
 
-    /// Returns the resource of a component with this URI.
     pub(super) fn component_resource(&self, uri: &str) -> Option<&ComponentResource> {
         let resource = self.catalogue.resources().get(uri);
         resource.filter(|resource| self.has_apps || !resource.is_page())
@@ -77,11 +76,11 @@ impl<'a> ServedLibrary<'a> {
 
     /// Returns the resources of components and servers, by their URIs.
     pub(super) fn resources(&self) -> BTreeMap<String, Resource> {
-        let is_hidden = |library: &RemoteLibrary, uri: &str| apps::is_app_uri(uri) && !self.shows_apps(library);
         let components = self.catalogue.resources();
         let mut all = self.collect(LibraryMethod::Read, |library| {
             let mut resources = library.resources();
-            resources.retain(|(uri, _)| !is_hidden(library, uri) && components.get(uri).is_none());
+            let shows_apps = self.shows_apps(library);
+            resources.retain(|(uri, _)| (shows_apps || !apps::is_app_uri(uri)) && components.get(uri).is_none());
             resources
         });
         let shown = components.iter().filter(|(_, resource)| self.has_apps || !resource.is_page());

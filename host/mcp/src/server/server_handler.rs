@@ -61,8 +61,7 @@ impl ServerHandler for Session {
         request: GetTaskParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        let task = (&*self.principal.owner, request.task_id.as_str());
-        tasks::get(self.jobs("tasks/get")?, task, &self.server).await
+        tasks::get(self.jobs("tasks/get")?, &self.principal.owner, &request.task_id, &self.server).await
     }
 
     async fn update_task(

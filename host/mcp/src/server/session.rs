@@ -41,7 +41,6 @@ use crate::apps;
 use crate::client::{LibraryMethod, RemoteLibrary, passed_client_metadata};
 use crate::log_level;
 
-/// The result of `tools/call`.
 pub(super) type CallToolOutcome = Result<CallToolResponse, ErrorData>;
 
 /// The principal on whose behalf a client calls.

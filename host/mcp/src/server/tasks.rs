@@ -27,7 +27,7 @@ pub(crate) fn created(job: &Job) -> CreateTaskResult {
 ///
 /// # Errors
 /// If the client has no such task, or it cannot be read.
-pub(crate) async fn get(jobs: &Jobs, (owner, id): (&str, &str), server: &Server) -> Result<GetTaskResult, ErrorData> {
+pub(crate) async fn get(jobs: &Jobs, owner: &str, id: &str, server: &Server) -> Result<GetTaskResult, ErrorData> {
     let job = jobs.find_or_adopt(owner, id, &server.shared_tools()).await.map_err(error_data)?;
     let task = metadata(&job);
     let payload = match job.state {

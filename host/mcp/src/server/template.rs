@@ -40,13 +40,9 @@ pub(crate) fn bind_arguments<'a>(
     parameters: &'a [Parameter],
     given: &'a Map<String, Value>,
 ) -> Result<BTreeMap<&'a str, &'a str>, TemplateError> {
-    let known = || match parameters.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ") {
-        names if names.is_empty() => "the prompt has no arguments".to_owned(),
-        names => format!("the prompt has: {names}"),
-    };
     if let Some(name) = given.keys().find(|name| !parameters.iter().any(|it| it.name == **name)) {
         let name = fumehood_core::text::sanitize::printable(name).chars().take(80).collect();
-        return Err(TemplateError::Unknown(name, known()));
+        return Err(TemplateError::Unknown(name, describe_parameters(parameters)));
     }
     let mut arguments = BTreeMap::new();
     for Parameter { name, required, .. } in parameters {
@@ -56,12 +52,20 @@ pub(crate) fn bind_arguments<'a>(
             }
             Some(Value::String(text)) => text.as_str(),
             Some(_) => return Err(TemplateError::NotText(name.clone())),
-            None if *required => return Err(TemplateError::Missing(name.clone(), known())),
+            None if *required => return Err(TemplateError::Missing(name.clone(), describe_parameters(parameters))),
             None => "",
         };
         arguments.insert(name.as_str(), text);
     }
     Ok(arguments)
+}
+
+fn describe_parameters(parameters: &[Parameter]) -> String {
+    if parameters.is_empty() {
+        return "the prompt has no arguments".to_owned();
+    }
+    let names: Vec<&str> = parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+    format!("the prompt has: {}", names.join(", "))
 }
 
 /// Returns the text with `{NAME}` replaced by the argument of that name. Braces around anything else are left alone,
@@ -96,9 +100,11 @@ mod tests {
 
     use super::*;
 
+    fn parameter(name: &str, required: bool) -> Parameter {
+        Parameter { name: name.to_owned(), description: String::new(), required }
+    }
+
     fn parameters() -> Vec<Parameter> {
-        let parameter =
-            |name: &str, required| Parameter { name: name.to_owned(), description: String::new(), required };
         vec![parameter("a", true), parameter("b", false)]
     }
 

@@ -162,27 +162,30 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>, base: &str) {
 }
 
 impl State {
+    fn success(body: Value) -> (u16, String, String) {
+        (200, String::new(), body.to_string())
+    }
+
     fn answer(&mut self, head: &str, body: &str, base: &str) -> (u16, String, String) {
         let line = head.lines().next().unwrap_or_default();
         self.requests.push(line.trim_end_matches(" HTTP/1.1").to_owned());
         let path = line.split(' ').nth(1).unwrap_or_default();
-        let found = |body: Value| (200, String::new(), body.to_string());
         let behaviour = self.behaviour.clone();
         match path {
             "/mcp" => self.mcp(head, body, base),
-            path if path == behaviour.metadata_path && behaviour.has_metadata => found(json!({
+            path if path == behaviour.metadata_path && behaviour.has_metadata => Self::success(json!({
                 "resource": behaviour.resource.unwrap_or_else(|| format!("{base}/mcp")),
                 "authorization_servers": [behaviour.authorization_server.unwrap_or_else(|| base.to_owned())],
                 "scopes_supported": if behaviour.names_scope { json!(["tools"]) } else { Value::Null },
             })),
-            path if behaviour.forged.as_ref().is_some_and(|(forged, _)| *forged == path) => found(json!({
+            path if behaviour.forged.as_ref().is_some_and(|(forged, _)| *forged == path) => Self::success(json!({
                 "issuer": behaviour.forged.map(|(_, issuer)| issuer).filter(|issuer| !issuer.is_empty()),
                 "authorization_endpoint": format!("{base}/authorize"),
                 "token_endpoint": behaviour.forged_token_endpoint.unwrap_or_else(|| format!("{base}/token")),
                 "response_types_supported": ["code"],
                 "code_challenge_methods_supported": ["S256"],
             })),
-            "/.well-known/oauth-authorization-server" if behaviour.has_metadata => found(json!({
+            "/.well-known/oauth-authorization-server" if behaviour.has_metadata => Self::success(json!({
                 "issuer": base,
                 "authorization_endpoint": format!("{base}/authorize"),
                 "token_endpoint": behaviour.token_endpoint.unwrap_or_else(|| format!("{base}/token")),

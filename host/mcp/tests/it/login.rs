@@ -240,22 +240,25 @@ async fn the_secret_of_a_registration_is_kept_for_refreshes() {
     assert!(server.requests().iter().filter(|line| *line == "POST /token").count() > 2);
 }
 
+fn options_for(folder: &TempDir, issuer: &str) -> OAuthOptions {
+    OAuthOptions {
+        client_id: Some("registered".to_owned()),
+        client_secret: Some(ClientSecret::new("s3cret".to_owned())),
+        authorization_server: Some(issuer.to_owned()),
+        ..options(folder)
+    }
+}
+
 #[tokio::test]
 async fn a_configured_secret_goes_to_its_authorization_server_alone() {
     let server = AuthorizedServer::start();
     let folder = tempfile::tempdir().unwrap();
     server.change(|behaviour| (behaviour.secret, behaviour.lifetime) = (Some("s3cret"), 0));
-    let for_this = |issuer: &str| OAuthOptions {
-        client_id: Some("registered".to_owned()),
-        client_secret: Some(ClientSecret::new("s3cret".to_owned())),
-        authorization_server: Some(issuer.to_owned()),
-        ..options(&folder)
-    };
     let other = AuthorizedServer::start();
-    let refused = Login::begin(&server.url(), &for_this(&other.base)).await.unwrap_err();
+    let refused = Login::begin(&server.url(), &options_for(&folder, &other.base)).await.unwrap_err();
     assert!(matches!(refused, LoginError::Issuer(_)), "{refused}");
     assert!(refused.to_string().contains(&server.base) && !format!("{refused:?}").contains("s3cret"), "{refused:?}");
-    let options = for_this(&server.base);
+    let options = options_for(&folder, &server.base);
     assert!(!format!("{options:?}").contains("s3cret"), "{options:?}");
     log_in(&server, &options).await.unwrap();
     assert_eq!(remote(&server, &options).tools().await.unwrap().len(), 1);

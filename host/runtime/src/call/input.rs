@@ -38,13 +38,16 @@ impl Arguments {
     /// # Errors
     /// If there is none, or the text is not JSON.
     pub(crate) fn uri(&self) -> Result<String, CallError> {
-        let uri = |value: &Value| value.get("uri").and_then(Value::as_str).map(str::to_owned);
         let found = match self {
-            Self::Validated(call) => uri(call.arguments()),
-            Self::Text(text) => serde_json::from_str(text).ok().as_ref().and_then(uri),
+            Self::Validated(call) => uri_of(call.arguments()),
+            Self::Text(text) => serde_json::from_str(text).ok().as_ref().and_then(uri_of),
         };
         found.ok_or_else(|| CallError::new(ErrorKind::InvalidArguments, "the arguments have no `uri`"))
     }
+}
+
+fn uri_of(arguments: &Value) -> Option<String> {
+    arguments.get("uri").and_then(Value::as_str).map(str::to_owned)
 }
 
 /// The input of a guest.

@@ -257,20 +257,18 @@ fn backtrace(error: &wasmtime::Error) -> Vec<String> {
     let Some(trace) = error.downcast_ref::<WasmBacktrace>() else {
         return Vec::new();
     };
-    let name = |frame: &wasmtime::FrameInfo| match frame.symbols().first().and_then(|symbol| symbol.name()) {
+    trace.frames().iter().take(MAX_BACKTRACE_FRAMES).map(function_name).collect()
+}
+
+/// Returns the name of a frame's function, without the hash that rustc appends to a path.
+fn function_name(frame: &wasmtime::FrameInfo) -> String {
+    let symbol = frame.symbols().first().and_then(|symbol| symbol.name());
+    let name = match symbol.or(frame.func_name()) {
         Some(name) => name.to_owned(),
-        None => match frame.func_name() {
-            Some(name) => name.to_owned(),
-            None => format!("function {}", frame.func_index()),
-        },
+        None => format!("function {}", frame.func_index()),
     };
-    let demangled = |frame| {
-        let name = name(frame);
-        let short =
-            name.rsplit_once("::h").filter(|(_, hash)| hash.len() == 16).map_or(name.as_str(), |(path, _)| path);
-        cut(short)
-    };
-    trace.frames().iter().take(MAX_BACKTRACE_FRAMES).map(demangled).collect()
+    let short = name.rsplit_once("::h").filter(|(_, hash)| hash.len() == 16).map_or(name.as_str(), |(path, _)| path);
+    cut(short)
 }
 
 /// Converts a failure that the tool itself reports.

@@ -335,53 +335,59 @@ async fn drive(
     input: Input,
     call: &Invocation,
 ) -> Result<Output, Failed> {
-    let instantiating = |error| Failed::Guest(Phase::Instantiate, error);
-    let calling = |error| Failed::Guest(Phase::Call, error);
     let limits = &call.limits;
     let large = &parts.large_results;
     match (&*parts.callable, input) {
         (Callable::Contract { pre, .. }, Input::Describe) => {
-            let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
-            let tools = guest.fumehood_tool_tools().call_describe(store).await.map_err(calling)?;
+            let guest = pre.instantiate_async(&mut *store).await.map_err(instantiate_error)?;
+            let tools = guest.fumehood_tool_tools().call_describe(store).await.map_err(call_error)?;
             Ok(Output::Described(tools.into_iter().map(guest_output::to_raw).collect()))
         }
         (Callable::Contract { pre, resources: Some(resources), .. }, Input::ListResources) => {
-            let guest = pre.instance_pre().instantiate_async(&mut *store).await.map_err(instantiating)?;
-            let guest = resources.load(&mut *store, &guest).map_err(instantiating)?;
-            let listed = guest.call_list(store).await.map_err(calling)?;
+            let guest = pre.instance_pre().instantiate_async(&mut *store).await.map_err(instantiate_error)?;
+            let guest = resources.load(&mut *store, &guest).map_err(instantiate_error)?;
+            let listed = guest.call_list(store).await.map_err(call_error)?;
             Ok(Output::Listed(listed.into_iter().map(guest_output::to_raw_resource).collect()))
         }
         (Callable::Contract { pre, resources: Some(resources), .. }, Input::ReadResource { arguments }) => {
             let uri = arguments.uri()?;
-            let guest = pre.instance_pre().instantiate_async(&mut *store).await.map_err(instantiating)?;
-            let guest = resources.load(&mut *store, &guest).map_err(instantiating)?;
-            let read = guest.call_read(&mut *store, &uri).await.map_err(calling)?;
+            let guest = pre.instance_pre().instantiate_async(&mut *store).await.map_err(instantiate_error)?;
+            let guest = resources.load(&mut *store, &guest).map_err(instantiate_error)?;
+            let read = guest.call_read(&mut *store, &uri).await.map_err(call_error)?;
             let returned = read.map(|contents| vec![guest_output::to_part(contents)]);
             Ok(Output::Content(Conversion::new(store, limits, large).returned(returned).await?))
         }
         (Callable::Contract { pre, call: export, .. }, Input::Contract { arguments }) => {
-            let guest = pre.instance_pre().instantiate_async(&mut *store).await.map_err(instantiating)?;
+            let guest = pre.instance_pre().instantiate_async(&mut *store).await.map_err(instantiate_error)?;
             let function =
-                guest.get_typed_func::<(ToolCall<'_>,), (Returned,)>(&mut *store, export).map_err(instantiating)?;
+                guest.get_typed_func::<(ToolCall<'_>,), (Returned,)>(&mut *store, export).map_err(instantiate_error)?;
             let arguments = arguments.to_text();
             let request = ToolCall { id: &call.id, tool: &call.tool, arguments: &arguments };
-            let (returned,) = function.call_async(&mut *store, (request,)).await.map_err(calling)?;
+            let (returned,) = function.call_async(&mut *store, (request,)).await.map_err(call_error)?;
             Ok(Output::Content(Conversion::new(store, limits, large).returned(returned).await?))
         }
         (Callable::Typed { pre, tools }, Input::Typed { tool, arguments }) => {
-            let missing = || calling(wasmtime::Error::msg("the component has no such export"));
+            let missing = || call_error(wasmtime::Error::msg("the component has no such export"));
             let typed = tools.get(tool).ok_or_else(missing)?;
             let arguments = Conversion::new(store, limits, large).arguments(typed, &arguments)?;
             // The engine lifts the result in one piece, and counts less for some types than they cost.
             store.set_hostcall_fuel(hostcall_fuel(limits) / typed.lift_factor);
-            let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
+            let guest = pre.instantiate_async(&mut *store).await.map_err(instantiate_error)?;
             let function = guest.get_func(&mut *store, typed.export_index).ok_or_else(missing)?;
             let mut results = vec![Val::Bool(false); function.ty(&mut *store).results().len()];
-            function.call_async(&mut *store, &arguments, &mut results).await.map_err(calling)?;
+            function.call_async(&mut *store, &arguments, &mut results).await.map_err(call_error)?;
             Ok(Output::Content(Conversion::new(store, limits, large).results(typed, &results).await?))
         }
-        _ => Err(calling(wasmtime::Error::msg("the component does not speak this dialect"))),
+        _ => Err(call_error(wasmtime::Error::msg("the component does not speak this dialect"))),
     }
+}
+
+fn instantiate_error(error: wasmtime::Error) -> Failed {
+    Failed::Guest(Phase::Instantiate, error)
+}
+
+fn call_error(error: wasmtime::Error) -> Failed {
+    Failed::Guest(Phase::Call, error)
 }
 
 /// Returns the limit on copies out of a guest, in bytes. It is never below the largest result that is accepted.

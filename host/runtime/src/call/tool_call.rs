@@ -147,7 +147,6 @@ impl<'c> Conversion<'c> {
     /// # Errors
     /// See [`Self::returned`].
     pub(super) async fn results(&mut self, tool: &TypedTool, results: &[Val]) -> Result<Vec<Content>, CallError> {
-        let failed = |message: &str| Err(CallError::new(ErrorKind::ToolFailed, guest_output::message(message)));
         match tool.outcome(results).map_err(|error| self.error(&error))? {
             TypedOutcome::Nothing => Ok(Vec::new()),
             TypedOutcome::Text(text) => {
@@ -161,11 +160,11 @@ impl<'c> Conversion<'c> {
                 }
                 Ok(vec![guest_output::json(writer.into_text())?])
             }
-            TypedOutcome::Failed(message) => failed(message),
+            TypedOutcome::Failed(message) => Err(tool_failure(message)),
             TypedOutcome::FailedValue(value, shape) => {
                 let mut writer = JsonWriter::new(value, shape, MAX_FAILURE_BYTES);
                 let _is_whole = self.write(&mut writer).await?;
-                failed(&writer.into_text())
+                Err(tool_failure(&writer.into_text()))
             }
         }
     }
@@ -209,8 +208,7 @@ impl<'c> Conversion<'c> {
     /// # Errors
     /// If the fuel is used up, or the deadline has passed.
     fn charge(&mut self, steps: usize) -> Result<(), CallError> {
-        let costing = |steps: usize| steps.saturating_sub(FREE_STEPS) as u64;
-        let fuel = (costing(steps) - costing(self.charged.min(steps))).saturating_mul(FUEL_PER_STEP);
+        let fuel = (charged_steps(steps) - charged_steps(self.charged.min(steps))).saturating_mul(FUEL_PER_STEP);
         self.charged = steps.max(self.charged);
         if fuel > 0 {
             let host = |error: wasmtime::Error| CallError::new(ErrorKind::Host, error.to_string());
@@ -233,12 +231,22 @@ impl<'c> Conversion<'c> {
     }
 }
 
+fn tool_failure(message: &str) -> CallError {
+    CallError::new(ErrorKind::ToolFailed, guest_output::message(message))
+}
+
+fn charged_steps(steps: usize) -> u64 {
+    steps.saturating_sub(FREE_STEPS) as u64
+}
+
 /// Returns the size of a part in bytes.
 fn raw_bytes(part: &types::Content) -> usize {
-    let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     match part {
         types::Content::Text(text) | types::Content::Json(text) => text.len(),
         types::Content::Blob(blob) => blob.mime_type.len() + blob.data.len(),
-        types::Content::Link(link) => link.uri.len() + optional(&link.title) + optional(&link.mime_type),
+        types::Content::Link(link) => {
+            let optional = [&link.title, &link.mime_type];
+            link.uri.len() + optional.into_iter().flatten().map(String::len).sum::<usize>()
+        }
     }
 }

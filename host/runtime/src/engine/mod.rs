@@ -68,7 +68,6 @@ impl EngineProfile {
     }
 }
 
-/// Settings of an engine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EngineSettings {
     pub(crate) profile: EngineProfile,
@@ -154,20 +153,14 @@ fn operator_cost() -> OperatorCost {
 }
 
 fn pooling_config(config: &EngineSettings) -> PoolingAllocationConfig {
-    let calls = config.concurrency;
-    let programs = config.programs;
-    // An interpreter is trusted to be small, unlike a tool.
-    let total = |per_call: u32, per_program: u32| {
-        calls.saturating_mul(per_call).saturating_add(programs.saturating_mul(per_program))
-    };
     let mut pool = PoolingAllocationConfig::new();
     // Every call may use the maximum of every resource, so that one component can never take another's slots. Unused
     // slots cost only address space.
-    pool.total_component_instances(total(1, 1))
-        .total_core_instances(total(MAX_CORE_INSTANCES, INTERPRETER_CORE_INSTANCES))
-        .total_memories(total(MAX_MEMORIES, 1))
-        .total_tables(total(MAX_TABLES, INTERPRETER_TABLES))
-        .total_stacks(total(1, 1))
+    pool.total_component_instances(count_slots(config, 1, 1))
+        .total_core_instances(count_slots(config, MAX_CORE_INSTANCES, INTERPRETER_CORE_INSTANCES))
+        .total_memories(count_slots(config, MAX_MEMORIES, 1))
+        .total_tables(count_slots(config, MAX_TABLES, INTERPRETER_TABLES))
+        .total_stacks(count_slots(config, 1, 1))
         .max_core_instances_per_component(MAX_CORE_INSTANCES)
         .max_memories_per_component(MAX_MEMORIES)
         .max_tables_per_component(MAX_TABLES)
@@ -180,4 +173,11 @@ fn pooling_config(config: &EngineSettings) -> PoolingAllocationConfig {
         .async_stack_keep_resident(KEEP_RESIDENT_BYTES / 8)
         .pagemap_scan(if PoolingAllocationConfig::is_pagemap_scan_available() { Enabled::Yes } else { Enabled::No });
     pool
+}
+
+/// Returns the number of slots that all calls and all programs need. An interpreter is trusted to be small, unlike a
+/// tool.
+fn count_slots(config: &EngineSettings, per_call: u32, per_program: u32) -> u32 {
+    let for_calls = config.concurrency.saturating_mul(per_call);
+    for_calls.saturating_add(config.programs.saturating_mul(per_program))
 }

@@ -26,7 +26,10 @@ const JSON: &str = "application/json";
 pub(super) async fn execute(
     interpreter: Interpreter,
     program: Program,
-    (place, mailbox, deadline, queued): (ProgramPlace, Mailbox, ProgramDeadline, Duration),
+    place: ProgramPlace,
+    mailbox: Mailbox,
+    deadline: ProgramDeadline,
+    queued: Duration,
 ) -> ProgramExecution {
     let parts = &*interpreter.0;
     let limits = program.limits;
@@ -93,7 +96,6 @@ async fn run(
     program: Program,
 ) -> Result<Option<Content>, ProgramError> {
     let Program { code, tools, seed, start_time_ms, limits, .. } = program;
-    let capped = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
     let program = guest::Program {
         code,
         tools,
@@ -101,8 +103,8 @@ async fn run(
         start_time_ms,
         limits: guest::Limits {
             memory: limits.memory as u64,
-            console: capped(limits.log),
-            output: capped(limits.output),
+            console: saturate(limits.log),
+            output: saturate(limits.output),
         },
     };
     let code = interpreter.0.pre.instantiate_async(&mut *store).await;
@@ -123,6 +125,10 @@ async fn run(
         }),
         Err(exception) => Err(ProgramError::Exception(to_exception(&exception))),
     }
+}
+
+fn saturate(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 fn to_exception(exception: &guest::Exception) -> Exception {

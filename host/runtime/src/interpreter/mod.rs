@@ -115,8 +115,7 @@ impl Interpreter {
         let mailbox = Mailbox::default();
         let deadline = ProgramDeadline::after(Instant::now(), limits.deadline);
         let first_slice = Instant::now() + FIRST_SLICE;
-        let armed = (place, mailbox.clone(), deadline.clone(), queued);
-        let execution = execute::execute(self.clone(), program, armed);
+        let execution = execute::execute(self.clone(), program, place, mailbox.clone(), deadline.clone(), queued);
         let mut guest: Guest = Box::pin(execution.in_current_span());
         loop {
             let until_request = UntilRequest { guest: Some(guest), mailbox: mailbox.clone() };

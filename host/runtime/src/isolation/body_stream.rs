@@ -34,13 +34,12 @@ pub(super) fn request_head(
     request: &Request<WasiBody>,
     options: Option<&RequestOptions>,
 ) -> Result<RequestHead, Error> {
-    let too_large = || Error::HttpRequestHeaderSectionSize(None);
     let method = request.method().as_str().to_owned();
     let uri = request.uri().to_string();
-    let headers = to_pairs(request.headers()).ok_or_else(too_large)?;
+    let headers = to_pairs(request.headers()).ok_or(Error::HttpRequestHeaderSectionSize(None))?;
     let pairs = headers.iter().map(|(name, value)| name.len().saturating_add(value.len()));
     if pairs.fold(method.len().saturating_add(uri.len()), usize::saturating_add) > MAX_MESSAGE_BYTES {
-        return Err(too_large());
+        return Err(Error::HttpRequestHeaderSectionSize(None));
     }
     Ok(RequestHead {
         method,
@@ -89,12 +88,11 @@ pub(super) async fn serve(
     send: impl FnOnce(Request<WasiBody>, RequestOptions) -> Option<ResponseFuture>,
 ) -> io::Result<()> {
     let (reader, mut writer) = stream.into_streams()?;
-    let invalid = |error: http::Error| io::Error::new(io::ErrorKind::InvalidData, error);
     let mut request = Request::builder()
         .method(head.method.as_str())
         .uri(head.uri.as_str())
         .body(read_body(reader, head.body_bytes).boxed_unsync())
-        .map_err(invalid)?;
+        .map_err(invalid_data)?;
     *request.headers_mut() = to_headers(head.headers).ok_or(io::ErrorKind::InvalidData)?;
     let options = RequestOptions {
         connect_timeout: head.connect_timeout,
@@ -125,12 +123,15 @@ async fn write(writer: &mut WriteHalf, message: &BodyMessage) -> io::Result<()> 
 }
 
 async fn read(reader: &mut ReadHalf) -> io::Result<BodyMessage> {
-    let invalid = |error: FrameError| io::Error::new(io::ErrorKind::InvalidData, error);
     let mut head = [0; HEAD_BYTES];
     reader.read_exact(&mut head).await?;
-    let mut bytes = vec![0; frame::decode_head(head, MAX_MESSAGE_BYTES).map_err(invalid)?];
+    let mut bytes = vec![0; frame::decode_head(head, MAX_MESSAGE_BYTES).map_err(invalid_data)?];
     reader.read_exact(&mut bytes).await?;
-    postcard::from_bytes(&bytes).map_err(|error| invalid(error.into()))
+    postcard::from_bytes(&bytes).map_err(|error| invalid_data(FrameError::from(error)))
+}
+
+fn invalid_data(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
 async fn send_body(mut writer: WriteHalf, mut body: WasiBody) -> io::Result<()> {
@@ -197,14 +198,15 @@ impl Body for IncomingBody {
 
 /// Converts headers for a message; `None` if there are more than a message may have.
 fn to_pairs(headers: &HeaderMap) -> Option<Headers> {
-    let pair = |(name, value): (&HeaderName, &HeaderValue)| (name.as_str().to_owned(), value.as_bytes().to_vec());
-    Headers::try_from(headers.iter().map(pair).collect::<Vec<_>>()).ok()
+    let pairs = headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()));
+    Headers::try_from(pairs.collect::<Vec<_>>()).ok()
 }
 
 fn to_headers(pairs: Headers) -> Option<HeaderMap> {
-    let pair =
-        |(name, value): (String, Vec<u8>)| Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?));
-    pairs.into_iter().map(pair).collect()
+    pairs
+        .into_iter()
+        .map(|(name, value)| Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?)))
+        .collect()
 }
 
 /// Returns the errors that are sent as their index in this list. They include every error that the host returns to

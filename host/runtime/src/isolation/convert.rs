@@ -120,13 +120,12 @@ pub(super) fn to_powers(grant: &Grant) -> Powers {
 /// # Errors
 /// If a value of the grant is invalid.
 pub(super) fn to_grant(powers: &Powers) -> Result<Grant, String> {
-    let wrong = |error: &dyn std::fmt::Display| error.to_string();
     let mut environment = Environment::none();
     for (name, value) in &powers.environment {
-        environment = environment.with(name, value).map_err(|error| wrong(&error))?;
+        environment = environment.with(name, value).map_err(|error| error.to_string())?;
     }
-    let command_line = CommandLine::new(&powers.command_line).map_err(|error| wrong(&error))?;
-    let clock = ClockStep::new(powers.clock).map_err(|error| wrong(&error))?;
+    let command_line = CommandLine::new(&powers.command_line).map_err(|error| error.to_string())?;
+    let clock = ClockStep::new(powers.clock).map_err(|error| error.to_string())?;
     let mut grant = Grant::none().with_environment(environment).with_command_line(command_line).with_clock(clock);
     if powers.state {
         grant = grant.with_state();
@@ -138,7 +137,7 @@ pub(super) fn to_grant(powers: &Powers) -> Result<Grant, String> {
         grant = grant.with_seed(Seed::from(seed));
     }
     if let Some(bytes) = powers.key_value_bytes {
-        grant = grant.with_key_value(KeyValueQuota::new(bytes).map_err(|error| wrong(&error))?);
+        grant = grant.with_key_value(KeyValueQuota::new(bytes).map_err(|error| error.to_string())?);
     }
     Ok(grant)
 }
@@ -270,11 +269,12 @@ impl CallMessage {
 impl Part {
     /// Returns the size of its texts and data, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         match self {
             Self::Text(text) | Self::Json(text) => text.len(),
             Self::Blob { mime_type, data } => mime_type.len() + data.len(),
-            Self::Link { uri, title, mime_type } => uri.len() + optional(title) + optional(mime_type),
+            Self::Link { uri, title, mime_type } => {
+                uri.len() + [title, mime_type].into_iter().flatten().map(String::len).sum::<usize>()
+            }
         }
     }
 }
@@ -310,10 +310,13 @@ impl TryFrom<Part> for Content {
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         let CallError { kind, message, hint, retry_after, backtrace, details: _ } = error;
-        let text = |text: PrintableText| text.as_str().to_owned();
-        let backtrace = BoundedList::truncate_from(backtrace.into_iter().map(text));
-        Self { kind, message: text(message), hint: hint.map(text), retry_after, backtrace }
+        let backtrace = BoundedList::truncate_from(backtrace.into_iter().map(to_text));
+        Self { kind, message: to_text(message), hint: hint.map(to_text), retry_after, backtrace }
     }
+}
+
+fn to_text(text: PrintableText) -> String {
+    text.as_str().to_owned()
 }
 
 impl From<Failure> for CallError {
@@ -343,7 +346,8 @@ impl From<Metadata> for Cost {
 
 impl From<Cost> for Metadata {
     fn from(cost: Cost) -> Self {
-        let captured = |(text, dropped): (String, u64)| CapturedStream { text: text.into(), dropped };
+        let (stdout, stdout_dropped) = cost.stdout;
+        let (stderr, stderr_dropped) = cost.stderr;
         Self {
             duration: cost.duration,
             fuel_used: cost.fuel_used,
@@ -352,8 +356,8 @@ impl From<Cost> for Metadata {
             log_dropped: cost.log_dropped,
             refused: cost.refused.iter().filter_map(|refusal| serde_json::from_str(refusal).ok()).collect(),
             exhausted: cost.exhausted.into_iter().collect(),
-            stdout: captured(cost.stdout),
-            stderr: captured(cost.stderr),
+            stdout: CapturedStream { text: stdout.into(), dropped: stdout_dropped },
+            stderr: CapturedStream { text: stderr.into(), dropped: stderr_dropped },
             ..Self::default()
         }
     }

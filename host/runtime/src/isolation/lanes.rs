@@ -54,7 +54,6 @@ impl Lanes {
         Self { separation, shared, solo, separate: Mutex::default(), solo_turn }
     }
 
-    /// Returns the shared lane.
     pub(super) fn shared(&self) -> &Arc<Lane> {
         &self.shared
     }

@@ -129,11 +129,14 @@ static LAUNCHER: OnceLock<Option<Sender<SpawnJob>>> = OnceLock::new();
 /// # Errors
 /// If it cannot be started.
 fn spawn(command: Command) -> io::Result<Child> {
-    let gone = || io::Error::other("the thread that starts workers has ended");
-    let launcher = LAUNCHER.get_or_init(start_launcher).as_ref().ok_or_else(gone)?;
+    let launcher = LAUNCHER.get_or_init(start_launcher).as_ref().ok_or_else(launcher_gone)?;
     let (started, answer) = sync_channel(1);
-    launcher.send(SpawnJob { command, started }).map_err(|_| gone())?;
-    answer.recv().map_err(|_| gone())?
+    launcher.send(SpawnJob { command, started }).map_err(|_| launcher_gone())?;
+    answer.recv().map_err(|_| launcher_gone())?
+}
+
+fn launcher_gone() -> io::Error {
+    io::Error::other("the thread that starts workers has ended")
 }
 
 fn start_launcher() -> Option<Sender<SpawnJob>> {

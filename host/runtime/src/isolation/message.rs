@@ -85,7 +85,6 @@ pub(super) struct Powers {
     pub(super) key_value_bytes: Option<u64>,
     pub(super) scratch: Option<FolderQuota>,
     pub(super) may_request: bool,
-    /// The names of secrets.
     pub(super) secrets: Vec<String>,
 }
 

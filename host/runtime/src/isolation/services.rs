@@ -41,7 +41,6 @@ pub(super) struct Services {
     steps: Arc<AtomicUsize>,
 }
 
-/// The requests of one call.
 pub(super) struct CallRequests {
     /// Taken when the call is over.
     egress: Mutex<Option<DirectEgress>>,
@@ -197,24 +196,30 @@ fn run_step(
     step: StoreStep,
     patience: Duration,
 ) -> Result<StoreAnswer, StoreError> {
-    let malformed = || StoreError::Unavailable("the worker sent no key".to_owned());
-    let key = |key: String| Key::parse(key).map_err(|_| malformed());
     Ok(match step {
-        StoreStep::Get { key: name } => StoreAnswer::Value(store.get(owner, &key(name)?, patience)?),
-        StoreStep::Set { value, .. } if value.len() > MAX_VALUE_BYTES => return Err(malformed()),
+        StoreStep::Get { key: name } => StoreAnswer::Value(store.get(owner, &parse_key(name)?, patience)?),
+        StoreStep::Set { value, .. } if value.len() > MAX_VALUE_BYTES => return Err(malformed_key_error()),
         StoreStep::Set { key: name, value } => {
-            store.set(owner, &key(name)?, &value, max_bytes, patience)?;
+            store.set(owner, &parse_key(name)?, &value, max_bytes, patience)?;
             StoreAnswer::Done
         }
-        StoreStep::Delete { key: name } => StoreAnswer::Deleted(store.delete(owner, &key(name)?, patience)?),
+        StoreStep::Delete { key: name } => StoreAnswer::Deleted(store.delete(owner, &parse_key(name)?, patience)?),
         StoreStep::List { prefix, after, limit } => {
-            let prefix = Prefix::parse(prefix).map_err(|_| malformed())?;
-            let after = after.map(key).transpose()?;
+            let prefix = Prefix::parse(prefix).map_err(|_| malformed_key_error())?;
+            let after = after.map(parse_key).transpose()?;
             let limit = usize::try_from(limit).unwrap_or(MAX_PAGE_KEYS).clamp(1, MAX_PAGE_KEYS);
             let page = store.list(owner, &Query { prefix, after, limit }, patience)?;
             StoreAnswer::Page { keys: page.keys.into_iter().map(String::from).collect(), more: page.more }
         }
     })
+}
+
+fn parse_key(key: String) -> Result<Key, StoreError> {
+    Key::parse(key).map_err(|_| malformed_key_error())
+}
+
+fn malformed_key_error() -> StoreError {
+    StoreError::Unavailable("the worker sent no key".to_owned())
 }
 
 impl From<StoreError> for StoreAnswer {

@@ -195,14 +195,13 @@ impl Supervisor {
         let launch = Arc::clone(&self.launch);
         let services = Arc::clone(&self.services);
         let started = self.services.runtime().block(move || launch.start(&services, START_TIMEOUT)).await;
-        let host = |message: String| CallError::new(ErrorKind::Host, message);
         match started.map_err(lost_call)? {
             Ok((link, Loaded::Ready { .. })) => Ok(link),
             Ok((_, Loaded::Failed { message, .. })) => {
-                Err(host(format!("the worker cannot load the component: {message}")))
+                Err(host_error(format!("the worker cannot load the component: {message}")))
             }
-            Ok((_, Loaded::NotDescribed(failure) | Loaded::NotListed(failure))) => Err(host(failure.message)),
-            Err(error) => Err(host(error.to_string())),
+            Ok((_, Loaded::NotDescribed(failure) | Loaded::NotListed(failure))) => Err(host_error(failure.message)),
+            Err(error) => Err(host_error(error.to_string())),
         }
     }
 
@@ -337,6 +336,10 @@ impl Supervisor {
 fn worker_died_error(how: &str) -> CallError {
     CallError::new(ErrorKind::Trap, format!("the worker process of the tool died: {how}"))
         .with_hint("the next call starts a new process; if this happens again, review the tool before you use it")
+}
+
+fn host_error(message: String) -> CallError {
+    CallError::new(ErrorKind::Host, message)
 }
 
 /// Errors of a worker that did not answer in time.

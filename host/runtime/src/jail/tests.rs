@@ -38,7 +38,6 @@ fn read(path: impl AsRef<Path>) -> std::io::Result<()> {
     std::fs::read(path).map(|_| ())
 }
 
-/// Opens a file in a folder that is open.
 fn open(folder: &File, name: &str, flags: OFlags) -> std::io::Result<()> {
     rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o666))?;
     Ok(())

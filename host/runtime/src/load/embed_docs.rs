@@ -84,11 +84,7 @@ fn restrict(docs: &[u8], names: &Names) -> Option<(Vec<u8>, bool)> {
     let mut package: Map<String, Value> = serde_json::from_slice(json).ok()?;
     let mut worlds = members(package.remove("worlds"));
     // The world of the component is the one that documents most of its exports.
-    let known = |world: &Value| {
-        let documented = EXPORTS.iter().filter_map(|list| world.get(list)?.as_object()).flat_map(Map::keys);
-        documented.filter(|name| names.exports.contains(*name)).count()
-    };
-    worlds.sort_by_key(|(_, world)| Reverse(known(world)));
+    worlds.sort_by_key(|(_, world)| Reverse(count_documented_exports(world, names)));
     let mut worlds = worlds.into_iter();
     let Some((_, Value::Object(all))) = worlds.next() else {
         return Some((Vec::new(), false));
@@ -110,6 +106,11 @@ fn restrict(docs: &[u8], names: &Names) -> Option<(Vec<u8>, bool)> {
     let mut content = vec![*version];
     serde_json::to_writer(&mut content, &section).ok()?;
     Some((content, is_complete))
+}
+
+fn count_documented_exports(world: &Value, names: &Names) -> usize {
+    let documented = EXPORTS.iter().filter_map(|list| world.get(list)?.as_object()).flat_map(Map::keys);
+    documented.filter(|name| names.exports.contains(*name)).count()
 }
 
 fn members(object: Option<Value>) -> Vec<(String, Value)> {
@@ -158,13 +159,19 @@ mod tests {
         (name.to_owned(), content.to_owned())
     }
 
+    fn parse_component(items: &str) -> Vec<u8> {
+        wat::parse_str(format!("(component {items})")).unwrap()
+    }
+
     #[test]
     fn replaces_only_the_components_own_sections() {
         let old = r#"(@custom "package-docs" "old") (@custom "fumehood-docs" "old") (@custom "other" "kept")"#;
-        let with = |items: &str| wat::parse_str(format!("(component {items})")).unwrap();
         let docs = "\u{1}{\"interfaces\":{\"i\":{\"docs\":\"An interface.\"}}}";
-        for (component, inner) in [(with(""), 0), (with(old), 0), (with(&format!("{old} (component {old}) {old}")), 1)]
-        {
+        for (component, inner) in [
+            (parse_component(""), 0),
+            (parse_component(old), 0),
+            (parse_component(&format!("{old} (component {old}) {old}")), 1),
+        ] {
             let once = embed_docs(&component, docs.as_bytes()).unwrap();
             let nested = vec![[section("package-docs", "old"), section("fumehood-docs", "old")]; inner].concat();
             assert_eq!(docs_sections(&once), [nested, vec![section("fumehood-docs", docs)]].concat());

@@ -78,19 +78,21 @@ impl fmt::Display for Ungranted {
 
 /// Returns the imports whose power is not granted.
 pub(crate) fn find_ungranted(imports: &[Import], grant: &Grant) -> Vec<Ungranted> {
-    // The environment and the arguments share one interface.
-    let is_granted = |power| grant.has(power) || (power == Power::Env && grant.has(Power::Args));
     let ungranted = imports.iter().filter_map(|import| Some((import, import.power?)));
     ungranted
-        .filter(|(_, power)| !is_granted(*power))
+        .filter(|(_, power)| !is_granted(grant, *power))
         .map(|(import, power)| Ungranted { name: import.name.clone(), power })
         .collect()
 }
 
+/// Returns whether an interface may be imported. The environment and the arguments share one.
+fn is_granted(grant: &Grant, power: Power) -> bool {
+    grant.has(power) || (power == Power::Env && grant.has(Power::Args))
+}
+
 /// Describes a component's imports, in the component's order.
 pub(crate) fn list(surface: &Surface) -> Vec<Import> {
-    let describe = |name: &String| describe(name, surface.imported_types.contains(name));
-    surface.imports.iter().map(describe).collect()
+    surface.imports.iter().map(|name| describe(name, surface.imported_types.contains(name))).collect()
 }
 
 fn describe(name: &str, is_type: bool) -> Import {
@@ -111,20 +113,21 @@ pub(crate) fn contract_version(name: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
+    fn check_import(name: &str, meaning: &str, power: Option<Power>) {
+        let import = describe(name, false);
+        assert!(import.meaning.contains(meaning), "{import:?}");
+        assert_eq!(import.power, power, "{name}");
+    }
+
     #[test]
     fn describes_imports_and_their_power() {
-        let check = |name: &str, meaning: &str, power: Option<Power>| {
-            let import = describe(name, false);
-            assert!(import.meaning.contains(meaning), "{import:?}");
-            assert_eq!(import.power, power, "{name}");
-        };
-        check("wasi:filesystem/types@0.2.6", "files", Some(Power::Files));
-        check("wasi:http/outgoing-handler@0.2.12", "HTTP requests", Some(Power::Http));
-        check("wasi:cli/stdout@0.2.0", "captured", None);
-        check("fumehood:tool/log@0.1.0", "log lines", None);
-        check("fumehood:tool/key-value@0.1.0", "private store", Some(Power::KeyValue));
-        check("fumehood:tool/secrets@0.1.0", "without seeing it", None);
-        check("acme:db/sql@1.0.0", "unknown", None);
+        check_import("wasi:filesystem/types@0.2.6", "files", Some(Power::Files));
+        check_import("wasi:http/outgoing-handler@0.2.12", "HTTP requests", Some(Power::Http));
+        check_import("wasi:cli/stdout@0.2.0", "captured", None);
+        check_import("fumehood:tool/log@0.1.0", "log lines", None);
+        check_import("fumehood:tool/key-value@0.1.0", "private store", Some(Power::KeyValue));
+        check_import("fumehood:tool/secrets@0.1.0", "without seeing it", None);
+        check_import("acme:db/sql@1.0.0", "unknown", None);
         assert!(describe("acme:db/sql@1.0.0", false).is_unknown());
         assert!(!describe("acme:db/types@1.0.0", true).is_unknown());
     }

@@ -184,8 +184,8 @@ async fn open_folders(shared: &Arc<Shared>, grant: &Grant) -> Result<Option<Arc<
     let on_thread = Arc::clone(shared);
     let grant = grant.clone();
     let opening = shared.files.run(move || {
-        let own = (on_thread.own_folders.as_slice(), &on_thread.protected);
-        open_all(&grant, own, &on_thread.scratch_root, &on_thread.files)
+        let own = on_thread.own_folders.as_slice();
+        open_all(&grant, own, &on_thread.protected, &on_thread.scratch_root, &on_thread.files)
     });
     let opened = shared
         .runtime

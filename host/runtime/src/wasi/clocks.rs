@@ -22,8 +22,9 @@ impl HostWallClock for SteppedWallClock {
 
     fn now(&self) -> Duration {
         // A clock before 1970 reads as 1970.
-        let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        self.step.round_down(self.fixed.unwrap_or_else(now))
+        let now =
+            self.fixed.unwrap_or_else(|| SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
+        self.step.round_down(now)
     }
 }
 

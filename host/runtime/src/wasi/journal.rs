@@ -145,11 +145,13 @@ impl progress::Host for CallState {
 
 /// Returns the size of a part before it is converted, which need not be well-formed.
 fn part_size(part: &Content) -> usize {
-    let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     match part {
         Content::Text(text) | Content::Json(text) => text.len(),
         Content::Blob(blob) => blob.mime_type.len() + blob.data.len(),
-        Content::Link(link) => link.uri.len() + optional(&link.title) + optional(&link.mime_type),
+        Content::Link(link) => {
+            let optional = [&link.title, &link.mime_type];
+            link.uri.len() + optional.into_iter().flatten().map(String::len).sum::<usize>()
+        }
     }
 }
 

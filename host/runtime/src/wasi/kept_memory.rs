@@ -145,10 +145,10 @@ fn entry_bytes(entry: &(dyn Any + Send), buffers: RequestBuffers) -> usize {
 }
 
 fn request_bytes(request: &HostOutgoingRequest) -> usize {
-    let other = |text: &String| text.capacity();
-    let method = if let Method::Other(name) = &request.method { other(name) } else { 0 };
-    let scheme = if let Some(Scheme::Other(name)) = &request.scheme { other(name) } else { 0 };
-    let texts = request.authority.as_ref().map_or(0, other) + request.path_with_query.as_ref().map_or(0, other);
+    let method = if let Method::Other(name) = &request.method { name.capacity() } else { 0 };
+    let scheme = if let Some(Scheme::Other(name)) = &request.scheme { name.capacity() } else { 0 };
+    let texts = request.authority.as_ref().map_or(0, String::capacity)
+        + request.path_with_query.as_ref().map_or(0, String::capacity);
     fields_bytes(&request.headers) + method + scheme + texts
 }
 

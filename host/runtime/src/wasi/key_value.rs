@@ -66,8 +66,7 @@ impl KeyValueBackend {
         patience: impl FnOnce() -> Duration + Send + 'static,
         step: impl FnOnce(&dyn KeyValueStore, Duration) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, StoreError> {
-        let shutdown = || StoreError::Unavailable("the host is shutting down".to_owned());
-        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_closed| shutdown())?;
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_closed| shutdown_error())?;
         let store = Arc::clone(&self.store);
         let work = move || {
             let _permit = permit;
@@ -75,10 +74,14 @@ impl KeyValueBackend {
         };
         match self.threads.run(work).await {
             Ok(done) => done,
-            Err(Lost::ShutDown) => Err(shutdown()),
+            Err(Lost::ShutDown) => Err(shutdown_error()),
             Err(Lost::Panicked(text)) => Err(StoreError::Unavailable(format!("the store panicked with `{text}`"))),
         }
     }
+}
+
+fn shutdown_error() -> StoreError {
+    StoreError::Unavailable("the host is shutting down".to_owned())
 }
 
 impl ComponentStore {
@@ -182,9 +185,12 @@ mod tests {
         }
     }
 
+    fn wait_within(budget_ms: u64) -> Duration {
+        max_wait(Deadline::after(Instant::now(), Duration::from_millis(budget_ms)))
+    }
+
     #[test]
     fn step_waits_at_most_half_of_the_remaining_time() {
-        let wait_within = |budget: u64| max_wait(Deadline::after(Instant::now(), Duration::from_millis(budget)));
         assert_eq!(wait_within(10_000), MAX_STORE_WAIT);
         assert!(wait_within(100) <= Duration::from_millis(50));
         assert_eq!(wait_within(0), Duration::ZERO);

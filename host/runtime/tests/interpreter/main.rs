@@ -32,10 +32,13 @@ static INTERPRETER: LazyLock<Interpreter> = LazyLock::new(|| {
     let committed = || Path::new(env!("CARGO_MANIFEST_DIR")).join("interpreters");
     let folder = std::env::var_os("FUMEHOOD_EXAMPLES").map_or_else(committed, PathBuf::from);
     let bytes = std::fs::read(folder.join("javascript.wasm")).unwrap();
-    let load = || async { Sandbox::new(SandboxConfig::default()).unwrap().load_interpreter(bytes).await.unwrap() };
-    let runtime = || tokio::runtime::Builder::new_current_thread().build().unwrap();
     // A runtime cannot be blocked within another one.
-    std::thread::spawn(move || runtime().block_on(load())).join().unwrap()
+    let loading = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime
+            .block_on(async { Sandbox::new(SandboxConfig::default()).unwrap().load_interpreter(bytes).await.unwrap() })
+    });
+    loading.join().unwrap()
 });
 
 /// Tools that wait until three calls of them run, sleep, echo their arguments, and fail.
@@ -356,16 +359,19 @@ async fn tampering_with_the_language_stays_in_the_program() {
     assert_eq!(thrown("return await import('fs')").await.name.as_str(), "ReferenceError");
 }
 
+fn deadline_limits(deadline_ms: u64) -> Limits {
+    Limits { deadline: Duration::from_millis(deadline_ms), ..Limits::default() }
+}
+
 #[tokio::test]
 async fn a_pause_does_not_count_towards_the_deadline() {
-    let limits = |deadline| Limits { deadline: Duration::from_millis(deadline), ..Limits::default() };
     let code = "return await tools.text_tools.echo_back({})";
-    let waiting = Program { limits: limits(1000), ..program(code) };
+    let waiting = Program { limits: deadline_limits(1000), ..program(code) };
     let mut calls = FakeCalls { pause: Duration::from_millis(2500), ..FakeCalls::default() };
     assert_eq!(value(&INTERPRETER.run(waiting, &mut calls).await), "{}");
 
     let code = "while (true) await tools.clock.sleep()";
-    let late = Program { limits: limits(250), ..program(code) };
+    let late = Program { limits: deadline_limits(250), ..program(code) };
     assert_eq!(stopped(late).await.kind, ErrorKind::Deadline);
 }
 

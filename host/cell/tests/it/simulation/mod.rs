@@ -147,9 +147,8 @@ fn offer() -> Offer {
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
-        let worker = |index: usize, run| Worker {
+    fn new_worker(index: usize, run: u64) -> Worker {
+        Worker {
             name: format!("w{index}").into(),
             run,
             calls: WorkerCalls::new(run, PLACES),
@@ -159,8 +158,12 @@ impl World {
             is_up: true,
             is_stopped: false,
             held: Vec::new(),
-        };
-        let workers = (0..WORKERS).map(|index| worker(index, random.next())).collect();
+        }
+    }
+
+    fn new(seed: u64) -> Self {
+        let mut random = Random(seed);
+        let workers = (0..WORKERS).map(|index| Self::new_worker(index, random.next())).collect();
         let calls = (0..CALLS)
             .map(|_| {
                 let is_repeatable = random.is(30);

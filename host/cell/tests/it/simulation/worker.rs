@@ -65,7 +65,7 @@ impl World {
                 }
             }
             Message::Call { call, attempt, ticket, remaining_ms } => {
-                match worker.calls.on_call(now, &gateway, (attempt, ticket), true) {
+                match worker.calls.on_call(now, &gateway, attempt, ticket, true) {
                     Admission::Ignore => {}
                     Admission::Refuse(reason) => {
                         let message = ToGateway::Refused { attempt, reason };

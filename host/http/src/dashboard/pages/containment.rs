@@ -106,14 +106,17 @@ impl ModeView {
 fn history(runs: &[Run]) -> Option<LineChart> {
     let reports: Vec<_> = runs.iter().rev().filter_map(|run| Some((run, run.outcome.as_ref().ok()?))).collect();
     let [(first, _), .., (last, _)] = reports.as_slice() else { return None };
-    let largest = |modes: &[ModeReport], of: fn(&ModeReport) -> f64| modes.iter().map(of).fold(0.0, f64::max);
     // At equal distances: runs are days or minutes apart.
     let points = (0_u64..).zip(&reports).map(|(at, (_, report))| LinePoint {
         at,
-        lower: largest(&report.modes, |mode| mode.summary.overshoot_p99_ms),
-        upper: largest(&report.modes, |mode| mode.summary.overshoot_max_ms),
+        lower: find_max(&report.modes, |mode| mode.summary.overshoot_p99_ms),
+        upper: find_max(&report.modes, |mode| mode.summary.overshoot_max_ms),
     });
-    charts::lines(&points.collect::<Vec<_>>(), (format_time(first.at), format_time(last.at)))
+    charts::lines(&points.collect::<Vec<_>>(), format_time(first.at), format_time(last.at))
+}
+
+fn find_max(modes: &[ModeReport], of: fn(&ModeReport) -> f64) -> f64 {
+    modes.iter().map(of).fold(0.0, f64::max)
 }
 
 /// Shows the runs, and the report of one of them: that of this number, or else the newest.

@@ -56,11 +56,13 @@ fn time_or_dash(millis: Option<f64>) -> String {
 
 /// Creates the chart of the latency over time.
 fn latency(series: &[SeriesPoint]) -> Option<LineChart> {
-    let clock = |point: Option<&SeriesPoint>| {
-        let at = format_time(point.map_or(Timestamp(0), |point| point.at));
-        at.split(' ').next_back().unwrap_or_default().to_owned()
-    };
-    let ends = (clock(series.first()), clock(series.last()));
-    let point = |point: &SeriesPoint| LinePoint { at: point.at.0, lower: point.p50_ms, upper: point.p99_ms };
-    charts::lines(&series.iter().map(point).collect::<Vec<_>>(), ends)
+    let points = series.iter().map(|point| LinePoint { at: point.at.0, lower: point.p50_ms, upper: point.p99_ms });
+    let from = time_of_day(series.first());
+    let until = time_of_day(series.last());
+    charts::lines(&points.collect::<Vec<_>>(), from, until)
+}
+
+fn time_of_day(point: Option<&SeriesPoint>) -> String {
+    let at = format_time(point.map_or(Timestamp(0), |point| point.at));
+    at.split(' ').next_back().unwrap_or_default().to_owned()
 }

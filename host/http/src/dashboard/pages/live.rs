@@ -21,7 +21,6 @@ use super::super::service::Shared;
 use super::{Layout, Visit, call_path, html, not_found};
 use crate::response::{self, Response};
 
-/// Interval of events.
 const EVENT_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of events without one that is sent, so that a client that has left is noticed.
 const MAX_QUIET_EVENTS: u32 = 15;
@@ -89,8 +88,6 @@ struct Live {
 
 impl CallView {
     fn new(call: RunningCall, others: &[String], is_recorded: bool) -> Self {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let text = |time: Duration| format_ms(time.as_secs_f64() * 1e3);
         Self {
             number: call.number,
             href: is_recorded.then(|| call_path(&call.id)),
@@ -101,11 +98,11 @@ impl CallView {
             tenant: call.tenant.as_deref().map(PrintableText::from),
             client: call.client,
             is_waiting: call.phase == CallPhase::Waiting,
-            elapsed: text(call.elapsed),
-            elapsed_ms: millis(call.elapsed),
-            deadline: call.deadline.map(text),
-            deadline_ms: call.deadline.map(millis),
-            high_ms: call.deadline.map_or(0, |deadline| millis(deadline.mul_f64(HIGH))),
+            elapsed: format_duration(call.elapsed),
+            elapsed_ms: to_ms(call.elapsed),
+            deadline: call.deadline.map(format_duration),
+            deadline_ms: call.deadline.map(to_ms),
+            high_ms: call.deadline.map_or(0, |deadline| to_ms(deadline.mul_f64(HIGH))),
             fuel: call.fuel.map(display_count),
             memory: call.peak_memory.map(display_bytes),
             was_stopped: call.was_stopped,
@@ -115,12 +112,19 @@ impl CallView {
     }
 }
 
+fn to_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn format_duration(time: Duration) -> String {
+    format_ms(time.as_secs_f64() * 1e3)
+}
+
 impl TenantView {
     fn new(tenant: &Tenant, served: &TenantTools) -> Self {
         let (running, waiting) = served.running().counts_of(&tenant.name);
         let used = served.used_today(&tenant.name);
         let limits = &tenant.limits;
-        let of = |used: String, max: Option<String>| max.map_or_else(|| used.clone(), |max| format!("{used} of {max}"));
         let others = [
             limits.requests_per_minute.map(|max| format!("{max} requests a minute")),
             limits.concurrent_requests.map(|max| format!("{max} requests at once")),
@@ -131,11 +135,15 @@ impl TenantView {
             actor: tenant.actor.as_deref().map(PrintableText::from),
             running,
             waiting,
-            calls_today: of(used.calls.to_string(), limits.calls_per_day.map(|max| max.to_string())),
-            fuel_today: of(display_count(used.fuel), limits.fuel_per_day.map(display_count)),
+            calls_today: format_used(used.calls.to_string(), limits.calls_per_day.map(|max| max.to_string())),
+            fuel_today: format_used(display_count(used.fuel), limits.fuel_per_day.map(display_count)),
             limits: others.into_iter().flatten().collect(),
         }
     }
+}
+
+fn format_used(used: String, max: Option<String>) -> String {
+    max.map_or_else(|| used.clone(), |max| format!("{used} of {max}"))
 }
 
 impl Live {
@@ -147,13 +155,14 @@ impl Live {
         let calls: Vec<CallView> = calls.into_iter().map(|call| CallView::new(call, &ids, is_recorded)).collect();
         let tenants = shared.options.tenants.iter().flat_map(Tenants::all);
         let tenants = tenants.map(|tenant| TenantView::new(&tenant, &shared.served)).collect();
-        let summary = summary(running.counts(), calls.len(), shared.served.capacity());
+        let (running, waiting) = running.counts();
+        let summary = summary(running, waiting, calls.len(), shared.served.capacity());
         Self { csrf, summary, calls, tenants }
     }
 }
 
 /// Says how many calls run and wait, and how many may.
-fn summary((running, waiting): (usize, usize), shown: usize, capacity: Option<(usize, usize)>) -> String {
+fn summary(running: usize, waiting: usize, shown: usize, capacity: Option<(usize, usize)>) -> String {
     let mut text = match running {
         0 => "No call is running".to_owned(),
         1 => "1 call is running".to_owned(),
@@ -249,45 +258,52 @@ mod tests {
 
     #[test]
     fn says_how_many_of_the_calls_are_listed() {
-        let check = |counts, shown, expected: &str| assert_eq!(summary(counts, shown, Some((200, 9))), expected);
-        check((0, 0), 0, "No call is running. At most 200 may run and 9 may be queued.");
-        check((90, 10), 100, "90 calls are running, and 10 are queued. At most 200 may run and 9 may be queued.");
+        check_summary(0, 0, 0, "No call is running. At most 200 may run and 9 may be queued.");
+        check_summary(90, 10, 100, "90 calls are running, and 10 are queued. At most 200 may run and 9 may be queued.");
         let text = "149 calls are running, and 1 is queued. At most 200 may run and 9 may be queued. The 100 \
                     oldest are shown.";
-        check((149, 1), 100, text);
+        check_summary(149, 1, 100, text);
+    }
+
+    fn check_summary(running: usize, waiting: usize, shown: usize, expected: &str) {
+        assert_eq!(summary(running, waiting, shown, Some((200, 9))), expected);
+    }
+
+    fn text(text: &str) -> Option<String> {
+        Some(text.to_owned())
+    }
+
+    fn names_in_view(tenant: Option<&str>, actor: Option<&str>) -> (Option<String>, Option<String>) {
+        let view = CallView::new(
+            RunningCall {
+                number: 1,
+                id: "1".to_owned(),
+                model_call: None,
+                tool: "t".into(),
+                tenant: tenant.map(Arc::from),
+                actor: actor.map(PrintableText::from),
+                client: None,
+                phase: CallPhase::Running,
+                started_at: Timestamp(0),
+                elapsed: Duration::ZERO,
+                deadline: None,
+                fuel: Some(77_286),
+                peak_memory: None,
+                fraction: None,
+                last_line: None,
+                was_stopped: false,
+            },
+            &[],
+            true,
+        );
+        assert_eq!(view.fuel.as_deref(), Some("77.3 k"));
+        (view.tenant.map(|name| name.to_string()), view.actor.map(|name| name.to_string()))
     }
 
     #[test]
     fn a_tenant_that_acts_under_its_own_name_is_named_once() {
-        let shown = |tenant: Option<&str>, actor: Option<&str>| {
-            let view = CallView::new(
-                RunningCall {
-                    number: 1,
-                    id: "1".to_owned(),
-                    model_call: None,
-                    tool: "t".into(),
-                    tenant: tenant.map(Arc::from),
-                    actor: actor.map(PrintableText::from),
-                    client: None,
-                    phase: CallPhase::Running,
-                    started_at: Timestamp(0),
-                    elapsed: Duration::ZERO,
-                    deadline: None,
-                    fuel: Some(77_286),
-                    peak_memory: None,
-                    fraction: None,
-                    last_line: None,
-                    was_stopped: false,
-                },
-                &[],
-                true,
-            );
-            assert_eq!(view.fuel.as_deref(), Some("77.3 k"));
-            (view.tenant.map(|name| name.to_string()), view.actor.map(|name| name.to_string()))
-        };
-        let text = |text: &str| Some(text.to_owned());
-        assert_eq!(shown(Some("a"), Some("a")), (text("a"), None));
-        assert_eq!(shown(Some("a"), Some("b")), (text("a"), text("b")));
-        assert_eq!(shown(None, Some("b")), (None, text("b")));
+        assert_eq!(names_in_view(Some("a"), Some("a")), (text("a"), None));
+        assert_eq!(names_in_view(Some("a"), Some("b")), (text("a"), text("b")));
+        assert_eq!(names_in_view(None, Some("b")), (None, text("b")));
     }
 }

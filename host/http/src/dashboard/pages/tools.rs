@@ -107,12 +107,13 @@ fn effects(annotations: &Annotations) -> Vec<Effect> {
         (idempotent, "idempotent", "not idempotent"),
         (open_world, "open world", "closed world"),
     ];
-    let effect = |(is, yes, no): (Option<bool>, &'static str, &'static str)| {
-        let text = if is? { yes } else { no };
+    let mut found = Vec::new();
+    for (is_declared, yes, no) in declared {
+        let Some(is) = is_declared else { continue };
+        let text = if is { yes } else { no };
         let is_risky = matches!(text, "may be destructive" | "open world" | "may change data");
-        Some(Effect { text, is_risky })
-    };
-    let found: Vec<Effect> = declared.into_iter().filter_map(effect).collect();
+        found.push(Effect { text, is_risky });
+    }
     if found.is_empty() { vec![Effect { text: "declares no effects", is_risky: true }] } else { found }
 }
 

@@ -183,8 +183,8 @@ impl CallStore for HostileCalls {
 /// The records of one session, in which the even calls were made.
 pub(crate) struct HostileTimelines;
 
-fn records(call: &str) -> Vec<TimelineRecord> {
-    let record = |number: u64, parent: Option<u64>, kind: &'static str, call: Option<&str>| TimelineRecord {
+fn timeline_record(number: u64, parent: Option<u64>, kind: &'static str, call: Option<&str>) -> TimelineRecord {
+    TimelineRecord {
         id: number.to_string(),
         parent: parent.map(|parent| parent.to_string()),
         session: format!("session {MARKUP}"),
@@ -194,17 +194,20 @@ fn records(call: &str) -> Vec<TimelineRecord> {
         tool: call.map(|_| MARKUP.into()),
         status: Some(MARKUP.into()),
         body: format!("{{\"reason\": \"{MARKUP}\"}}").into(),
-    };
+    }
+}
+
+fn records(call: &str) -> Vec<TimelineRecord> {
     vec![
-        record(1, None, "session_started", None),
-        record(2, Some(1), "user_message", None),
-        record(3, Some(2), "model_asked", None),
-        record(4, Some(3), "model_answered", None),
-        record(5, Some(4), "verdict", Some(call)),
-        record(6, Some(5), "tool_started", Some(call)),
-        record(9, Some(6), "tool_finished", Some(call)),
-        record(10, Some(4), "tool_started", Some("another")),
-        record(12, Some(1), "session_finished", None),
+        timeline_record(1, None, "session_started", None),
+        timeline_record(2, Some(1), "user_message", None),
+        timeline_record(3, Some(2), "model_asked", None),
+        timeline_record(4, Some(3), "model_answered", None),
+        timeline_record(5, Some(4), "verdict", Some(call)),
+        timeline_record(6, Some(5), "tool_started", Some(call)),
+        timeline_record(9, Some(6), "tool_finished", Some(call)),
+        timeline_record(10, Some(4), "tool_started", Some("another")),
+        timeline_record(12, Some(1), "session_finished", None),
     ]
 }
 
@@ -320,14 +323,15 @@ impl ContainmentTest for HostileSelfTest {
     }
 }
 
-fn report() -> String {
-    let case = |row: u32, contained: bool, overshoot: Value| {
-        json!({"row": row, "what": format!("loop for ever {MARKUP}"), "attempts": 3, "contained": contained,
+fn case_report(row: u32, contained: bool, overshoot: Value) -> Value {
+    json!({"row": row, "what": format!("loop for ever {MARKUP}"), "attempts": 3, "contained": contained,
             "ended": MARKUP, "overshoot_ms": overshoot, "peak_memory": 65536, "growth": 0, "descriptors": 0, "threads": 0})
-    };
+}
+
+fn report() -> String {
     let report = json!({ "modes": [{
         "isolation": "in-process", "jail_lacks": "",
-        "cases": [case(1, true, json!([0.5, 1.25, 2.0])), case(2, false, json!([]))],
+        "cases": [case_report(1, true, json!([0.5, 1.25, 2.0])), case_report(2, false, json!([]))],
         "summary": { "contained": 1, "cases": 2, "attempts": 6, "overshoot_p99_ms": 2.0, "overshoot_max_ms": 2.0,
             "growth_max": 0, "honest_calls": 100, "honest_wrong": 0, "honest_p99_ms": 0.2, "honest_alone_p99_ms": 0.1,
             "ended_in_ms": 3.0, "descriptors_left": 0, "threads_left": 0, "wrong": [MARKUP] },

@@ -96,19 +96,22 @@ async fn running_calls_are_sent_as_events_until_the_session_ends() {
     opened.end().await;
 }
 
+fn count_rows(page: &str) -> usize {
+    page.matches("<tr>").count() - 1
+}
+
 #[tokio::test]
 async fn recorded_calls_are_filtered_and_paged() {
     let opened = Opened::new().await;
     let visitor = opened.visitor().await;
-    let rows = |page: &str| page.matches("<tr>").count() - 1;
     let first = visitor.get("calls?outcome=ok").await.body;
-    assert_eq!(rows(&first), 50);
+    assert_eq!(count_rows(&first), 50);
     assert!(first.contains("<option selected>ok</option>") && !first.contains("state bad"), "{first}");
     let (_, next) = first.split_once("href=\"/dashboard/calls?").unwrap();
     let next = next.split('"').next().unwrap().replace("&#38;", "&");
     assert!(next.starts_with("outcome=ok&before="), "{next}");
     let second = visitor.get(&format!("calls?{next}")).await.body;
-    assert_eq!(rows(&second), 10);
+    assert_eq!(count_rows(&second), 10);
     assert!(!second.contains("Older calls"));
     let (_, href) = second.split_once("href=\"/dashboard/calls/").unwrap();
     let one = visitor.get(&format!("calls/{}", href.split('"').next().unwrap())).await;
@@ -118,7 +121,7 @@ async fn recorded_calls_are_filtered_and_paged() {
     }
     let rare = visitor.get("calls?tool=rare").await.body;
     assert!(rare.contains("there may be older ones") && rare.contains("calls?tool=rare&#38;before=3"), "{rare}");
-    assert_eq!(rows(&visitor.get("calls?tool=rare&before=3").await.body), 2);
+    assert_eq!(count_rows(&visitor.get("calls?tool=rare&before=3").await.body), 2);
     assert_eq!(visitor.get("calls/none").await.status, 404);
     let session = visitor.get("sessions/one").await.body;
     assert!(session.contains("<rect x=\"") && session.contains("class=\"depth4\""), "{session}");

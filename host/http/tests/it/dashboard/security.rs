@@ -107,6 +107,10 @@ async fn pages_of_the_web_do_not_lock_the_operator_out() {
     opened.end().await;
 }
 
+fn approval_form(csrf: &str) -> String {
+    format!("csrf={csrf}&decision=approve&pin=sha256%3A1")
+}
+
 #[tokio::test]
 async fn forms_of_other_pages_are_refused() {
     let opened = Opened::new().await;
@@ -116,16 +120,15 @@ async fn forms_of_other_pages_are_refused() {
     let foreign = other.csrf().await;
     assert_ne!(csrf, foreign);
     let form = "approvals/components/changed";
-    let decide = |csrf: &str| format!("csrf={csrf}&decision=approve&pin=sha256%3A1");
     for wrong in [String::new(), foreign, format!("{csrf}x"), TOKEN.to_owned()] {
-        let answer = visitor.send("POST", &format!("/dashboard/{form}"), &[], &decide(&wrong)).await;
+        let answer = visitor.send("POST", &format!("/dashboard/{form}"), &[], &approval_form(&wrong)).await;
         assert_eq!(answer.status, 403, "{wrong}");
         check_headers(&answer);
     }
     let own = format!("http://{}", opened.address);
     let check = |headers: Vec<(&'static str, String)>, expected: u16| {
         let visitor = &visitor;
-        let body = decide(&csrf);
+        let body = approval_form(&csrf);
         async move {
             let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
             let answer = visitor.send("POST", &format!("/dashboard/{form}"), &headers, &body).await;

@@ -41,11 +41,10 @@ pub(crate) fn read_call_result(value: Value) -> CallToolResult {
         Some(part) => vec![part],
     };
     // A result of other members alone is the value that the server means.
-    let is_known = |name: &str| KNOWN_MEMBERS.contains(&name);
     if content.is_empty() && !had_content && !result.contains_key("structuredContent") {
         let others: Map<String, Value> = result
             .iter()
-            .filter(|(name, _)| !is_known(name))
+            .filter(|(name, _)| !KNOWN_MEMBERS.contains(&name.as_str()))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         if !others.is_empty() {
@@ -69,8 +68,7 @@ fn is_true(flag: &Value) -> bool {
 }
 
 fn read_block(part: Value) -> ContentBlock {
-    let read = |part: &Value| serde_json::from_value::<ContentBlock>(part.clone()).ok();
-    if let Some(block) = read(&part) {
+    if let Some(block) = read_strictly(&part) {
         return block;
     }
     match &part {
@@ -78,7 +76,8 @@ fn read_block(part: Value) -> ContentBlock {
         Value::Object(members) => {
             let mut bare = members.clone();
             bare.retain(|name, _| !OPTIONAL_MEMBERS.contains(&name.as_str()));
-            if let Some(block) = read(&Value::Object(bare.clone())).or_else(|| read(&complete(bare)?)) {
+            if let Some(block) = read_strictly(&Value::Object(bare.clone())).or_else(|| read_strictly(&complete(bare)?))
+            {
                 return block;
             }
             let inner = members.get("resource").and_then(|resource| resource.get("text")).and_then(Value::as_str);
@@ -95,6 +94,10 @@ fn read_block(part: Value) -> ContentBlock {
     let kind = part.get("type").and_then(Value::as_str);
     let of_kind = kind.map(|kind| format!(" of the type {}", quote(&kind.into()))).unwrap_or_default();
     ContentBlock::text(format!("[a malformed part{of_kind}: {}]", quote_at_most(&part, MAX_PART_CHARS)))
+}
+
+fn read_strictly(part: &Value) -> Option<ContentBlock> {
+    serde_json::from_value(part.clone()).ok()
 }
 
 /// Adds a member to a part that lacks it, where the rest of the part says what it has to be.
@@ -126,48 +129,54 @@ mod tests {
         assert_eq!(found, expected);
     }
 
+    fn text_block(text: &str) -> Value {
+        json!({"type": "text", "text": text})
+    }
+
+    fn success(blocks: Value) -> Value {
+        json!({"content": blocks, "isError": false})
+    }
+
     #[test]
     fn keeps_what_can_be_read_and_describes_the_rest() {
-        let text = |text: &str| json!({"type": "text", "text": text});
-        let good = |blocks: Value| json!({"content": blocks, "isError": false});
-        check(json!({}), good(json!([])));
-        check(json!({"content": null, "isError": null}), good(json!([])));
-        check(json!({"content": "just text"}), good(json!([text("just text")])));
-        check(json!("just text"), good(json!([text("just text")])));
-        check(json!({"content": text("one")}), good(json!([text("one")])));
+        check(json!({}), success(json!([])));
+        check(json!({"content": null, "isError": null}), success(json!([])));
+        check(json!({"content": "just text"}), success(json!([text_block("just text")])));
+        check(json!("just text"), success(json!([text_block("just text")])));
+        check(json!({"content": text_block("one")}), success(json!([text_block("one")])));
         check(
             json!({"content": [{"text": "no type"}, {"type": "text", "text": 5}]}),
-            good(json!([text("no type"), text("5")])),
+            success(json!([text_block("no type"), text_block("5")])),
         );
         let odd = json!({"type": "text", "text": "x", "annotations": {"audience": ["system"], "priority": "high"}});
-        check(json!({"content": [odd]}), good(json!([text("x")])));
-        let video = json!({"content": [{"type": "video", "url": "u"}, text("after")]});
+        check(json!({"content": [odd]}), success(json!([text_block("x")])));
+        let video = json!({"content": [{"type": "video", "url": "u"}, text_block("after")]});
         let described = r#"[a malformed part of the type "video": {"type":"video","url":"u"}]"#;
-        check(video, good(json!([text(described), text("after")])));
+        check(video, success(json!([text_block(described), text_block("after")])));
         let link = json!({"content": [{"type": "resource_link", "uri": "file:///a"}]});
-        check(link, good(json!([{"type": "resource_link", "uri": "file:///a", "name": "file:///a"}])));
+        check(link, success(json!([{"type": "resource_link", "uri": "file:///a", "name": "file:///a"}])));
         let image = json!({"type": "image", "data": "iVBORw0KGgo="});
         let typed = json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"});
-        check(json!({"content": [image]}), good(json!([typed])));
+        check(json!({"content": [image]}), success(json!([typed])));
         let nameless = json!({"content": [{"type": "resource", "resource": {"text": "x"}}]});
-        check(nameless, good(json!([text("x")])));
-        check(json!({"toolResult": "old"}), good(json!([text("old")])));
-        check(json!({"toolResult": [text("old")]}), good(json!([text("old")])));
+        check(nameless, success(json!([text_block("x")])));
+        check(json!({"toolResult": "old"}), success(json!([text_block("old")])));
+        check(json!({"toolResult": [text_block("old")]}), success(json!([text_block("old")])));
         let structured = json!({"content": [], "structuredContent": {"a": 1}, "isError": false});
         check(json!({"toolResult": {"a": 1}}), structured);
         check(
             json!({"text": "bare", "resultType": "x"}),
             json!({"content": [], "isError": false, "structuredContent": {"text": "bare"}}),
         );
-        check(json!({"content": null, "rows": [1]}), good(json!([])));
+        check(json!({"content": null, "rows": [1]}), success(json!([])));
         for flag in [json!(1), json!("True"), json!(true)] {
             check(json!({"isError": flag, "content": []}), json!({"content": [], "isError": true}));
         }
         for flag in [json!(0), json!("no"), json!({}), Value::Null] {
-            check(json!({"isError": flag, "content": []}), good(json!([])));
+            check(json!({"isError": flag, "content": []}), success(json!([])));
         }
         let failed = json!({"isError": "true", "content": [{"type": "image"}], "structuredContent": {"code": 1}});
         let described = r#"[a malformed part of the type "image": {"type":"image"}]"#;
-        check(failed, json!({"content": [text(described)], "isError": true, "structuredContent": {"code": 1}}));
+        check(failed, json!({"content": [text_block(described)], "isError": true, "structuredContent": {"code": 1}}));
     }
 }

@@ -43,7 +43,13 @@ pub(super) fn mend_handshake(result: &mut Value) {
     info.retain(|name, value| matches!(name.as_str(), "icons") || value.is_string());
     members.insert(SERVER_INFO.to_owned(), Value::Object(info));
     let capabilities = match members.remove("capabilities") {
-        Some(Value::Object(capabilities)) => capabilities.into_iter().filter_map(mend_capability).collect(),
+        Some(Value::Object(capabilities)) => {
+            let mended = capabilities.into_iter().filter_map(|(name, value)| {
+                let value = mend_capability(&name, value)?;
+                Some((name, value))
+            });
+            mended.collect()
+        }
         _ => Map::new(),
     };
     members.insert("capabilities".to_owned(), Value::Object(capabilities));
@@ -55,13 +61,14 @@ pub(super) fn mend_handshake(result: &mut Value) {
 }
 
 /// Returns a capability that can be read. `true` is one without details.
-fn mend_capability((name, value): (String, Value)) -> Option<(String, Value)> {
-    let is_readable = |value: &Value| serde_json::from_value::<ServerCapabilities>(json!({ &name: value })).is_ok();
+fn mend_capability(name: &str, value: Value) -> Option<Value> {
     match value {
-        Value::Bool(true) => Some((name, json!({}))),
-        Value::Object(_) if is_readable(&value) => Some((name, value)),
+        Value::Bool(true) => Some(json!({})),
+        Value::Object(_) if serde_json::from_value::<ServerCapabilities>(json!({ name: &value })).is_ok() => {
+            Some(value)
+        }
         // Its details have another type than those of the protocol.
-        Value::Object(_) => Some((name, json!({}))),
+        Value::Object(_) => Some(json!({})),
         _ => None,
     }
 }

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::message::unreadable_error;
 use crate::transport::line_transport::split_batch;
 
-/// Returns the id of a request.
 pub(crate) fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     match message {
         JsonRpcMessage::Request(request) => Some(request.id.clone()),
@@ -39,8 +38,8 @@ pub(crate) fn answer_in_batch(body: &[u8]) -> Option<Vec<u8>> {
 
     let is_batch = body.trim_ascii_start().starts_with(b"[") && bounds::measure(body) == Err(BoundsError::Batch);
     let mut messages = is_batch.then(|| split_batch(body)).into_iter().flatten();
-    let is_answer = |message: &[u8]| serde_json::from_slice::<Message>(message).is_ok_and(|m| m.method.is_none());
-    messages.find(|message| is_answer(message)).map(|message| message.to_vec())
+    let answer = messages.find(|message| serde_json::from_slice::<Message>(message).is_ok_and(|m| m.method.is_none()));
+    answer.map(|message| message.to_vec())
 }
 
 /// Returns whether a server says that it does not know the session of a request, so that the request did not run.
@@ -104,27 +103,35 @@ mod tests {
         serde_json::to_value(answer).unwrap()
     }
 
+    fn check_lost_session(
+        request: &ClientJsonRpcMessage,
+        status: u16,
+        id: Value,
+        code: i32,
+        message: &str,
+        expected: bool,
+    ) {
+        let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
+        let body = error.to_string();
+        let status = StatusCode::from_u16(status).unwrap();
+        let error = serde_json::from_value(error).unwrap();
+        assert_eq!(has_lost_session(request, Some(&error), status, &body), expected, "{status}: {body}");
+    }
+
     #[test]
     fn a_lost_session_is_told_from_an_error_of_a_tool() {
         let request = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
         let request = serde_json::from_value(request).unwrap();
-        let check = |status: u16, id: Value, code: i32, message: &str, expected: bool| {
-            let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
-            let body = error.to_string();
-            let status = StatusCode::from_u16(status).unwrap();
-            let error = serde_json::from_value(error).unwrap();
-            assert_eq!(has_lost_session(&request, Some(&error), status, &body), expected, "{status}: {body}");
-        };
         for status in [200, 400, 410, 500] {
-            check(status, Value::Null, -32000, "No valid session ID", true);
-            check(status, json!("server-error"), -32600, "Session terminated", true);
-            check(status, Value::Null, -32000, "Server not initialized", true);
-            check(status, Value::Null, -32000, "out of memory", false);
-            check(status, json!(2), -32602, "the argument session is required", false);
+            check_lost_session(&request, status, Value::Null, -32000, "No valid session ID", true);
+            check_lost_session(&request, status, json!("server-error"), -32600, "Session terminated", true);
+            check_lost_session(&request, status, Value::Null, -32000, "Server not initialized", true);
+            check_lost_session(&request, status, Value::Null, -32000, "out of memory", false);
+            check_lost_session(&request, status, json!(2), -32602, "the argument session is required", false);
         }
-        check(400, json!(2), -32001, "Session not found", true);
-        check(200, json!(2), -32001, "Session not found", false);
-        check(500, json!(2), -32603, "the session of the database broke off", false);
+        check_lost_session(&request, 400, json!(2), -32001, "Session not found", true);
+        check_lost_session(&request, 200, json!(2), -32001, "Session not found", false);
+        check_lost_session(&request, 500, json!(2), -32603, "the session of the database broke off", false);
         let of_text = |status, text| has_lost_session(&request, None, status, text);
         assert!(of_text(StatusCode::BAD_REQUEST, "Invalid Session") && !of_text(StatusCode::BAD_REQUEST, "no"));
         assert!(!of_text(StatusCode::BAD_GATEWAY, "session"));
@@ -147,17 +154,22 @@ mod tests {
         }
     }
 
+    fn empty_result(id: Value) -> Value {
+        json!({"jsonrpc": "2.0", "id": id, "result": {}})
+    }
+
     #[test]
     fn an_answer_is_that_of_its_request() {
-        let result = |id: Value| json!({"jsonrpc": "2.0", "id": id, "result": {}});
-        assert_eq!(answer(result(json!(2)))["result"], json!({}));
-        assert_eq!(answer(result(json!("2"))), result(json!(2)));
+        assert_eq!(answer(empty_result(json!(2)))["result"], json!({}));
+        assert_eq!(answer(empty_result(json!("2"))), empty_result(json!(2)));
         for id in [json!(null), json!(7)] {
             let error = json!({"code": -32600, "message": "no"});
             let found = answer(json!({"jsonrpc": "2.0", "id": id, "error": error}));
             assert_eq!(found, json!({"jsonrpc": "2.0", "id": 2, "error": error}));
         }
-        for other in [result(json!(3)), json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})] {
+        for other in
+            [empty_result(json!(3)), json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})]
+        {
             let found = answer(other);
             assert_eq!(found["id"], 2);
             assert!(is_unreadable(&serde_json::from_value(found["error"].clone()).unwrap()), "{found}");

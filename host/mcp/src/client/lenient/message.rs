@@ -63,9 +63,10 @@ fn normalize_object(mut message: Map<String, Value>) -> Option<Value> {
     let id = message.get("id").cloned().unwrap_or(Value::Null);
     let result = message.remove("result");
     // Some servers write an empty error beside each result.
-    let is_empty =
-        |error: &Value| error.is_null() || (result.is_some() && EMPTY_ERRORS.contains(&error.to_string().as_str()));
-    let error = message.remove("error").filter(|error| !is_empty(error));
+    let error = message.remove("error").filter(|error| {
+        let is_empty = result.is_some() && EMPTY_ERRORS.contains(&error.to_string().as_str());
+        !error.is_null() && !is_empty
+    });
     match (error, result) {
         (Some(error), _) => Some(json!({"jsonrpc": "2.0", "id": id, "error": normalize_error(error)})),
         (None, Some(mut result)) => {
@@ -140,23 +141,25 @@ fn read_head(text: &str) -> Head {
 mod tests {
     use super::*;
 
+    fn error_message(code: i32, message: &str) -> Value {
+        json!({"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": message}})
+    }
+
     #[test]
     fn reads_what_is_almost_json_rpc() {
         let result = json!({"content": []});
         let whole = json!({"jsonrpc": "2.0", "id": 1, "result": result});
-        let error =
-            |code: i32, message: &str| json!({"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": message}});
         for (line, expected) in [
             (r#"{"id":1,"result":{"content":[]}}"#, whole.clone()),
             (r#"{"jsonrpc":2.0,"id":1.0,"error":null,"result":{"content":[]}}"#, whole.clone()),
             ("{\"result\":{\"t\":\"a\tb\"},\"id\":1}", json!({"jsonrpc": "2.0", "id": 1, "result": {"t": "a\tb"}})),
             (r#"{"id":1,"method":"tools/call","error":{},"result":{"content":[]}}"#, whole.clone()),
             (r#"{"id":1,"error":false,"result":{"content":[]}}"#, whole.clone()),
-            (r#"{"id":1,"error":{"code":-5.0,"message":"m"}}"#, error(-5, "m")),
-            (r#"{"id":1,"error":{"code":-5,"message":null}}"#, error(-5, r#"{"code":-5,"message":null}"#)),
-            (r#"{"jsonrpc":"2.0","id":1,"error":"plain"}"#, error(-32603, "plain")),
-            (r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1}}"#, error(-1, r#"{"code":-1}"#)),
-            (r#"{"jsonrpc":"2.0","id":1,"error":{"code":"7","message":5}}"#, error(7, "5")),
+            (r#"{"id":1,"error":{"code":-5.0,"message":"m"}}"#, error_message(-5, "m")),
+            (r#"{"id":1,"error":{"code":-5,"message":null}}"#, error_message(-5, r#"{"code":-5,"message":null}"#)),
+            (r#"{"jsonrpc":"2.0","id":1,"error":"plain"}"#, error_message(-32603, "plain")),
+            (r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1}}"#, error_message(-1, r#"{"code":-1}"#)),
+            (r#"{"jsonrpc":"2.0","id":1,"error":{"code":"7","message":5}}"#, error_message(7, "5")),
             ("\u{feff}{\"id\":1,\"result\":{\"content\":[]}}", json!({"jsonrpc": "2.0", "id": 1, "result": result})),
             (
                 r#"{"id":1,"result":{"n":NaN,"m":-Infinity,"t":"NaN \"NaN"}}"#,

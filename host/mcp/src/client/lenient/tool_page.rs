@@ -17,7 +17,6 @@ const OPTIONAL_MEMBERS: [(&str, &str); 6] = [
 /// Annotations that are true or false.
 const HINTS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
 
-/// A page of tools.
 #[derive(Default)]
 pub(crate) struct ToolPage {
     pub(crate) tools: Vec<Tool>,
@@ -57,13 +56,13 @@ fn named_definitions(tools: Map<String, Value>) -> Vec<Value> {
     if tools.get("name").is_some_and(Value::is_string) {
         return vec![Value::Object(tools)];
     }
-    let named = |(name, mut definition): (String, Value)| {
+    let named = tools.into_iter().map(|(name, mut definition)| {
         if let Value::Object(members) = &mut definition {
             members.entry("name").or_insert(name.into());
         }
         definition
-    };
-    tools.into_iter().map(named).collect()
+    });
+    named.collect()
 }
 
 fn next_cursor(cursor: Option<Value>) -> Option<String> {
@@ -181,6 +180,14 @@ mod tests {
         assert_eq!((page.tools[1].input_schema["title"].as_str(), page.mended.count()), (Some("t"), 0));
     }
 
+    fn count_listed(tools: Value) -> usize {
+        read_tool_page(json!({"tools": tools})).unwrap().tools.len()
+    }
+
+    fn read_cursor(cursor: Value) -> Option<String> {
+        read_tool_page(json!({"tools": [], "nextCursor": cursor})).unwrap().next_cursor
+    }
+
     #[test]
     fn leaves_out_what_has_no_name_and_says_so() {
         for (odd, words) in [
@@ -194,11 +201,12 @@ mod tests {
         for other in [json!({"tool": []}), json!({"tools": "t"}), json!({"tools": 5}), json!([])] {
             assert!(read_tool_page(other).is_none());
         }
-        let listed = |tools: Value| read_tool_page(json!({"tools": tools})).unwrap().tools.len();
         let schema = json!({"type": "object"});
         let by_name = json!({"a": {"inputSchema": schema}, "b": {"name": "c", "inputSchema": schema}});
-        assert_eq!([listed(Value::Null), listed(json!({"name": "a"})), listed(by_name)], [0, 1, 2]);
-        let cursor = |cursor: Value| read_tool_page(json!({"tools": [], "nextCursor": cursor})).unwrap().next_cursor;
-        assert_eq!([cursor(json!(7)), cursor(Value::Null), cursor(json!({}))], [Some("7".to_owned()), None, None]);
+        assert_eq!([count_listed(Value::Null), count_listed(json!({"name": "a"})), count_listed(by_name)], [0, 1, 2]);
+        assert_eq!(
+            [read_cursor(json!(7)), read_cursor(Value::Null), read_cursor(json!({}))],
+            [Some("7".to_owned()), None, None]
+        );
     }
 }

@@ -31,7 +31,6 @@ pub(super) struct Definition {
     pub(super) digest: Digest,
 }
 
-/// The kind of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListKind {
     Resources,
@@ -171,16 +170,19 @@ pub(super) async fn list_page(
 mod tests {
     use super::*;
 
+    fn read_definition(kind: ListKind, value: Value) -> Result<Definition, ToolNotice> {
+        Definition::read(kind, value, &RemoteOptions::default())
+    }
+
     #[test]
     fn a_definition_is_mended_or_left_out() {
-        let read = |kind, value| Definition::read(kind, value, &RemoteOptions::default());
         let odd =
             json!({"uri": "a://b", "title": 5, "size": "large", "mimeType": "text/plain", "_meta": {"ui": {}, "x": 1}});
-        let read_odd = read(ListKind::Resources, odd).unwrap();
+        let read_odd = read_definition(ListKind::Resources, odd).unwrap();
         let expected = json!({"uri": "a://b", "name": "a://b", "mimeType": "text/plain", "_meta": {"x": 1}});
         assert_eq!((read_odd.value, read_odd.key.as_str()), (expected, "a://b"));
         let hidden = json!({"name": "p", "description": "a\u{200b}", "arguments": [{"name": "x"}]});
-        let hidden = read(ListKind::Prompts, hidden).unwrap();
+        let hidden = read_definition(ListKind::Prompts, hidden).unwrap();
         assert_eq!(hidden.value["description"], "a\\u{200b}");
         for (kind, bad) in [
             (ListKind::Resources, json!(null)),
@@ -189,17 +191,18 @@ mod tests {
             (ListKind::Prompts, json!({"name": "a\u{200b}"})),
             (ListKind::Prompts, json!({"name": "p", "description": "x".repeat(20_000)})),
         ] {
-            assert!(read(kind, bad.clone()).is_err(), "{bad}");
+            assert!(read_definition(kind, bad.clone()).is_err(), "{bad}");
         }
+    }
+
+    fn digest_of(about: &str) -> Digest {
+        let value = json!({"name": "p", "description": about});
+        Definition::read(ListKind::Prompts, value, &RemoteOptions::default()).unwrap().digest
     }
 
     #[test]
     fn the_digest_covers_what_the_server_wrote() {
-        let digest = |about: &str| {
-            let value = json!({"name": "p", "description": about});
-            Definition::read(ListKind::Prompts, value, &RemoteOptions::default()).unwrap().digest
-        };
-        assert_eq!(digest("a"), digest("a"));
-        assert_ne!(digest("a"), digest("b"));
+        assert_eq!(digest_of("a"), digest_of("a"));
+        assert_ne!(digest_of("a"), digest_of("b"));
     }
 }

@@ -50,17 +50,17 @@ impl Lists {
 
     /// Returns whether clients and operators see the same of both.
     pub(super) fn are_same(&self, other: &Self) -> bool {
-        let is_same = |one: &[Definition], other: &[Definition]| {
-            let digests = |list: &[Definition]| list.iter().map(|it| it.digest).collect::<Vec<_>>();
-            digests(one) == digests(other)
-        };
         self.were_read == other.were_read
             && self.capabilities == other.capabilities
-            && is_same(&self.resources, &other.resources)
-            && is_same(&self.templates, &other.templates)
-            && is_same(&self.prompts, &other.prompts)
+            && have_same_digests(&self.resources, &other.resources)
+            && have_same_digests(&self.templates, &other.templates)
+            && have_same_digests(&self.prompts, &other.prompts)
             && self.notices == other.notices
     }
+}
+
+fn have_same_digests(one: &[Definition], other: &[Definition]) -> bool {
+    one.iter().map(|it| it.digest).eq(other.iter().map(|it| it.digest))
 }
 
 /// Lists the definitions of one kind.
@@ -144,14 +144,17 @@ impl<'a> Listed<'a> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+
+    fn prompts(from: usize, to: usize) -> Vec<Value> {
+        (from..to).map(|n| json!({"name": format!("p{n}")})).collect::<Vec<_>>()
+    }
 
     #[test]
     fn a_page_is_cut_off_however_long_it_is() {
         let options = RemoteOptions::default();
-        let prompts = |from: usize, to: usize| (from..to).map(|n| json!({"name": format!("p{n}")})).collect::<Vec<_>>();
         let mut listed = Listed::new(ListKind::Prompts, &options);
         assert!(listed.add(prompts(0, MAX_LISTED_ITEMS)), "the maximum number of");
         assert!(!listed.add(prompts(MAX_LISTED_ITEMS, MAX_LISTED_ITEMS + 1)));

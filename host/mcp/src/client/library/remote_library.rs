@@ -307,17 +307,15 @@ impl RemoteLibrary {
         self.state().lists().resources.iter().any(|it| it.key == uri)
     }
 
-    /// Returns whether the URI is one of a template.
     pub(crate) fn has_template_for(&self, uri: &str) -> bool {
         self.templates().iter().any(|(template, _)| template == uri || uri_template::matches(template, uri))
     }
 
     /// Returns whether the server has resources or templates with the scheme of a URI.
     pub(crate) fn has_scheme_of(&self, uri: &str) -> bool {
-        let scheme = |uri: &str| uri.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
         let lists = self.state().lists();
-        let mut keys = lists.resources.iter().chain(&lists.templates).map(|it| scheme(&it.key));
-        scheme(uri).is_some_and(|wanted| keys.any(|has| has.as_ref() == Some(&wanted)))
+        let mut keys = lists.resources.iter().chain(&lists.templates).map(|it| scheme_of(&it.key));
+        scheme_of(uri).is_some_and(|wanted| keys.any(|has| has.as_ref() == Some(&wanted)))
     }
 
     /// Returns whether pages of MCP Apps are passed on.
@@ -387,4 +385,8 @@ impl RemoteLibrary {
         }
         Err(call_error::from_refused_input(call_client::too_many_requests()))
     }
+}
+
+fn scheme_of(uri: &str) -> Option<String> {
+    uri.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase())
 }

@@ -11,7 +11,6 @@ use crate::client::call_error;
 use crate::client::metadata::retain_passed_metadata;
 use crate::client::remote_options::RemoteOptions;
 
-/// A request to a library.
 pub(in crate::client) struct LibraryRequest {
     pub(in crate::client) method: LibraryMethod,
     /// The parameters. The gate has checked their types.

@@ -129,8 +129,11 @@ impl Subscribers {
         if !self.by_uri.contains_key(uri) && self.by_uri.len() >= MAX_SUBSCRIPTIONS {
             return Err(format!("there are already {MAX_SUBSCRIPTIONS} subscriptions to resources of this server"));
         }
-        let new = || Subscribed { sessions: 0, ended: CancellationToken::new(), outcome: Outcome::default() };
-        let known = self.by_uri.entry(Arc::clone(uri)).or_insert_with(new);
+        let known = self.by_uri.entry(Arc::clone(uri)).or_insert_with(|| Subscribed {
+            sessions: 0,
+            ended: CancellationToken::new(),
+            outcome: Outcome::default(),
+        });
         known.sessions += 1;
         *self.owned.entry(Arc::clone(owner)).or_default() += 1;
         Ok((known.ended.clone(), Arc::clone(&known.outcome)))
@@ -194,23 +197,26 @@ pub(super) async fn subscribe(
 mod tests {
     use super::*;
 
+    fn note_uri(n: usize) -> Arc<str> {
+        Arc::<str>::from(format!("note://{n}"))
+    }
+
     #[test]
     fn one_principal_leaves_room_for_others() {
         let mut subscribers = Subscribers::default();
         let [ann, bob] = [Arc::<str>::from("ann"), Arc::from("bob")];
-        let uri = |n: usize| Arc::<str>::from(format!("note://{n}"));
         for n in 0..MAX_OWNED_SUBSCRIPTIONS {
-            subscribers.join(&uri(n), &ann).unwrap();
+            subscribers.join(&note_uri(n), &ann).unwrap();
         }
-        assert!(subscribers.join(&uri(0), &ann).unwrap_err().contains("unsubscribe"));
-        let (ended, outcome) = subscribers.join(&uri(0), &bob).unwrap();
+        assert!(subscribers.join(&note_uri(0), &ann).unwrap_err().contains("unsubscribe"));
+        let (ended, outcome) = subscribers.join(&note_uri(0), &bob).unwrap();
         outcome.set(Err("no".to_owned())).unwrap();
-        assert!(!subscribers.leave(&uri(0), &ann));
-        let (_, again) = subscribers.join(&uri(0), &ann).unwrap();
+        assert!(!subscribers.leave(&note_uri(0), &ann));
+        let (_, again) = subscribers.join(&note_uri(0), &ann).unwrap();
         assert_eq!(again.get(), Some(&Err("no".to_owned())), "those who join later get the same answer");
-        assert!(!subscribers.leave(&uri(0), &ann) && subscribers.leave(&uri(0), &bob));
+        assert!(!subscribers.leave(&note_uri(0), &ann) && subscribers.leave(&note_uri(0), &bob));
         assert!(ended.is_cancelled());
-        let (_, new) = subscribers.join(&uri(0), &bob).unwrap();
+        let (_, new) = subscribers.join(&note_uri(0), &bob).unwrap();
         assert_eq!(new.get(), None, "after the last one, the server is asked again");
     }
 }

@@ -63,16 +63,19 @@ pub(super) async fn discover(url: &str, options: &OAuthOptions, trust: Trust<'_>
     check_trust(&client, trust, &found.metadata).await?;
     let token_endpoint = found.metadata.token_endpoint.clone();
     let issuer = found.metadata.issuer.clone();
-    let is_offered = |scopes: &Vec<String>| scopes.iter().any(|scope| scope == OFFLINE_ACCESS);
-    let offers_refresh = found.metadata.scopes_supported.as_ref().is_some_and(is_offered);
+    let offers_refresh = found.metadata.scopes_supported.as_deref().is_some_and(has_offline_access);
     manager.set_metadata(found.metadata);
     let mut scopes = options.scopes.clone();
     if scopes.is_empty() {
         scopes = manager.select_initial_scopes(&[]).await;
-    } else if offers_refresh && !is_offered(&scopes) {
+    } else if offers_refresh && !has_offline_access(&scopes) {
         scopes.push(OFFLINE_ACCESS.to_owned());
     }
     Ok(Discovered { manager, token_endpoint, issuer, client, scopes })
+}
+
+fn has_offline_access(scopes: &[String]) -> bool {
+    scopes.iter().any(|scope| scope == OFFLINE_ACCESS)
 }
 
 async fn check_trust(client: &OAuthClient, trust: Trust<'_>, found: &AuthorizationMetadata) -> Result<(), LoginError> {

@@ -177,8 +177,10 @@ impl McpService {
         let ended = stop.clone();
         let owner = Arc::clone(&tenant.name);
         let decides_sampling = tenant.decides_sampling;
-        let principal = move || Principal { actor: actor.clone(), owner: Arc::clone(&owner), decides_sampling };
-        let make = move || Ok(Session::new(server.clone(), principal(), ended.child_token(), Arc::clone(&held)));
+        let make = move || {
+            let principal = Principal { actor: actor.clone(), owner: Arc::clone(&owner), decides_sampling };
+            Ok(Session::new(server.clone(), principal, ended.child_token(), Arc::clone(&held)))
+        };
         let service = SessionService::new(make, Arc::clone(&sessions), config);
         TenantService { tenant: Arc::clone(tenant), service, sessions, usage: Arc::default(), stop }
     }
@@ -333,19 +335,20 @@ mod tests {
 
     use super::*;
 
+    fn check_json(values: &[&'static str], expected: bool) {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(CONTENT_TYPE, HeaderValue::from_static(value));
+        }
+        assert_eq!(is_json(&headers), expected, "{values:?}");
+    }
+
     #[test]
     fn a_message_has_one_content_type_and_it_is_json() {
-        let check = |values: &[&'static str], expected: bool| {
-            let mut headers = HeaderMap::new();
-            for value in values {
-                headers.append(CONTENT_TYPE, HeaderValue::from_static(value));
-            }
-            assert_eq!(is_json(&headers), expected, "{values:?}");
-        };
-        check(&["application/json"], true);
-        check(&["Application/JSON; charset=utf-8"], true);
-        check(&["text/plain"], false);
-        check(&[], false);
-        check(&["application/json", "application/json"], false);
+        check_json(&["application/json"], true);
+        check_json(&["Application/JSON; charset=utf-8"], true);
+        check_json(&["text/plain"], false);
+        check_json(&[], false);
+        check_json(&["application/json", "application/json"], false);
     }
 }

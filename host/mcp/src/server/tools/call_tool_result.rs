@@ -26,8 +26,8 @@ pub(crate) fn into_call_tool_result(result: CallResult, form: AnswerForm) -> Cal
     let members = metadata.members.unwrap_or_default();
     let parts_of = PartMembers::new(members.parts.as_ref());
     let mut answer = match outcome {
-        Ok(parts) => content_result(parts, (&id, &parts_of), form, &mut sanitizer),
-        Err(error) => error_result(error, (&id, &parts_of), form, &mut sanitizer),
+        Ok(parts) => content_result(parts, &id, &parts_of, form, &mut sanitizer),
+        Err(error) => error_result(error, &id, &parts_of, form, &mut sanitizer),
     };
     add_metadata(&mut answer, &members);
     sanitizer.at_least(metadata.sanitized);
@@ -42,10 +42,11 @@ fn add_metadata(answer: &mut CallToolResult, members: &ResultMembers) {
     answer.meta = Some(MetaObject(meta.into_iter().chain(own.0).collect()));
 }
 
-/// Builds the result of these parts, the members of which are in the second value beside the id of the call.
+/// Builds the result of these parts of a call.
 fn content_result(
     parts: Vec<Content>,
-    (call, members): (&str, &PartMembers),
+    call: &str,
+    members: &PartMembers,
     form: AnswerForm,
     sanitizer: &mut Sanitizer,
 ) -> CallToolResult {
@@ -69,7 +70,8 @@ fn content_result(
 /// the kind, the message, the hint.
 fn error_result(
     mut error: CallError,
-    source: (&str, &PartMembers),
+    call: &str,
+    members: &PartMembers,
     form: AnswerForm,
     sanitizer: &mut Sanitizer,
 ) -> CallToolResult {
@@ -77,7 +79,7 @@ fn error_result(
     let mut answer = if details.content.is_empty() {
         CallToolResult::error(vec![ContentBlock::text(error_text(&error))])
     } else {
-        let mut written = content_result(std::mem::take(&mut details.content), source, form, sanitizer);
+        let mut written = content_result(std::mem::take(&mut details.content), call, members, form, sanitizer);
         written.is_error = Some(true);
         written
     };
@@ -181,14 +183,17 @@ fn embedded_resource(contents: ResourceContents, mime: &str) -> ContentBlock {
 /// Returns the text if it has the form of a MIME type, such as `image/png` or `text/plain; charset=utf-8`, and
 /// [`FALLBACK_MIME_TYPE`] otherwise.
 fn valid_mime_type(mime_type: &str) -> &str {
-    let token =
-        |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&c));
     let (essence, rest) = mime_type.split_once(';').unwrap_or((mime_type, ""));
     let plain = rest.bytes().all(|c| c.is_ascii_graphic() || c == b' ');
     match essence.trim_end().split_once('/') {
-        Some((kind, subtype)) if token(kind) && token(subtype) && plain => mime_type,
+        Some((kind, subtype)) if is_token(kind) && is_token(subtype) && plain => mime_type,
         _ => FALLBACK_MIME_TYPE,
     }
+}
+
+/// Returns whether a text may be a type or a subtype (RFC 6838, section 4.2).
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|c| c.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&c))
 }
 
 #[cfg(test)]
@@ -216,9 +221,12 @@ mod tests {
         check(Ok(vec![part]), false, json!({"content": [expected], "isError": false}));
     }
 
+    fn blob(mime: &str, data: &[u8]) -> Content {
+        Content::Blob { mime_type: mime.into(), data: data.to_vec() }
+    }
+
     #[test]
     fn converts_every_kind_of_content() {
-        let blob = |mime: &str, data: &[u8]| Content::Blob { mime_type: mime.into(), data: data.to_vec() };
         part(Content::text("hi"), json!({"type": "text", "text": "hi"}));
         part(blob("image/png", &[0]), json!({"type": "image", "data": "AA==", "mimeType": "image/png"}));
         part(blob("audio/wav", &[0]), json!({"type": "audio", "data": "AA==", "mimeType": "audio/wav"}));
@@ -232,53 +240,72 @@ mod tests {
         part(link, plain);
     }
 
+    fn check_hidden(part: Content, structured: bool, count: u64, block: Value, structure: Option<Value>) {
+        let mut expected = json!({"content": [block], "isError": false, "_meta": {"fumehood/sanitized": count}});
+        if let Some(structure) = structure {
+            expected["structuredContent"] = structure;
+        }
+        check(Ok(vec![part]), structured, expected);
+    }
+
+    fn text_block(text: &str) -> Value {
+        json!({"type": "text", "text": text})
+    }
+
+    fn resource_block(mime: &str, key: &str, data: &str) -> Value {
+        json!({"type": "resource", "resource": {"uri": "fumehood://1/0", "mimeType": mime, key: data}})
+    }
+
+    fn json_content(text: &str) -> Content {
+        Content::json(text.to_owned()).unwrap()
+    }
+
     #[test]
     fn escapes_and_counts_hidden_characters() {
-        let hidden = |part: Content, structured: bool, count: u64, block: Value, structure: Option<Value>| {
-            let mut expected = json!({"content": [block], "isError": false, "_meta": {"fumehood/sanitized": count}});
-            if let Some(structure) = structure {
-                expected["structuredContent"] = structure;
-            }
-            check(Ok(vec![part]), structured, expected);
-        };
-        let text = |text: &str| json!({"type": "text", "text": text});
-        hidden(Content::text("a\u{1b}[2Jb\u{2800}"), false, 2, text("a\\u{1b}[2Jb\\u{2800}"), None);
-        let json = |text: &str| Content::json(text.to_owned()).unwrap();
+        check_hidden(Content::text("a\u{1b}[2Jb\u{2800}"), false, 2, text_block("a\\u{1b}[2Jb\\u{2800}"), None);
         let value = "{\"a\u{202e}\": \"\\u001b[1m\", \"b\": 2.50}";
         // As the tool wrote the number.
         let clean: Value = serde_json::from_str(r#"{"a\\u{202e}": "\\u{1b}[1m", "b": 2.50}"#).unwrap();
-        hidden(json(value), true, 2, text(&clean.to_string()), Some(clean.clone()));
-        hidden(json(value), false, 2, text(&clean.to_string()), None);
-        let evil = || "e\u{e0041}".into();
-        let link = Content::Link { uri: "a:\u{200b}".into(), title: Some(evil()), mime_type: Some(evil()) };
+        check_hidden(json_content(value), true, 2, text_block(&clean.to_string()), Some(clean.clone()));
+        check_hidden(json_content(value), false, 2, text_block(&clean.to_string()), None);
+        let link = Content::Link {
+            uri: "a:\u{200b}".into(),
+            title: Some("e\u{e0041}".into()),
+            mime_type: Some("e\u{e0041}".into()),
+        };
         let mime = "application/octet-stream";
         let block = json!({"type": "resource_link", "uri": "a:%E2%80%8B", "name": "e\\u{e0041}", "title": "e\\u{e0041}",
             "mimeType": mime});
-        hidden(link, false, 3, block, None);
-        let bytes = |mime: &str, key: &str, data: &str| json!({"type": "resource", "resource": {"uri": "fumehood://1/0", "mimeType": mime, key: data}});
-        let blob = |mime: &str, data: &[u8]| Content::Blob { mime_type: mime.into(), data: data.to_vec() };
-        hidden(blob("image/\u{1b}", &[0]), false, 1, bytes(mime, "blob", "AA=="), None);
-        hidden(blob("text/csv", "a\u{3164}".as_bytes()), false, 1, bytes("text/csv", "text", "a\\u{3164}"), None);
+        check_hidden(link, false, 3, block, None);
+        check_hidden(blob("image/\u{1b}", &[0]), false, 1, resource_block(mime, "blob", "AA=="), None);
+        check_hidden(
+            blob("text/csv", "a\u{3164}".as_bytes()),
+            false,
+            1,
+            resource_block("text/csv", "text", "a\\u{3164}"),
+            None,
+        );
     }
 
     #[test]
     fn structures_json_if_an_output_schema_was_listed() {
-        let value = || Ok(vec![Content::json(r#"{"a": 1}"#.to_owned()).unwrap()]);
         let text = json!([{"type": "text", "text": "{\"a\": 1}"}]);
-        check(value(), false, json!({"content": text, "isError": false}));
-        check(value(), true, json!({"content": text, "isError": false, "structuredContent": {"a": 1}}));
+        check(Ok(vec![json_content(r#"{"a": 1}"#)]), false, json!({"content": text, "isError": false}));
+        check(
+            Ok(vec![json_content(r#"{"a": 1}"#)]),
+            true,
+            json!({"content": text, "isError": false, "structuredContent": {"a": 1}}),
+        );
     }
 
     #[test]
     fn results_of_servers_keep_both_forms() {
-        let json = || Content::json(r#"{"t": 22}"#.to_owned()).unwrap();
-        let text = |text: &str| json!([{"type": "text", "text": text}]);
         for result in [ResultForm::TextFirst, ResultForm::StructuredFirst] {
             let form = AnswerForm { structured: false, result };
-            let both = json!({"content": text("sunny"), "structuredContent": {"t": 22}, "isError": false});
-            check_form(Ok(vec![Content::text("sunny"), json()]), form, both);
-            let one = json!({"content": text("{\"t\": 22}"), "structuredContent": {"t": 22}, "isError": false});
-            check_form(Ok(vec![json()]), form, one);
+            let both = json!({"content": [text_block("sunny")], "structuredContent": {"t": 22}, "isError": false});
+            check_form(Ok(vec![Content::text("sunny"), json_content(r#"{"t": 22}"#)]), form, both);
+            let one = json!({"content": [text_block("{\"t\": 22}")], "structuredContent": {"t": 22}, "isError": false});
+            check_form(Ok(vec![json_content(r#"{"t": 22}"#)]), form, one);
         }
     }
 

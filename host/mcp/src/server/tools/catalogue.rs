@@ -49,7 +49,6 @@ pub(crate) struct Entry {
 pub(crate) struct AnswerForm {
     /// True if clients were given an output schema, so that they expect structured content.
     pub(crate) structured: bool,
-    /// The form of its results.
     pub(crate) result: ResultForm,
 }
 
@@ -101,7 +100,6 @@ impl Catalogue {
         self
     }
 
-    /// Returns the resources of components.
     pub(crate) fn resources(&self) -> &ComponentLibrary {
         &self.resources
     }
@@ -150,8 +148,10 @@ impl Catalogue {
 
     /// Returns a sentence about the tools that wait for an approval here and did not wait, or were not there, before.
     pub(crate) fn waiting_since(&self, before: &Self) -> Option<String> {
-        let waited = |name: &String| before.entries.get(name).is_some_and(|entry| entry.is_waiting);
-        let waiting = self.entries.iter().filter(|(name, entry)| entry.is_waiting && !waited(name));
+        let waiting = self.entries.iter().filter(|(name, entry)| {
+            let waited = before.entries.get(*name).is_some_and(|entry| entry.is_waiting);
+            entry.is_waiting && !waited
+        });
         let mut names: Vec<&str> = waiting.map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         let shown = names.iter().take(MAX_SUGGESTIONS).copied().collect::<Vec<_>>().join(", ");
@@ -260,18 +260,22 @@ mod tests {
         Arc::new(Tool::clone(tool).withheld(Some(CallError::cancelled())))
     }
 
+    fn catalogue_of(names: &[&str]) -> Catalogue {
+        Catalogue::new(&names.iter().map(|name| tool(name)).collect::<Vec<_>>(), Naming::default(), None)
+    }
+
+    fn join_names(page: &[McpTool]) -> String {
+        page.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>().join(" ")
+    }
+
     #[test]
     fn pagination_survives_changes() {
-        let catalogue = |names: &[&str]| {
-            Catalogue::new(&names.iter().map(|name| tool(name)).collect::<Vec<_>>(), Naming::default(), None)
-        };
-        let names = |page: &[McpTool]| page.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>().join(" ");
-        let all = catalogue(&["c__1", "a__1", "b__1", "d__1", "e__1"]);
+        let all = catalogue_of(&["c__1", "a__1", "b__1", "d__1", "e__1"]);
         let (first, next) = all.page(None, 2).unwrap();
-        assert_eq!((names(&first).as_str(), next.as_deref()), ("a__1 b__1", Some("after:b__1")));
-        let fewer = catalogue(&["a__1", "d__1", "e__1"]);
+        assert_eq!((join_names(&first).as_str(), next.as_deref()), ("a__1 b__1", Some("after:b__1")));
+        let fewer = catalogue_of(&["a__1", "d__1", "e__1"]);
         let (second, end) = fewer.page(next.as_deref(), 2).unwrap();
-        assert_eq!((names(&second).as_str(), end), ("d__1 e__1", None));
+        assert_eq!((join_names(&second).as_str(), end), ("d__1 e__1", None));
         assert_eq!(all.page(Some("2"), 2).unwrap_err(), InvalidCursor);
         assert_eq!(Catalogue::default().page(None, 2).unwrap(), (Vec::new(), None));
     }
@@ -299,7 +303,7 @@ mod tests {
         let tools = ["a__add", "a__get", "b__get", "c__a__add"].map(tool);
         let names = |naming| {
             let (page, _) = Catalogue::new(&tools, naming, None).page(None, 10).unwrap();
-            page.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>().join(" ")
+            join_names(&page)
         };
         assert_eq!(names(Naming::default()), "a__add a__get b__get c__a__add");
         assert_eq!(names(SHORT), "a__get add b__get c__a__add");

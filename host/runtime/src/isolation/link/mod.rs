@@ -208,7 +208,6 @@ impl Link {
         }
     }
 
-    /// Waits for the end of a call.
     pub(super) async fn wait(self: &Arc<Self>, mut answer: oneshot::Receiver<CallEnd>) -> CallEnd {
         if let Ok(incoming) = self.incoming.try_lock()
             && let Some(ended) = self.read_for(&mut answer, incoming)
@@ -341,7 +340,6 @@ impl Link {
         lock(&self.calls).get_mut(&call).map_or(Ok(None), |pending| pending.charge_output(bytes))
     }
 
-    /// Returns whether a call is pending.
     pub(super) fn is_pending(&self, call: u64) -> bool {
         lock(&self.calls).contains_key(&call)
     }

@@ -54,7 +54,6 @@ pub(in crate::isolation) struct Death {
     pub(in crate::isolation) actors: HashSet<Option<Arc<str>>>,
 }
 
-/// The end of a call.
 pub(in crate::isolation) enum CallEnd {
     Answered {
         outcome: Result<Parts, Failure>,

@@ -22,7 +22,7 @@ use crate::isolation::bounded_list::{BoundedList, ListTooLong};
 use crate::isolation::convert;
 use crate::isolation::frame::Message;
 use crate::isolation::message::{
-    Definition, FolderQuota, GrantedFolder, LoadFailure, Loaded, MAX_DEFINITIONS, MAX_LISTED_RESOURCES, Resource, Setup,
+    Definition, FolderQuota, LoadFailure, Loaded, MAX_DEFINITIONS, MAX_LISTED_RESOURCES, Resource, Setup,
 };
 use crate::jail::{self, JailReport, Profile, Reachable, ReachableFolder, Resources};
 use crate::load::cache::{AuthenticCode, map_from_host};
@@ -90,6 +90,10 @@ fn load_failure(failure: LoadFailure, message: impl ToString) -> Loaded {
     Loaded::Failed { failure, message: message.to_string() }
 }
 
+fn host_failure(error: impl ToString) -> Loaded {
+    load_failure(LoadFailure::Host, error)
+}
+
 impl From<LoadError> for Loaded {
     fn from(error: LoadError) -> Self {
         match error {
@@ -118,7 +122,6 @@ pub(super) fn load(channel: &Channel) -> io::Result<Option<LoadedComponent>> {
 }
 
 fn start(channel: &Channel, setup: &Setup, mut files: Files) -> Result<(LoadedComponent, Loaded), Loaded> {
-    let host = |error: &dyn std::fmt::Display| load_failure(LoadFailure::Host, error);
     // Before the jail, in which the engine could not open `/proc/self/pagemap` to find the pages that calls touched.
     let engine = build_engine(setup)?;
     let jail = enter_jail(setup, &mut files)?;
@@ -127,19 +130,19 @@ fn start(channel: &Channel, setup: &Setup, mut files: Files) -> Result<(LoadedCo
     let mut bytes = Vec::new();
     // An earlier worker may have read the shared file to its end.
     let mut component = &files.component;
-    component.rewind().and_then(|()| component.read_to_end(&mut bytes)).map_err(|error| host(&error))?;
-    let shared = build_shared(setup, engine, &store, files.scratch).map_err(|error| host(&error))?;
+    component.rewind().and_then(|()| component.read_to_end(&mut bytes)).map_err(host_failure)?;
+    let shared = build_shared(setup, engine, &store, files.scratch).map_err(host_failure)?;
     shared.protected.replace(setup.protected.clone());
-    let component = map_from_host(&shared.engine, &files.code).map_err(|error| host(&error))?;
+    let component = map_from_host(&shared.engine, &files.code).map_err(host_failure)?;
     let has_folders = !files.folders.is_empty() || setup.powers.scratch.is_some();
     jail::end_setup(jail, has_folders).map_err(|error| load_failure(LoadFailure::Jail, error))?;
-    let surface = Surface::read(&bytes).map_err(|error| host(&error))?;
+    let surface = Surface::read(&bytes).map_err(host_failure)?;
     let dialect = dialect::detect(&surface.exports)?;
     let caps = DefinitionLimits::from(setup.definitions);
     let docs = PackageDocs::from_section_or_component(setup.docs.as_deref(), &bytes);
     let (callable, skipped) = dialect::link(&shared.linker, &component, &docs, &dialect, &caps)?;
-    let powers = build_powers(setup, &shared, &requests).map_err(|error| host(&error))?;
-    let folders = build_folders(setup, &shared, files.folders).map_err(|error| host(&error))?;
+    let powers = build_powers(setup, &shared, &requests).map_err(host_failure)?;
+    let folders = build_folders(setup, &shared, files.folders).map_err(host_failure)?;
     let runnable = Runnable::new(&shared, callable, &surface, powers, folders);
     let definitions = collect_definitions(&runnable, &shared, setup).map_err(LoadError::Describe)?;
     let resources =
@@ -212,22 +215,25 @@ fn build_powers(setup: &Setup, shared: &Arc<Shared>, requests: &Requests) -> Res
 }
 
 fn build_folders(setup: &Setup, shared: &Arc<Shared>, files: Vec<File>) -> Result<Option<Arc<OpenFolders>>, String> {
-    let quota = |quota: FolderQuota| Quota::try_from(quota).map_err(|error| error.to_string());
-    let scratch = setup.powers.scratch.map(quota).transpose()?;
+    let scratch = setup.powers.scratch.map(to_quota).transpose()?;
     if files.is_empty() && scratch.is_none() {
         return Ok(None);
     }
-    let open = |(file, granted): (File, &GrantedFolder)| {
-        let quota = granted.quota.map(quota).transpose()?;
+    let mut folders = Vec::new();
+    for (file, granted) in files.into_iter().zip(&setup.folders) {
+        let quota = granted.quota.map(to_quota).transpose()?;
         let write_line = Some(granted.write_line.clone());
         let protected = shared.protected.clone();
-        Ok::<_, String>(Arc::new(OpenFolder::new(file, &granted.guest, quota, write_line, protected)))
-    };
-    let folders = files.into_iter().zip(&setup.folders).map(open).collect::<Result<_, _>>()?;
+        folders.push(Arc::new(OpenFolder::new(file, &granted.guest, quota, write_line, protected)));
+    }
     let scratch_root = shared.scratch_root.clone();
     let pool = shared.files.clone();
     let removals = Removals::new(&pool);
     Ok(Some(Arc::new(OpenFolders { folders, scratch, scratch_root, removals, pool })))
+}
+
+fn to_quota(quota: FolderQuota) -> Result<Quota, String> {
+    Quota::try_from(quota).map_err(|error| error.to_string())
 }
 
 /// Returns the definitions of the tools, from the types or from the component's `describe`. Returns none if the host

@@ -135,12 +135,15 @@ fn to_load_error(error: ProcessError, program: &Program, allowance: &Allowance) 
 }
 
 fn stopped_error(limit: CompileLimit, allowance: &Allowance) -> LoadError {
-    let seconds = |time: std::time::Duration| format!("{:.1} s", time.as_secs_f64());
     let allowed = match limit {
-        CompileLimit::Time => seconds(allowance.time),
-        CompileLimit::Cpu => seconds(allowance.cpu),
+        CompileLimit::Time => display_seconds(allowance.time),
+        CompileLimit::Cpu => display_seconds(allowance.cpu),
         CompileLimit::Memory => display_bytes(allowance.memory),
         CompileLimit::Output => display_bytes(allowance.output),
     };
     LoadError::CompileStopped { limit, allowed }
+}
+
+fn display_seconds(time: std::time::Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
 }

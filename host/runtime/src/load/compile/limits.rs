@@ -155,17 +155,18 @@ impl CompileBudget {
 
     /// Computes the allowance of a component of `bytes` bytes. Time grows continuously, not in steps of a MiB.
     pub(crate) fn for_size(self, bytes: usize) -> Allowance {
-        let grown = |base: Duration, per_mib: Duration| {
-            let share = per_mib.as_secs_f64() * (bytes as f64 / MIB as f64);
-            base.saturating_add(Duration::try_from_secs_f64(share).unwrap_or(Duration::MAX))
-        };
         Allowance {
-            time: grown(self.time, self.time_per_mib),
-            cpu: grown(self.cpu, self.cpu_per_mib),
+            time: grow(self.time, self.time_per_mib, bytes),
+            cpu: grow(self.cpu, self.cpu_per_mib, bytes),
             memory: self.memory,
             output: self.output,
         }
     }
+}
+
+fn grow(base: Duration, per_mib: Duration, bytes: usize) -> Duration {
+    let share = per_mib.as_secs_f64() * (bytes as f64 / MIB as f64);
+    base.saturating_add(Duration::try_from_secs_f64(share).unwrap_or(Duration::MAX))
 }
 
 #[cfg(test)]
@@ -180,6 +181,12 @@ mod tests {
         }
     }
 
+    fn check_allowance(budget: &CompileBudget, bytes: usize, time: u64, cpu: u64) {
+        let time = Duration::from_secs(time);
+        let cpu = Duration::from_secs(cpu);
+        assert_eq!(budget.for_size(bytes), Allowance { time, cpu, memory: 7, output: 8 });
+    }
+
     #[test]
     fn allowance_grows_with_the_size_of_the_component() {
         let budget = CompileBudget {
@@ -190,14 +197,9 @@ mod tests {
             memory: 7,
             output: 8,
         };
-        let check = |bytes: usize, time: u64, cpu: u64| {
-            let time = Duration::from_secs(time);
-            let cpu = Duration::from_secs(cpu);
-            assert_eq!(budget.for_size(bytes), Allowance { time, cpu, memory: 7, output: 8 });
-        };
-        check(0, 2, 1);
-        check(1 << 19, 4, 2);
-        check(3 << 20, 14, 7);
+        check_allowance(&budget, 0, 2, 1);
+        check_allowance(&budget, 1 << 19, 4, 2);
+        check_allowance(&budget, 3 << 20, 14, 7);
         assert_eq!(budget.times(3).for_size(0).cpu, Duration::from_secs(3));
         assert_eq!(budget.times(u32::MAX).times(u32::MAX).for_size(usize::MAX).memory, u64::MAX);
     }

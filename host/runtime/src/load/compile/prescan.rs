@@ -423,47 +423,66 @@ mod tests {
         assert_eq!(counts("(component)"), Counts::default());
     }
 
+    fn core_module(text: &str) -> String {
+        format!("(core module {text})")
+    }
+
+    fn check_limit(text: &str, what: &str, lower: fn(&mut CompileLimits), found: u64) {
+        let bytes = wat::parse_str(format!("(component {text})")).unwrap();
+        assert!(scan(&bytes, &CompileLimits::default()).is_ok(), "{text}");
+        let mut limits = CompileLimits::default();
+        lower(&mut limits);
+        match scan(&bytes, &limits) {
+            Err(ScanError::LimitExceeded(refused)) => {
+                assert_eq!((refused.what, refused.found, refused.limit), (what, found, found - 1), "{text}");
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
     #[test]
     fn enforces_and_names_every_limit() {
-        let check = |text: &str, what: &str, lower: fn(&mut CompileLimits), found: u64| {
-            let bytes = wat::parse_str(format!("(component {text})")).unwrap();
-            assert!(scan(&bytes, &CompileLimits::default()).is_ok(), "{text}");
-            let mut limits = CompileLimits::default();
-            lower(&mut limits);
-            match scan(&bytes, &limits) {
-                Err(ScanError::LimitExceeded(refused)) => {
-                    assert_eq!((refused.what, refused.found, refused.limit), (what, found, found - 1), "{text}");
-                }
-                other => panic!("{text}: {other:?}"),
-            }
-        };
-        let module = |text: &str| format!("(core module {text})");
-        check(&module("(func nop nop)"), "bytes in one function", |limits| limits.function_bytes = 3, 4);
-        check(&module("(func (local i32 i32))"), "local variables in one function", |limits| limits.locals = 1, 2);
-        check(&module("(func (block (block)))"), "blocks inside of each other", |limits| limits.block_depth = 1, 2);
-        let text = module("(func (local i32) (block) (block))");
-        check(&text, "branches times local variables in one function", |limits| limits.flow = 1, 2);
-        let text = module("(func (block (br_table 0 0 (i32.const 0))) (block (br_table 0 0 (i32.const 0))))");
-        check(&text, "targets of jump tables in one function", |limits| limits.jump_targets = 1, 2);
-        check(&format!("{0} {0}", module("(func)")), "functions", |limits| limits.functions = 1, 2);
-        check("(type string) (type string)", "types", |limits| limits.types = 1, 2);
-        check("(type (list string))", "bytes of types", |limits| limits.type_bytes = 2, 3);
+        check_limit(&core_module("(func nop nop)"), "bytes in one function", |limits| limits.function_bytes = 3, 4);
+        check_limit(
+            &core_module("(func (local i32 i32))"),
+            "local variables in one function",
+            |limits| limits.locals = 1,
+            2,
+        );
+        check_limit(
+            &core_module("(func (block (block)))"),
+            "blocks inside of each other",
+            |limits| limits.block_depth = 1,
+            2,
+        );
+        let text = core_module("(func (local i32) (block) (block))");
+        check_limit(&text, "branches times local variables in one function", |limits| limits.flow = 1, 2);
+        let text = core_module("(func (block (br_table 0 0 (i32.const 0))) (block (br_table 0 0 (i32.const 0))))");
+        check_limit(&text, "targets of jump tables in one function", |limits| limits.jump_targets = 1, 2);
+        check_limit(&format!("{0} {0}", core_module("(func)")), "functions", |limits| limits.functions = 1, 2);
+        check_limit("(type string) (type string)", "types", |limits| limits.types = 1, 2);
+        check_limit("(type (list string))", "bytes of types", |limits| limits.type_bytes = 2, 3);
         let nested = "(type (component (type (instance))))";
-        check(nested, "types of components inside of each other", |limits| limits.type_depth = 1, 2);
+        check_limit(nested, "types of components inside of each other", |limits| limits.type_depth = 1, 2);
         let producers = r#"(@custom "producers" "12345")"#;
-        check(producers, "bytes of `producers` sections", |limits| limits.producers_bytes = 4, 5);
-        let text = module(r#"(func) (export "a" (func 0)) (export "b" (func 0))"#);
-        check(&text, "imports, exports and aliases", |limits| limits.names = 1, 2);
-        check(&text, "bytes of imports, exports and aliases", |limits| limits.name_bytes = 8, 9);
-        check(
-            &module(r#"(memory 1) (data "12") (data "3")"#),
+        check_limit(producers, "bytes of `producers` sections", |limits| limits.producers_bytes = 4, 5);
+        let text = core_module(r#"(func) (export "a" (func 0)) (export "b" (func 0))"#);
+        check_limit(&text, "imports, exports and aliases", |limits| limits.names = 1, 2);
+        check_limit(&text, "bytes of imports, exports and aliases", |limits| limits.name_bytes = 8, 9);
+        check_limit(
+            &core_module(r#"(memory 1) (data "12") (data "3")"#),
             "segments of data and tables",
             |limits| limits.segments = 1,
             2,
         );
-        check(&module(r#"(memory 1) (data "12")"#), "bytes of data", |limits| limits.data_bytes = 4, 5);
-        check("(component) (component)", "modules, components and instances", |limits| limits.parts = 1, 2);
-        check("(component (component))", "components inside of each other", |limits| limits.component_depth = 1, 2);
+        check_limit(&core_module(r#"(memory 1) (data "12")"#), "bytes of data", |limits| limits.data_bytes = 4, 5);
+        check_limit("(component) (component)", "modules, components and instances", |limits| limits.parts = 1, 2);
+        check_limit(
+            "(component (component))",
+            "components inside of each other",
+            |limits| limits.component_depth = 1,
+            2,
+        );
     }
 
     #[test]

@@ -237,25 +237,29 @@ mod tests {
         )
     }
 
+    fn check_error(script: &str, says: &str) {
+        let error = error_of(script);
+        assert!(error.contains(says), "{script}: {error}");
+    }
+
     #[test]
     fn every_behaviour_of_a_program_is_classified() {
-        let check = |script: &str, says: &str| {
-            let error = error_of(script);
-            assert!(error.contains(says), "{script}: {error}");
-        };
-        check("exit 0", "exit code 0 without output");
-        check("cat >/dev/null; exit 3", "exit code 3 without output");
-        check("echo no such luck >&2; exit 3", "with the output: no such luck");
-        check("echo '{\"kind\":\"malformed\",\"message\":\"bad\"}' >&2; exit 1", "Reported(Malformed(\"bad\"))");
-        check("echo 'memory allocation of 5 bytes failed' >&2; kill -ABRT $$", "Memory");
-        check("kill -XCPU $$", "Cpu");
-        check("kill -9 $$", "signal 9");
-        check("echo this is not compiled code, sorry; sleep 1000", "did not return compiled code");
-        check("yes", "did not return compiled code");
-        check("printf 'FumeCode\\004\\000\\000\\000\\000\\000\\000\\000code'; yes", "did not return compiled code");
-        check("printf 'FumeCode\\004\\000\\000\\000\\000\\000\\000\\000cod'", "exit code 0");
-        check("printf 'FumeCode\\004\\000\\000\\000\\000\\000\\000\\000code'; exit 2", "exit code 2");
-        check("printf 'FumeCode\\000\\000\\000\\000\\000\\000\\000\\001'; yes", "Output(72057594037927936)");
+        check_error("exit 0", "exit code 0 without output");
+        check_error("cat >/dev/null; exit 3", "exit code 3 without output");
+        check_error("echo no such luck >&2; exit 3", "with the output: no such luck");
+        check_error("echo '{\"kind\":\"malformed\",\"message\":\"bad\"}' >&2; exit 1", "Reported(Malformed(\"bad\"))");
+        check_error("echo 'memory allocation of 5 bytes failed' >&2; kill -ABRT $$", "Memory");
+        check_error("kill -XCPU $$", "Cpu");
+        check_error("kill -9 $$", "signal 9");
+        check_error("echo this is not compiled code, sorry; sleep 1000", "did not return compiled code");
+        check_error("yes", "did not return compiled code");
+        check_error(
+            "printf 'FumeCode\\004\\000\\000\\000\\000\\000\\000\\000code'; yes",
+            "did not return compiled code",
+        );
+        check_error("printf 'FumeCode\\004\\000\\000\\000\\000\\000\\000\\000cod'", "exit code 0");
+        check_error("printf 'FumeCode\\004\\000\\000\\000\\000\\000\\000\\000code'; exit 2", "exit code 2");
+        check_error("printf 'FumeCode\\000\\000\\000\\000\\000\\000\\000\\001'; yes", "Output(72057594037927936)");
     }
 
     /// Returns the descriptors that this process inherited without `FD_CLOEXEC`.

@@ -310,7 +310,6 @@ pub(super) fn check_core_kind(kind: ExternalKind) -> FeatureCheck {
     }
 }
 
-/// Checks an alias of a component.
 pub(super) fn check_alias(alias: &ComponentAlias<'_>) -> FeatureCheck {
     match alias {
         ComponentAlias::InstanceExport { kind, .. } => check_component_kind(*kind),

@@ -24,8 +24,7 @@ const MAX_DESCRIPTORS: u64 = 16;
 /// does.
 #[must_use]
 pub fn serve_compiler() -> ExitCode {
-    let unfit = |error: io::Error| CompileFailure::Unfit(error.to_string());
-    let served = jail::leave_inherited_descriptors().map_err(unfit);
+    let served = jail::leave_inherited_descriptors().map_err(|error| CompileFailure::Unfit(error.to_string()));
     match served.and_then(|()| serve(io::stdin().lock(), io::stdout().lock())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(said) => {
@@ -66,13 +65,13 @@ fn serve(mut input: impl io::BufRead, mut output: impl Write) -> Result<(), Comp
 fn read_request(input: &mut impl io::BufRead) -> Result<Request, CompileFailure> {
     let mut line = String::new();
     let read = input.take(wire::MAX_LINE_BYTES).read_line(&mut line);
-    let unfit = || {
-        CompileFailure::Unfit(
-            "this command is for internal use: a fumehood host sends it a component on standard input".to_owned(),
-        )
-    };
-    read.map_err(|_| unfit())?;
-    serde_json::from_str(&line).map_err(|_| unfit())
+    read.map_err(|_| misuse_failure())?;
+    serde_json::from_str(&line).map_err(|_| misuse_failure())
+}
+
+fn misuse_failure() -> CompileFailure {
+    let message = "this command is for internal use: a fumehood host sends it a component on standard input";
+    CompileFailure::Unfit(message.to_owned())
 }
 
 /// Builds an engine with the settings of the host's, except for the allocation of instances, of which there are none.

@@ -93,14 +93,15 @@ mod tests {
         assert_eq!(decode_header(*b"#!/bin/sh\nexit 0"), None);
     }
 
+    fn id_of(profile: EngineProfile, memory_ceiling: usize) -> String {
+        engine_id(&engine::build(&EngineSettings { profile, memory_ceiling, concurrency: 2, programs: 0 }).unwrap())
+    }
+
     #[test]
     fn engines_of_all_profiles_share_compiled_code() {
-        let id = |profile, memory_ceiling| {
-            engine_id(&engine::build(&EngineSettings { profile, memory_ceiling, concurrency: 2, programs: 0 }).unwrap())
-        };
         let plain = engine_id(&engine::build(&EngineSettings::only_compiling()).unwrap());
-        assert_eq!(plain, id(EngineProfile::Plain, 64 << 20));
-        assert_eq!(plain, id(EngineProfile::Strict, 64 << 20));
-        assert_eq!(plain, id(EngineProfile::Automatic, 256 << 20));
+        assert_eq!(plain, id_of(EngineProfile::Plain, 64 << 20));
+        assert_eq!(plain, id_of(EngineProfile::Strict, 64 << 20));
+        assert_eq!(plain, id_of(EngineProfile::Automatic, 256 << 20));
     }
 }

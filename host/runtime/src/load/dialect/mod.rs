@@ -65,7 +65,6 @@ pub(crate) fn link(
     dialect: &Dialect,
     limits: &DefinitionLimits,
 ) -> Result<(Callable, Vec<Skipped>), LoadError> {
-    let link_error = |error: wasmtime::Error| LoadError::Link(crate::wasi::guest_output::cut(&format!("{error:#}")));
     let pre = linker.instantiate_pre(component).map_err(link_error)?;
     match dialect {
         Dialect::Contract(version) => {
@@ -90,6 +89,10 @@ pub(crate) fn link(
     }
 }
 
+fn link_error(error: wasmtime::Error) -> LoadError {
+    LoadError::Link(crate::wasi::guest_output::cut(&format!("{error:#}")))
+}
+
 /// The optional interface of resources, without its version.
 const RESOURCES_INTERFACE: &str = "fumehood:tool/resources";
 
@@ -98,20 +101,21 @@ const RESOURCES_INTERFACE: &str = "fumehood:tool/resources";
 /// # Errors
 /// If the component was built for a version of the contract that this host does not accept.
 pub(crate) fn detect(exports: &[String]) -> Result<Dialect, LoadError> {
-    let version_of = |interface: &str| {
-        let exported = exports.iter().find_map(|name| name.strip_prefix(interface));
-        exported.map(|rest| rest.strip_prefix('@').unwrap_or("none").to_owned())
-    };
     // A hook sees the calls of other tools, and is none itself.
-    match (version_of(typed::HOOK_INTERFACE), version_of("fumehood:tool/tools")) {
+    match (find_version(exports, typed::HOOK_INTERFACE), find_version(exports, "fumehood:tool/tools")) {
         (Some(version), _) if is_accepted(&version) => Ok(Dialect::Hook(version)),
-        (None, Some(version)) if is_accepted(&version) => match version_of(RESOURCES_INTERFACE) {
+        (None, Some(version)) if is_accepted(&version) => match find_version(exports, RESOURCES_INTERFACE) {
             Some(found) if found != version => Err(LoadError::ContractVersion { found }),
             _ => Ok(Dialect::Contract(version)),
         },
         (Some(found), _) | (None, Some(found)) => Err(LoadError::ContractVersion { found }),
         (None, None) => Ok(Dialect::Typed),
     }
+}
+
+fn find_version(exports: &[String], interface: &str) -> Option<String> {
+    let exported = exports.iter().find_map(|name| name.strip_prefix(interface));
+    exported.map(|rest| rest.strip_prefix('@').unwrap_or("none").to_owned())
 }
 
 /// Checks that a component was built for an accepted version of the contract, before the linker reports a less helpful

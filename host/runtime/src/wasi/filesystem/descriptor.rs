@@ -132,7 +132,7 @@ impl HostDescriptor for FilesView<'_> {
             let protected = &from.folder.protected;
             let opened = match ledger {
                 Some(ledger) if request.create => {
-                    names::open_or_create(from.base(), (ledger, protected), &path, request.options, request.exclusive)?
+                    names::open_or_create(from.base(), ledger, protected, &path, request.options, request.exclusive)?
                 }
                 _ => protected.open(from.base(), &path, request.options)?,
             };
@@ -169,7 +169,7 @@ impl HostDescriptor for FilesView<'_> {
 
     async fn set_size(&mut self, handle: Resource<Descriptor>, size: Filesize) -> FsResult<()> {
         let found = self.prepare_file(&handle, "change the size of")?;
-        found.change(move |file, (ledger, _)| Ok(ledger.set_size(file.folder, size)?)).await
+        found.change(move |file, ledger, _| Ok(ledger.set_size(file.folder, size)?)).await
     }
 
     fn read_via_stream(
@@ -211,17 +211,17 @@ impl HostDescriptor for FilesView<'_> {
 
     async fn create_directory_at(&mut self, handle: Resource<Descriptor>, path: String) -> FsResult<()> {
         let found = self.prepare_path(&handle, "create the folder", &path)?;
-        found.change(move |folder, ledger| names::create_folder(folder, ledger, &path)).await
+        found.change(move |folder, ledger, protected| names::create_folder(folder, ledger, protected, &path)).await
     }
 
     async fn remove_directory_at(&mut self, handle: Resource<Descriptor>, path: String) -> FsResult<()> {
         let found = self.prepare_path(&handle, "remove the folder", &path)?;
-        found.change(move |folder, ledger| names::remove_folder(folder, ledger, &path)).await
+        found.change(move |folder, ledger, protected| names::remove_folder(folder, ledger, protected, &path)).await
     }
 
     async fn unlink_file_at(&mut self, handle: Resource<Descriptor>, path: String) -> FsResult<()> {
         let found = self.prepare_path(&handle, "remove", &path)?;
-        found.change(move |folder, ledger| names::remove_file(folder, ledger, &path)).await
+        found.change(move |folder, ledger, protected| names::remove_file(folder, ledger, protected, &path)).await
     }
 
     async fn rename_at(
@@ -235,7 +235,9 @@ impl HostDescriptor for FilesView<'_> {
         let new = self.prepare_path(&new_handle, "move something to", &new_path)?.require_writable()?;
         check_same_folder(&found, &new)?;
         let to = new.open;
-        found.change(move |from, ledger| names::rename(from, &path, to.base(), &new_path, ledger)).await
+        found
+            .change(move |from, ledger, protected| names::rename(from, &path, to.base(), &new_path, ledger, protected))
+            .await
     }
 
     async fn link_at(
@@ -253,12 +255,14 @@ impl HostDescriptor for FilesView<'_> {
         }
         check_same_folder(&found, &new)?;
         let to = new.open;
-        found.change(move |from, ledger| names::link(from, &path, to.base(), &new_path, ledger)).await
+        found
+            .change(move |from, ledger, protected| names::link(from, &path, to.base(), &new_path, ledger, protected))
+            .await
     }
 
     async fn symlink_at(&mut self, handle: Resource<Descriptor>, target: String, path: String) -> FsResult<()> {
         let found = self.prepare_path(&handle, "create the link", &path)?;
-        found.change(move |folder, ledger| names::symlink(folder, &target, ledger, &path)).await
+        found.change(move |folder, ledger, protected| names::symlink(folder, &target, ledger, protected, &path)).await
     }
 
     async fn set_times(
@@ -268,7 +272,7 @@ impl HostDescriptor for FilesView<'_> {
         modified: NewTimestamp,
     ) -> FsResult<()> {
         let found = self.prepare(&handle, "change the times of")?;
-        found.change(|file, (_, protected)| protected.check_file(file.folder)).await?;
+        found.change(|file, _, protected| protected.check_file(file.folder)).await?;
         delegated!(self, set_times(handle, accessed, modified))
     }
 
@@ -284,9 +288,11 @@ impl HostDescriptor for FilesView<'_> {
         check_length(&path)?;
         let attempt = found.attempt.clone();
         let follow = flags.contains(PathFlags::SYMLINK_FOLLOW);
-        let times = (to_time(accessed)?, to_time(modified)?);
+        let last_access = to_time(accessed)?;
+        let last_change = to_time(modified)?;
         let at = path.clone();
-        let changed = found.change(move |folder, (_, protected)| protected.set_times(folder, &at, follow, times));
+        let changed = found
+            .change(move |folder, _, protected| protected.set_times(folder, &at, follow, last_access, last_change));
         if changed.await? {
             return Ok(());
         }

@@ -87,7 +87,8 @@ pub enum FolderError {
 /// folders.
 pub(crate) fn open_all(
     grant: &Grant,
-    (own, protected): (&[PathBuf], &ProtectedSet),
+    own: &[PathBuf],
+    protected: &ProtectedSet,
     scratch_root: &ScratchRoot,
     pool: &FilePool,
 ) -> Result<Option<Arc<OpenFolders>>, FolderError> {

@@ -115,7 +115,6 @@ impl Ledger {
         }
     }
 
-    /// Sets the size of a file.
     pub(crate) fn set_size(&self, file: &File, size: u64) -> Result<(), WriteError> {
         let mut state = self.state();
         let status = FileStatus::of(file)?;
@@ -415,6 +414,14 @@ mod tests {
         assert!(is_spent(add(Ok(()))));
     }
 
+    fn remove_file(ledger: &Ledger, path: &std::path::Path) {
+        let seen = File::open(path).unwrap();
+        ledger.change_names(|names| {
+            std::fs::remove_file(path).unwrap();
+            names.remove(RemovedEntry::File(seen));
+        });
+    }
+
     #[test]
     fn removed_file_is_given_back_once_no_file_is_open() {
         let folder = tempfile::tempdir().unwrap();
@@ -424,18 +431,11 @@ mod tests {
             let file = File::create(&path).unwrap();
             ledger.write(&file, b"1234567890", Position::At(0))
         };
-        let remove = || {
-            let seen = File::open(&path).unwrap();
-            ledger.change_names(|names| {
-                std::fs::remove_file(&path).unwrap();
-                names.remove(RemovedEntry::File(seen));
-            });
-        };
         fill().unwrap();
-        remove();
+        remove_file(&ledger, &path);
         fill().unwrap();
         ledger.add_open();
-        remove();
+        remove_file(&ledger, &path);
         assert!(is_spent(fill()), "it takes up its room as long as it may be open");
         std::fs::remove_file(&path).unwrap();
         ledger.remove_open();

@@ -61,11 +61,13 @@ impl From<QuotaExceeded> for ChangeError {
 /// Opens a file, and creates it if it does not exist. With `exclusive`, fails if it exists.
 pub(crate) fn open_or_create(
     folder: Base<'_>,
-    (ledger, protected): (&Ledger, &ProtectedSet),
+    ledger: &Ledger,
+    protected: &ProtectedSet,
     path: &str,
     options: OpenOptions,
     exclusive: bool,
 ) -> Result<OpenedFile, ChangeError> {
+    // An existing file gets no new name, so that opening it charges nothing, even if the account is used up.
     if !exclusive {
         match protected.open(folder, path, options) {
             Err(ChangeError::Path(ResolveError::System(ErrorCode::NoEntry))) => {}
@@ -75,10 +77,10 @@ pub(crate) fn open_or_create(
     ledger.change_names(|names| names.add(|| protected.create(folder, path, options)))
 }
 
-/// Creates a folder.
 pub(crate) fn create_folder(
     folder: Base<'_>,
-    (ledger, protected): (&Ledger, &ProtectedSet),
+    ledger: &Ledger,
+    protected: &ProtectedSet,
     path: &str,
 ) -> Result<(), ChangeError> {
     let new = folder.parent_of(path)?;
@@ -89,7 +91,8 @@ pub(crate) fn create_folder(
 /// Removes an empty folder.
 pub(crate) fn remove_folder(
     folder: Base<'_>,
-    (ledger, protected): (&Ledger, &ProtectedSet),
+    ledger: &Ledger,
+    protected: &ProtectedSet,
     path: &str,
 ) -> Result<(), ChangeError> {
     let old = folder.parent_of(path)?;
@@ -105,7 +108,8 @@ pub(crate) fn remove_folder(
 /// Removes the name of a file or of a link.
 pub(crate) fn remove_file(
     folder: Base<'_>,
-    (ledger, protected): (&Ledger, &ProtectedSet),
+    ledger: &Ledger,
+    protected: &ProtectedSet,
     path: &str,
 ) -> Result<(), ChangeError> {
     let old = folder.parent_of(path)?.without_trailing_slash()?;
@@ -124,7 +128,8 @@ pub(crate) fn rename(
     old: &str,
     to: Base<'_>,
     new: &str,
-    (ledger, protected): (&Ledger, &ProtectedSet),
+    ledger: &Ledger,
+    protected: &ProtectedSet,
 ) -> Result<(), ChangeError> {
     let old = from.parent_of(old)?;
     let new = to.parent_of(new)?;
@@ -157,7 +162,8 @@ pub(crate) fn link(
     old: &str,
     to: Base<'_>,
     new: &str,
-    (ledger, protected): (&Ledger, &ProtectedSet),
+    ledger: &Ledger,
+    protected: &ProtectedSet,
 ) -> Result<(), ChangeError> {
     let old = from.parent_of(old)?.without_trailing_slash()?;
     let new = to.parent_of(new)?.without_trailing_slash()?;
@@ -179,7 +185,8 @@ pub(crate) fn link(
 pub(crate) fn symlink(
     folder: Base<'_>,
     target: &str,
-    (ledger, protected): (&Ledger, &ProtectedSet),
+    ledger: &Ledger,
+    protected: &ProtectedSet,
     path: &str,
 ) -> Result<(), ChangeError> {
     let new = folder.parent_of(path)?.without_trailing_slash()?;

@@ -113,7 +113,8 @@ impl ProtectedSet {
         folder: Base<'_>,
         path: &str,
         follow: bool,
-        (accessed, modified): (Option<SystemTimeSpec>, Option<SystemTimeSpec>),
+        accessed: Option<SystemTimeSpec>,
+        modified: Option<SystemTimeSpec>,
     ) -> Result<bool, ChangeError> {
         let files = self.files();
         if files.is_empty() {
@@ -247,6 +248,10 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
+    fn names_of(list: &[FolderEntry]) -> Vec<String> {
+        list.iter().map(|name| String::from_utf8(name.name.clone()).unwrap()).collect()
+    }
+
     #[test]
     fn collects_every_name_on_the_way_to_a_file() {
         let folder = tempfile::tempdir().unwrap();
@@ -256,19 +261,16 @@ mod tests {
         symlink("real", root.join("way")).unwrap();
         symlink("../real/deep/target", root.join("real/link")).unwrap();
         let found = survey(&root.join("way/link"), FileRole::Lock);
-        let names = |list: &[FolderEntry]| -> Vec<String> {
-            list.iter().map(|name| String::from_utf8(name.name.clone()).unwrap()).collect()
-        };
-        assert_eq!(names(&found.names), ["link", "target"]);
-        assert!(names(&found.way).ends_with(&["way", "real", "real", "deep"].map(str::to_owned)), "{found:?}");
+        assert_eq!(names_of(&found.names), ["link", "target"]);
+        assert!(names_of(&found.way).ends_with(&["way", "real", "real", "deep"].map(str::to_owned)), "{found:?}");
         assert_eq!(found.ids.len(), 2, "the link and the file");
         let missing = survey(&root.join("later/file"), FileRole::Lock);
         assert_eq!(
-            (names(&missing.names), missing.way.last().map(|name| name.name.as_slice())),
+            (names_of(&missing.names), missing.way.last().map(|name| name.name.as_slice())),
             (vec![], Some(&b"later"[..]))
         );
         let missing = survey(&root.join("real/file"), FileRole::Lock);
-        assert_eq!((names(&missing.names), missing.ids.len()), (vec!["file".to_owned()], 0));
+        assert_eq!((names_of(&missing.names), missing.ids.len()), (vec!["file".to_owned()], 0));
         symlink("loop", root.join("loop")).unwrap();
         assert!(survey(&root.join("loop"), FileRole::Lock).names.len() <= MAX_LINKS + 1);
     }

@@ -95,7 +95,6 @@ impl Resolver {
         }
     }
 
-    /// Creates a file of this name in an open folder.
     pub(super) fn create(self, folder: &File, name: &str, options: OpenOptions) -> Result<File, ResolveError> {
         match self {
             Self::Kernel => {

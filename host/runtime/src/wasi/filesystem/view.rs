@@ -96,11 +96,11 @@ impl Operation {
     /// Runs `work` on a thread for file work, if the folder is writable.
     pub(super) async fn change<R: Send + 'static>(
         self,
-        work: impl FnOnce(Base<'_>, (&Ledger, &ProtectedSet)) -> Result<R, ChangeError> + Send + 'static,
+        work: impl FnOnce(Base<'_>, &Ledger, &ProtectedSet) -> Result<R, ChangeError> + Send + 'static,
     ) -> FsResult<R> {
         let Self { open, attempt, pool } = self.require_writable()?;
         let changed = move || match &open.folder.ledger {
-            Some(ledger) => work(open.base(), (ledger, &open.folder.protected)),
+            Some(ledger) => work(open.base(), ledger, &open.folder.protected),
             None => Err(ErrorCode::NotPermitted.into()),
         };
         pool.run(changed).await.map_err(shut_down_error)?.map_err(|error| attempt.change_error(error))
@@ -147,13 +147,16 @@ impl preopens::Host for FilesView<'_> {
 mod tests {
     use super::*;
 
+    fn check_display(folder: &str, path: &str, shown: &str) {
+        assert_eq!(display_path(folder, path), shown)
+    }
+
     #[test]
     fn displays_paths_as_the_guest_sees_them() {
-        let check = |folder, path, shown: &str| assert_eq!(display_path(folder, path), shown);
-        check("/docs", "a/b", "/docs/a/b");
-        check("/", "a", "/a");
-        check("/docs", "/etc/passwd", "/etc/passwd");
-        check("/docs", "../../x", "/docs/../../x");
+        check_display("/docs", "a/b", "/docs/a/b");
+        check_display("/", "a", "/a");
+        check_display("/docs", "/etc/passwd", "/etc/passwd");
+        check_display("/docs", "../../x", "/docs/../../x");
         assert_eq!(display_path("/docs", &"ä".repeat(5000)).chars().count(), 512);
     }
 }

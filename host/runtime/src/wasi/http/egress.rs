@@ -151,7 +151,6 @@ impl DirectEgress {
         }
     }
 
-    /// Returns the ledger of the requests.
     pub(crate) fn ledger(&self) -> RequestLedger {
         RequestLedger { accounts: self.accounts.clone(), reports: self.observer.reports.clone() }
     }

@@ -7,7 +7,6 @@ use wasmtime_wasi_http::Error;
 #[cfg(feature = "tls")]
 use crate::network::TlsError;
 
-/// An error of an exchange.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ExchangeError {
     #[error("the name was not found")]

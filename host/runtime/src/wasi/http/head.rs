@@ -59,22 +59,17 @@ pub(super) fn prepare(
     };
     *request.uri_mut() = build_uri(permit, secrets, is_for_it)?;
     let headers = request.headers_mut();
-    let is_reserved = |name: &HeaderName| {
-        let is_there = |secret: &Secret| matches!(secret.injection(), Injection::Header { name: there, .. } if there == name.as_str());
-        is_forbidden(name) || secrets.iter().any(is_there)
-    };
-    let removed: Vec<HeaderName> = headers.keys().filter(|name| is_reserved(name)).cloned().collect();
+    let removed: Vec<HeaderName> = headers.keys().filter(|name| is_reserved(name, secrets)).cloned().collect();
     for name in removed {
         headers.remove(name);
     }
-    let value = |text: &str| HeaderValue::from_str(text).map_err(|_| ExchangeError::Request);
-    headers.insert(HOST, value(&permit.authority())?);
+    headers.insert(HOST, parse_value(&permit.authority())?);
     // One request per connection: the server need not wait for another.
     headers.insert(CONNECTION, HeaderValue::from_static("close"));
     for secret in secrets.iter().filter(is_for_it) {
         if let Injection::Header { name, template } = secret.injection() {
             let name: HeaderName = name.parse().map_err(|_| ExchangeError::Request)?;
-            let mut value = value(&template.fill(secret.value()))?;
+            let mut value = parse_value(&template.fill(secret.value()))?;
             value.set_sensitive(true);
             // The first secret that was granted takes precedence.
             headers.entry(name).or_insert(value);
@@ -83,15 +78,23 @@ pub(super) fn prepare(
     Ok(())
 }
 
+/// Returns whether a guest may not set this header: it is the host's, or a secret is sent in it.
+fn is_reserved(name: &HeaderName, secrets: &[Secret]) -> bool {
+    is_forbidden(name)
+        || secrets.iter().any(|secret| {
+            matches!(secret.injection(), Injection::Header { name: injected, .. } if injected == name.as_str())
+        })
+}
+
+fn parse_value(text: &str) -> Result<HeaderValue, ExchangeError> {
+    HeaderValue::from_str(text).map_err(|_| ExchangeError::Request)
+}
+
 /// Builds a URI in origin form (RFC 9112, section 3.2.1). With a host in it, the request would be addressed to a proxy.
 fn build_uri(permit: &Permit, secrets: &[Secret], is_for_it: impl Fn(&&Secret) -> bool) -> Result<Uri, ExchangeError> {
-    let parameter = |secret: &Secret| match secret.injection() {
-        Injection::Query { name } => Some(name.clone()),
-        Injection::Header { .. } => None,
-    };
-    let reserved: Vec<String> = secrets.iter().filter_map(parameter).collect();
+    let reserved: Vec<String> = secrets.iter().filter_map(query_parameter).collect();
     let added: Vec<(String, &Secret)> =
-        secrets.iter().filter(is_for_it).filter_map(|secret| Some((parameter(secret)?, secret))).collect();
+        secrets.iter().filter(is_for_it).filter_map(|secret| Some((query_parameter(secret)?, secret))).collect();
     let url = permit.url();
     let added = added.iter().map(|(name, secret)| (name.as_str(), secret.value()));
     let path = match inject_query(url.query(), |name| reserved.iter().any(|other| other == name), added) {
@@ -99,6 +102,13 @@ fn build_uri(permit: &Permit, secrets: &[Secret], is_for_it: impl Fn(&&Secret) -
         None => url.path().to_owned(),
     };
     Uri::builder().path_and_query(path).build().map_err(|_| ExchangeError::Request)
+}
+
+fn query_parameter(secret: &Secret) -> Option<String> {
+    match secret.injection() {
+        Injection::Query { name } => Some(name.clone()),
+        Injection::Header { .. } => None,
+    }
 }
 
 #[cfg(test)]

@@ -44,9 +44,12 @@ pub(super) fn end_setup(has_folders: bool) -> Result<(), String> {
 }
 
 fn install(filter: Result<SeccompFilter, BackendError>) -> Result<(), String> {
-    let failed = |error: &dyn std::fmt::Display| format!("cannot apply the system call filter: {error}");
-    let program: BpfProgram = filter.and_then(BpfProgram::try_from).map_err(|error| failed(&error))?;
-    seccompiler::apply_filter_all_threads(&program).map_err(|error| failed(&error))
+    let program: BpfProgram = filter.and_then(BpfProgram::try_from).map_err(describe_failure)?;
+    seccompiler::apply_filter_all_threads(&program).map_err(describe_failure)
+}
+
+fn describe_failure(error: impl std::fmt::Display) -> String {
+    format!("cannot apply the system call filter: {error}")
 }
 
 fn allowed_filter(profile: Profile, may_write: bool) -> Result<SeccompFilter, BackendError> {
@@ -56,17 +59,20 @@ fn allowed_filter(profile: Profile, may_write: bool) -> Result<SeccompFilter, Ba
     let own = [&own[..]];
     let own = [Call { number: libc::SYS_tgkill, when: &own }];
     let worker = profile == Profile::Worker;
-    let only_if = |is: bool, calls: &'static [Call<'static>]| if is { calls } else { &[] };
     let listed = [
         &own,
         BASE,
-        only_if(worker, WORKER),
-        only_if(worker, SETUP),
-        only_if(worker, PATHS),
-        only_if(worker, READ),
-        only_if(worker && may_write, WRITE),
+        select_if(worker, WORKER),
+        select_if(worker, SETUP),
+        select_if(worker, PATHS),
+        select_if(worker, READ),
+        select_if(worker && may_write, WRITE),
     ];
     filter_of(listed, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow)
+}
+
+fn select_if(is_selected: bool, calls: &'static [Call<'static>]) -> &'static [Call<'static>] {
+    if is_selected { calls } else { &[] }
 }
 
 /// Makes `clone3` fail with `ENOSYS`, so that the C library uses `clone` instead: the flags of `clone3` are in memory,

@@ -10,7 +10,6 @@ use fumehood_core::schema::typed::TypeDoc;
 use serde::Deserialize;
 use wasmparser::{Parser, Payload};
 
-/// The name of the section.
 pub(crate) const SECTION: &str = "package-docs";
 /// The name of the section with everything that the WIT package documents, where `package-docs` cannot hold it.
 pub(crate) const COMPLETE_SECTION: &str = "fumehood-docs";

@@ -35,9 +35,12 @@ impl Skipped {
     /// Creates a skipped export. Both texts come from the component, so they are made printable, and truncated to 512
     /// bytes.
     pub(crate) fn new(export: &str, why: &str) -> Self {
-        let readable = |text: &str| super::docs::truncate(&fumehood_core::text::sanitize::printable(text), 512);
-        Self { export: readable(export), why: readable(why) }
+        Self { export: to_readable(export), why: to_readable(why) }
     }
+}
+
+fn to_readable(text: &str) -> String {
+    super::docs::truncate(&fumehood_core::text::sanitize::printable(text), 512)
 }
 
 impl Export {

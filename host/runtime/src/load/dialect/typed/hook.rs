@@ -50,16 +50,22 @@ pub(crate) fn find_hook(
 
 /// Returns the signatures of [`HOOK_FUNCTIONS`], as in `wit/hooks`.
 fn signatures() -> [TypedFunction; 3] {
-    let call = || ("call".to_owned(), call_type());
     let authorization = variant(&[("allow", None), ("deny", Some(Ty::String))]);
     let reasons =
         [("allow", None), ("modify", Some(Ty::String)), ("deny", Some(Ty::String)), ("ask", Some(Ty::String))];
     let after = [("keep", None), ("replace", Some(outcome_type())), ("reject", Some(Ty::String))];
     [
-        TypedFunction { params: vec![call()], result: Some(authorization) },
-        TypedFunction { params: vec![call()], result: Some(variant(&reasons)) },
-        TypedFunction { params: vec![call(), ("outcome".to_owned(), outcome_type())], result: Some(variant(&after)) },
+        TypedFunction { params: vec![call_param()], result: Some(authorization) },
+        TypedFunction { params: vec![call_param()], result: Some(variant(&reasons)) },
+        TypedFunction {
+            params: vec![call_param(), ("outcome".to_owned(), outcome_type())],
+            result: Some(variant(&after)),
+        },
     ]
+}
+
+fn call_param() -> (String, Ty) {
+    ("call".to_owned(), call_type())
 }
 
 fn call_type() -> Ty {

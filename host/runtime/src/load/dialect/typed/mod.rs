@@ -142,15 +142,18 @@ pub(crate) fn discover(
     Ok(TypedTools { tools, skipped })
 }
 
+fn export_name(tool: &TypedTool) -> String {
+    tool.definition.export.clone().unwrap_or_default().to_sanitized().into_owned()
+}
+
 /// Checks that no two tools have the same name. Unlike [`check_set`], the error names the exports, which the author of
 /// the component can change.
 fn check_names(tools: &[TypedTool]) -> Result<(), TypedError> {
-    let export = |tool: &TypedTool| tool.definition.export.clone().unwrap_or_default().to_sanitized().into_owned();
     let mut seen = HashMap::new();
     for tool in tools {
         let name = &tool.definition.name;
         if let Some(first) = seen.insert(name.folded(), tool) {
-            return Err(TypedError::SameName(export(first), export(tool), name.clone()));
+            return Err(TypedError::SameName(export_name(first), export_name(tool), name.clone()));
         }
     }
     Ok(())

@@ -38,8 +38,8 @@ pub(super) fn convert_function(found: &ComponentFunc) -> Result<TypedFunction, S
     let mut budget = Budget::default();
     let mut params = Vec::new();
     for (name, ty) in found.params() {
-        let place = || format!("its parameter `{name}`");
-        params.push((budget.charge_name(name)?, convert(&ty, 0, &mut budget, &place)?));
+        let ty = convert(&ty, 0, &mut budget, &|| format!("its parameter `{name}`"))?;
+        params.push((budget.charge_name(name)?, ty));
     }
     let mut results = found.results();
     let result = match (results.next(), results.len()) {
@@ -90,22 +90,18 @@ fn convert_compound(
         Type::Option(option) => Ty::Option(Box::new(part(&option.ty(), budget)?)),
         Type::Tuple(tuple) => Ty::Tuple(tuple.types().map(|ty| part(&ty, budget)).collect::<Result<_, _>>()?),
         Type::Record(record) => {
-            let field = |(name, ty): (&str, Type)| Ok((budget.charge_name(name)?, part(&ty, budget)?));
-            Ty::Record(
-                record
-                    .fields()
-                    .map(|field| (field.name, field.ty))
-                    .map(field)
-                    .collect::<Result<_, SignatureError>>()?,
-            )
+            let mut fields = Vec::new();
+            for field in record.fields() {
+                fields.push((budget.charge_name(field.name)?, part(&field.ty, budget)?));
+            }
+            Ty::Record(fields)
         }
         Type::Variant(variant) => {
-            let case = |(name, ty): (&str, Option<Type>)| {
-                Ok((budget.charge_name(name)?, ty.map(|ty| part(&ty, budget)).transpose()?))
-            };
-            Ty::Variant(
-                variant.cases().map(|case| (case.name, case.ty)).map(case).collect::<Result<_, SignatureError>>()?,
-            )
+            let mut cases = Vec::new();
+            for case in variant.cases() {
+                cases.push((budget.charge_name(case.name)?, case.ty.map(|ty| part(&ty, budget)).transpose()?));
+            }
+            Ty::Variant(cases)
         }
         Type::Result(result) => {
             let mut side = |ty: Option<Type>| ty.map(|ty| part(&ty, budget).map(Box::new)).transpose();

@@ -291,31 +291,35 @@ fn outcome(tool: &TypedTool, results: &[Val]) -> String {
     }
 }
 
+fn outcome_as(greet: &TypedTool, result: Option<Ty>, values: &[Val]) -> String {
+    let definition = greet.definition.clone();
+    let export_index = greet.export_index;
+    let shape = result.as_ref().map(Shape::from);
+    let function = TypedFunction { params: vec![], result };
+    let tool = TypedTool { definition, export_index, function, lift_factor: 1, params: vec![], result: shape };
+    outcome(&tool, values)
+}
+
+fn string_value(text: &str) -> Option<Box<Val>> {
+    Some(Box::new(Val::String(text.to_owned())))
+}
+
 #[test]
 fn a_top_level_result_is_success_or_failure() {
     let greet = find(&component(API)).unwrap();
     let greet = tool(&greet, "api_greet");
-    let text = |text: &str| Some(Box::new(Val::String(text.to_owned())));
-    assert_eq!(outcome(greet, &[Val::Result(Ok(text("hi")))]), "text hi");
-    assert_eq!(outcome(greet, &[Val::Result(Err(text("no such person")))]), "failed: no such person");
-    assert_eq!(outcome(greet, &[Val::Result(Err(text(" ")))]), "failed: the tool failed without a reason");
+    assert_eq!(outcome(greet, &[Val::Result(Ok(string_value("hi")))]), "text hi");
+    assert_eq!(outcome(greet, &[Val::Result(Err(string_value("no such person")))]), "failed: no such person");
+    assert_eq!(outcome(greet, &[Val::Result(Err(string_value(" ")))]), "failed: the tool failed without a reason");
     assert!(greet.outcome(&[]).is_err());
     assert!(greet.outcome(&[Val::Result(Ok(None))]).is_err());
     // Found when it is written.
     let Ok(TypedOutcome::Value(value, shape)) = greet.outcome(&[Val::Bool(true)]) else { panic!("a value") };
     assert!(JsonWriter::new(value, shape, usize::MAX).advance(9).is_err());
-    let outcome = |result: Option<Ty>, values: &[Val]| {
-        let definition = greet.definition.clone();
-        let export_index = greet.export_index;
-        let shape = result.as_ref().map(Shape::from);
-        let function = TypedFunction { params: vec![], result };
-        let tool = TypedTool { definition, export_index, function, lift_factor: 1, params: vec![], result: shape };
-        outcome(&tool, values)
-    };
     let plain = Ty::Result { ok: None, err: Some(Box::new(Ty::Enum(vec!["gone".to_owned()]))) };
-    assert_eq!(outcome(None, &[]), "nothing");
-    assert_eq!(outcome(Some(plain.clone()), &[Val::Result(Ok(None))]), "nothing");
+    assert_eq!(outcome_as(greet, None, &[]), "nothing");
+    assert_eq!(outcome_as(greet, Some(plain.clone()), &[Val::Result(Ok(None))]), "nothing");
     let gone = Val::Result(Err(Some(Box::new(Val::Enum("gone".to_owned())))));
-    assert_eq!(outcome(Some(plain), &[gone]), "failed: \"gone\"");
-    assert_eq!(outcome(Some(Ty::Char), &[Val::Char('c')]), "value \"c\"");
+    assert_eq!(outcome_as(greet, Some(plain), &[gone]), "failed: \"gone\"");
+    assert_eq!(outcome_as(greet, Some(Ty::Char), &[Val::Char('c')]), "value \"c\"");
 }

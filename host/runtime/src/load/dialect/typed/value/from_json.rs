@@ -99,17 +99,15 @@ impl JsonReader {
     }
 
     fn variant(&mut self, value: &Value, cases: &HashMap<String, Option<Shape>>) -> Result<Val, ValueError> {
-        let wrong =
-            || ValueError::expected("an object with one of the variant's cases as `tag`, and its value as `val`");
-        let object = value.as_object().ok_or_else(wrong)?;
-        let tag = object.get("tag").and_then(Value::as_str).ok_or_else(wrong)?;
-        let shape = cases.get(tag).ok_or_else(wrong)?;
+        let object = value.as_object().ok_or_else(variant_error)?;
+        let tag = object.get("tag").and_then(Value::as_str).ok_or_else(variant_error)?;
+        let shape = cases.get(tag).ok_or_else(variant_error)?;
         let payload = match (shape, object.get("val"), object.len()) {
             (None, None, 1) => None,
             (Some(shape), Some(value), 2) => {
                 Some(Box::new(self.read(value, shape).map_err(|error| error.within("val"))?))
             }
-            _ => return Err(wrong()),
+            _ => return Err(variant_error()),
         };
         Ok(Val::Variant(tag.to_owned(), payload))
     }
@@ -147,14 +145,21 @@ fn read_array(value: &Value) -> Result<std::slice::Iter<'_, Value>, ValueError> 
 }
 
 fn read_flags(value: &Value, names: &[String]) -> Result<Val, ValueError> {
-    let wrong = || ValueError::expected("an array of the flags' names, each at most once");
-    let given = read_array(value).map_err(|_| wrong())?;
+    let given = read_array(value).map_err(|_| flags_error())?;
     if given.len() > names.len() {
-        return Err(wrong());
+        return Err(flags_error());
     }
     // In the order of their declaration, independent of the order in the array.
     let set: Vec<_> = names.iter().filter(|name| given.clone().any(|value| value == name.as_str())).cloned().collect();
-    if set.len() == given.len() { Ok(Val::Flags(set)) } else { Err(wrong()) }
+    if set.len() == given.len() { Ok(Val::Flags(set)) } else { Err(flags_error()) }
+}
+
+fn variant_error() -> ValueError {
+    ValueError::expected("an object with one of the variant's cases as `tag`, and its value as `val`")
+}
+
+fn flags_error() -> ValueError {
+    ValueError::expected("an array of the flags' names, each at most once")
 }
 
 /// Returns the value of the object's only field, which must have this name.

@@ -34,18 +34,20 @@ pub(crate) enum Shape {
 impl From<&Ty> for Shape {
     /// Recurses only as deep as the type does.
     fn from(ty: &Ty) -> Self {
-        let boxed = |ty: &Ty| Box::new(Self::from(ty));
         match ty {
             Ty::Enum(names) => Self::Enum(names.iter().cloned().collect()),
             Ty::Flags(names) => Self::Flags(names.clone()),
-            Ty::List(item) => Self::List(boxed(item)),
+            Ty::List(item) => Self::List(Box::new(Self::from(&**item))),
             Ty::Tuple(items) => Self::Tuple(items.iter().map(Self::from).collect()),
             Ty::Record(fields) => Self::Record(Self::of_fields(fields)),
             Ty::Variant(cases) => {
                 Self::Variant(cases.iter().map(|(name, ty)| (name.clone(), ty.as_ref().map(Self::from))).collect())
             }
-            Ty::Option(inner) => Self::Option(boxed(inner)),
-            Ty::Result { ok, err } => Self::Result { ok: ok.as_deref().map(boxed), err: err.as_deref().map(boxed) },
+            Ty::Option(inner) => Self::Option(Box::new(Self::from(&**inner))),
+            Ty::Result { ok, err } => Self::Result {
+                ok: ok.as_deref().map(|ty| Box::new(Self::from(ty))),
+                err: err.as_deref().map(|ty| Box::new(Self::from(ty))),
+            },
             scalar => Self::Scalar(scalar.clone()),
         }
     }
@@ -110,9 +112,12 @@ fn flags_factor(names: &[String]) -> usize {
 mod tests {
     use super::*;
 
+    fn flags(names: usize, length: usize) -> Ty {
+        Ty::Flags(vec!["x".repeat(length); names])
+    }
+
     #[test]
     fn flags_with_short_names_cost_more_than_is_counted() {
-        let flags = |names: usize, length: usize| Ty::Flags(vec!["x".repeat(length); names]);
         assert_eq!(lift_factor(&Ty::List(Box::new(Ty::String))), 1);
         assert_eq!(lift_factor(&flags(3, 40)), 1);
         assert!(lift_factor(&flags(32, 1)) >= 8);

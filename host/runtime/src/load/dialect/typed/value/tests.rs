@@ -46,6 +46,11 @@ fn numbers_keep_their_value() {
     check(&Ty::F32, &Val::Float32(f32::NEG_INFINITY), r#""-Infinity""#);
 }
 
+fn record_value(a: Val, n: Val) -> Val {
+    let fields = [("z", Val::U8(1)), ("a", a), ("n", n)];
+    Val::Record(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
 #[test]
 fn compound_values_keep_their_form() {
     let nested = Ty::Option(Box::new(Ty::Option(Box::new(Ty::Bool))));
@@ -54,12 +59,12 @@ fn compound_values_keep_their_form() {
     check(&nested, &some(some(Val::Bool(true))), r#"{"some":true}"#);
     let fields = [("z", Ty::U8), ("a", Ty::Option(Box::new(Ty::Char))), ("n", nested)];
     let record = Ty::Record(fields.into_iter().map(|(name, ty)| (name.to_owned(), ty)).collect());
-    let value = |a: Val, n: Val| {
-        let fields = [("z", Val::U8(1)), ("a", a), ("n", n)];
-        Val::Record(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
-    };
-    check(&record, &value(Val::Option(None), Val::Option(None)), r#"{"z":1}"#);
-    check(&record, &value(some(Val::Char('"')), some(Val::Option(None))), r#"{"z":1,"a":"\"","n":{"some":null}}"#);
+    check(&record, &record_value(Val::Option(None), Val::Option(None)), r#"{"z":1}"#);
+    check(
+        &record,
+        &record_value(some(Val::Char('"')), some(Val::Option(None))),
+        r#"{"z":1,"a":"\"","n":{"some":null}}"#,
+    );
     let result = Ty::Result { ok: None, err: Some(Box::new(Ty::String)) };
     check(&result, &Val::Result(Ok(None)), r#"{"ok":null}"#);
     check(&result, &Val::Result(Err(Some(Box::new(Val::String("e".to_owned()))))), r#"{"err":"e"}"#);
