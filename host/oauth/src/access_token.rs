@@ -157,13 +157,16 @@ impl Claims {
 
     /// Returns the scopes: those of `scope` (RFC 8693), or else those of `scp`, as some issuers call it.
     fn scopes(&self) -> Vec<String> {
-        let words = |text: &str| text.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>();
         match self.others.get("scope").or_else(|| self.others.get("scp")) {
-            Some(Value::String(text)) => words(text),
-            Some(Value::Array(values)) => values.iter().filter_map(Value::as_str).flat_map(words).collect(),
+            Some(Value::String(text)) => split_words(text),
+            Some(Value::Array(values)) => values.iter().filter_map(Value::as_str).flat_map(split_words).collect(),
             _ => Vec::new(),
         }
     }
+}
+
+fn split_words(text: &str) -> Vec<String> {
+    text.split_ascii_whitespace().map(str::to_owned).collect()
 }
 
 #[cfg(test)]

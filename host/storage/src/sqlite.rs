@@ -61,12 +61,10 @@ impl Database {
 
     /// Opens a database in memory.
     pub(crate) fn open_in_memory(&self) -> Result<Connection, OpenError> {
-        let connect = || -> Result<Connection, SchemaError> {
-            let mut connection = Connection::open_in_memory()?;
-            self.prepare(&mut connection, Duration::ZERO)?;
-            Ok(connection)
-        };
-        connect().map_err(|error| self.unusable(Path::new(":memory:"), error))
+        let unusable = |error: SchemaError| self.unusable(Path::new(":memory:"), error);
+        let mut connection = Connection::open_in_memory().map_err(|error| unusable(error.into()))?;
+        self.prepare(&mut connection, Duration::ZERO).map_err(unusable)?;
+        Ok(connection)
     }
 
     /// Opens another connection to an existing database of the current version.

@@ -22,13 +22,18 @@ pub(super) fn is_written_as_private(url: &Url) -> bool {
 /// least two labels. Addresses are never of one site.
 pub(super) fn is_same_site(one: &Url, other: &Url) -> bool {
     let (Some(Host::Domain(one)), Some(Host::Domain(other))) = (one.host(), other.host()) else { return false };
-    let is_site = |name: &str| name.contains('.');
-    let is_below = |name: &str, site: &str| {
-        is_site(site) && name.strip_suffix(site).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-    };
-    let parent =
-        |name: &str| name.split_once('.').map(|(_, parent)| parent.to_owned()).filter(|parent| is_site(parent));
     is_below(one, other) || is_below(other, one) || (parent(one).is_some() && parent(one) == parent(other))
+}
+
+/// Returns whether a name is a site or below it. A site has at least two labels.
+fn is_below(name: &str, site: &str) -> bool {
+    let rest = name.strip_suffix(site).filter(|_| site.contains('.'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+/// Returns the name above this one, if it has at least two labels.
+fn parent(name: &str) -> Option<&str> {
+    name.split_once('.').map(|(_, parent)| parent).filter(|parent| parent.contains('.'))
 }
 
 /// Returns whether an address belongs to the public Internet.

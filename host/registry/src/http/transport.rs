@@ -102,6 +102,25 @@ pub(crate) enum Access {
     Foreign,
 }
 
+fn build_client(
+    config: &HttpConfig,
+    proxy: Option<&Url>,
+    addresses: Addresses,
+) -> Result<fumehood_transport::Transport, RegistryError> {
+    let mut client = fumehood_transport::Transport::builder()
+        .roots(Roots::SystemAnd(config.extra_roots.clone()))
+        .addresses(addresses)
+        .connect_timeout(config.limits.connect)
+        .max_idle_connections(MAX_IDLE_CONNECTIONS);
+    if let Some(proxy) = proxy {
+        client = client.proxy(proxy.clone());
+    }
+    client.build().map_err(|error| match error {
+        TransportError::Setup(why) => RegistryError::Setup(why),
+        error => RegistryError::Setup(error.to_string()),
+    })
+}
+
 impl Transport {
     pub(crate) fn new(config: HttpConfig) -> Result<Self, RegistryError> {
         let proxy = config.proxy.as_deref().map(|proxy| {
@@ -110,21 +129,9 @@ impl Transport {
             url.ok_or_else(|| RegistryError::Setup(bad.to_owned()))
         });
         let proxy = proxy.transpose()?;
-        let build = |addresses: Addresses| {
-            let mut client = fumehood_transport::Transport::builder()
-                .roots(Roots::SystemAnd(config.extra_roots.clone()))
-                .addresses(addresses)
-                .connect_timeout(config.limits.connect)
-                .max_idle_connections(MAX_IDLE_CONNECTIONS);
-            if let Some(proxy) = &proxy {
-                client = client.proxy(proxy.clone());
-            }
-            client.build().map_err(|error| match error {
-                TransportError::Setup(why) => RegistryError::Setup(why),
-                error => RegistryError::Setup(error.to_string()),
-            })
-        };
-        Ok(Self { named: build(Addresses::Any)?, foreign: build(Addresses::Public)?, config })
+        let named = build_client(&config, proxy.as_ref(), Addresses::Any)?;
+        let foreign = build_client(&config, proxy.as_ref(), Addresses::Public)?;
+        Ok(Self { named, foreign, config })
     }
 
     pub(crate) fn limits(&self) -> &HttpLimits {
