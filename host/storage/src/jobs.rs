@@ -393,11 +393,12 @@ mod tests {
         let path = folder.path().join("jobs.db");
         let first = open(&path).unwrap();
         first.create(&job(1, "a"), &JobLimits::default()).unwrap();
-        let rows = |file: &JobFile| -> i64 {
-            file.lock().query_row("SELECT count(*) FROM jobs", [], |row| row.get(0)).unwrap()
-        };
-        assert_eq!(rows(&open(&path).unwrap()), 1);
-        assert_eq!(rows(&JobFile::open(&path).unwrap()), 0);
+        assert_eq!(count_rows(&open(&path).unwrap()), 1);
+        assert_eq!(count_rows(&JobFile::open(&path).unwrap()), 0);
+    }
+
+    fn count_rows(file: &JobFile) -> i64 {
+        file.lock().query_row("SELECT count(*) FROM jobs", [], |row| row.get(0)).unwrap()
     }
 
     #[test]

@@ -307,9 +307,12 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let (_folder, path, store) = new_store();
         store.set(&notes(), &key("a"), b"1", 1 << 20, PATIENCE).unwrap();
-        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(path.parent().unwrap()), mode(&path)), (0o700, 0o600));
-        assert_eq!(mode(&path.with_file_name("tools.db-wal")), 0o600);
+        assert_eq!((mode_of(path.parent().unwrap()), mode_of(&path)), (0o700, 0o600));
+        assert_eq!(mode_of(&path.with_file_name("tools.db-wal")), 0o600);
+    }
+
+    fn mode_of(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
     }
 
     #[test]

@@ -252,16 +252,17 @@ mod tests {
     #[test]
     fn a_sampled_trace_is_an_exemplar_of_requests() {
         let metrics = Metrics::default();
-        let context = |flags: &str| {
-            let text = format!("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-{flags}");
-            Exemplar::new(TraceContext::parse(&text, None).as_ref())
-        };
-        metrics.record_host_call("key-value.get", Duration::from_millis(1), &context("00"));
+        metrics.record_host_call("key-value.get", Duration::from_millis(1), &exemplar_of("00"));
         assert!(!text(&metrics).contains("trace_id"));
-        metrics.record_http_request(Duration::from_millis(1), &context("01"));
-        metrics.record_model_request("openai", Duration::from_millis(1), &context("01"));
-        metrics.record_host_call("key-value.set", Duration::from_millis(1), &context("01"));
+        metrics.record_http_request(Duration::from_millis(1), &exemplar_of("01"));
+        metrics.record_model_request("openai", Duration::from_millis(1), &exemplar_of("01"));
+        metrics.record_host_call("key-value.set", Duration::from_millis(1), &exemplar_of("01"));
         assert_eq!(text(&metrics).matches("{trace_id=\"0af7651916cd43dd8448eb211c80319c\"}").count(), 3);
+    }
+
+    fn exemplar_of(flags: &str) -> Exemplar {
+        let text = format!("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-{flags}");
+        Exemplar::new(TraceContext::parse(&text, None).as_ref())
     }
 
     #[test]

@@ -123,10 +123,13 @@ mod tests {
 
     #[test]
     fn bad_wit_is_refused_in_words() {
-        let refused = |text: &str| read(text).unwrap_err().to_string();
-        assert!(refused("package a:b;\nworld w {\n  export run: fun();\n}\n").contains("w.wit:3"), "with its line");
-        assert!(refused("package a:b;\nworld w {\n  export run: func();\n}\n").contains("has no doc comments"));
-        assert!(refused("").contains("is not valid WIT"));
+        assert!(read_error("package a:b;\nworld w {\n  export run: fun();\n}\n").contains("w.wit:3"), "with its line");
+        assert!(read_error("package a:b;\nworld w {\n  export run: func();\n}\n").contains("has no doc comments"));
+        assert!(read_error("").contains("is not valid WIT"));
         assert!(WitDocs::read("/no/such/folder").unwrap_err().to_string().contains("/no/such/folder"));
+    }
+
+    fn read_error(text: &str) -> String {
+        read(text).unwrap_err().to_string()
     }
 }

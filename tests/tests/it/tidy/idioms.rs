@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use proc_macro2::Span;
 use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
-use syn::{Attribute, Block, Expr, ExprCall, ExprClosure, ExprMethodCall, File, FnArg, ItemMod, Local, Pat, Signature, Stmt};
+use syn::{
+    Attribute, Block, Expr, ExprCall, ExprClosure, ExprMethodCall, File, FnArg, ItemMod, Local, Pat, Signature, Stmt,
+};
 
 use super::{all_sources, fail_on, sources};
 
@@ -192,35 +194,36 @@ fn last_value(body: &Expr) -> &Expr {
 
 #[test]
 fn broken_idioms_are_found() {
-    let find = |body: &str| -> Vec<&str> {
-        let text = format!("fn f() {{\n{body}\n}}");
-        check(&text, true).unwrap().into_iter().map(|(_, rule)| rule).collect()
-    };
-    assert_eq!(find("let (a, b) = (1, 2);"), [TUPLE_LET]);
-    assert_eq!(find("let (a, b): (u8, u8) = (1, 2);"), [TUPLE_LET]);
-    assert_eq!(find("if x { loop { let (mut a, b) = (g(), 2); } }"), [TUPLE_LET]);
-    assert!(find("let (a, b) = pair(); let c = (1, 2); (a, b) = (b, a);").is_empty());
-    assert!(find("let (Some(a), Some(b)) = (g(), h()) else { return };").is_empty());
+    assert_eq!(find_rules("let (a, b) = (1, 2);"), [TUPLE_LET]);
+    assert_eq!(find_rules("let (a, b): (u8, u8) = (1, 2);"), [TUPLE_LET]);
+    assert_eq!(find_rules("if x { loop { let (mut a, b) = (g(), 2); } }"), [TUPLE_LET]);
+    assert!(find_rules("let (a, b) = pair(); let c = (1, 2); (a, b) = (b, a);").is_empty());
+    assert!(find_rules("let (Some(a), Some(b)) = (g(), h()) else { return };").is_empty());
 
-    assert_eq!(find("fn g((a, b): (u8, u8), c: u8) {}"), [TUPLE_PARAMETER]);
-    assert_eq!(find("impl A { fn g(&self, (a, b): &(u8, u8)) {} }"), [TUPLE_PARAMETER]);
-    assert_eq!(find("trait A { fn g(&self, (a, b): (u8, u8)) {} }"), [TUPLE_PARAMETER]);
-    assert!(find("fn g(Point { x, y }: Point) {}\nlist.map(|(a, b)| a + b);").is_empty());
+    assert_eq!(find_rules("fn g((a, b): (u8, u8), c: u8) {}"), [TUPLE_PARAMETER]);
+    assert_eq!(find_rules("impl A { fn g(&self, (a, b): &(u8, u8)) {} }"), [TUPLE_PARAMETER]);
+    assert_eq!(find_rules("trait A { fn g(&self, (a, b): (u8, u8)) {} }"), [TUPLE_PARAMETER]);
+    assert!(find_rules("fn g(Point { x, y }: Point) {}\nlist.map(|(a, b)| a + b);").is_empty());
 
-    assert_eq!(find("let b = option.into_iter().fold(b, Builder::name);"), [BUILDER_FOLD]);
-    assert_eq!(find("list.iter().fold(b, |b, item| b.add(item).more());"), [BUILDER_FOLD]);
-    assert_eq!(find("list.iter().fold(b, |b, item| { let item = g(item); b.add(item) });"), [BUILDER_FOLD]);
-    assert!(find("list.iter().fold(0, |sum, item| sum + item);").is_empty());
-    assert!(find("bytes.fold(hash, |hash, byte| (hash ^ byte) * 3);").is_empty());
-    assert!(find("values.fold(MIN_RANGE, f64::max);").is_empty());
+    assert_eq!(find_rules("let b = option.into_iter().fold(b, Builder::name);"), [BUILDER_FOLD]);
+    assert_eq!(find_rules("list.iter().fold(b, |b, item| b.add(item).more());"), [BUILDER_FOLD]);
+    assert_eq!(find_rules("list.iter().fold(b, |b, item| { let item = g(item); b.add(item) });"), [BUILDER_FOLD]);
+    assert!(find_rules("list.iter().fold(0, |sum, item| sum + item);").is_empty());
+    assert!(find_rules("bytes.fold(hash, |hash, byte| (hash ^ byte) * 3);").is_empty());
+    assert!(find_rules("values.fold(MIN_RANGE, f64::max);").is_empty());
 
     let closure = "let g = |a: u8| {\nh(a);\nh(a)\n};";
-    assert_eq!(find(&format!("{closure} g(1);")), [CALLED_CLOSURE]);
-    assert_eq!(find(&format!("{closure} assert_eq!(g(1), 2);")), [CALLED_CLOSURE]);
-    assert_eq!(find(&format!("{closure} if x {{ list.map(|a| g(a)); }}")), [CALLED_CLOSURE]);
-    assert_eq!(find("let mut g = async move || {\nh()\n}; g();"), [CALLED_CLOSURE]);
-    assert!(find(&format!("{closure} list.map(g); a.g(1); a::g(1);")).is_empty());
-    assert!(find("let g = |a: u8| a + b; g(1);").is_empty());
+    assert_eq!(find_rules(&format!("{closure} g(1);")), [CALLED_CLOSURE]);
+    assert_eq!(find_rules(&format!("{closure} assert_eq!(g(1), 2);")), [CALLED_CLOSURE]);
+    assert_eq!(find_rules(&format!("{closure} if x {{ list.map(|a| g(a)); }}")), [CALLED_CLOSURE]);
+    assert_eq!(find_rules("let mut g = async move || {\nh()\n}; g();"), [CALLED_CLOSURE]);
+    assert!(find_rules(&format!("{closure} list.map(g); a.g(1); a::g(1);")).is_empty());
+    assert!(find_rules("let g = |a: u8| a + b; g(1);").is_empty());
+}
+
+fn find_rules(body: &str) -> Vec<&'static str> {
+    let text = format!("fn f() {{\n{body}\n}}");
+    check(&text, true).unwrap().into_iter().map(|(_, rule)| rule).collect()
 }
 
 #[test]
