@@ -13,7 +13,19 @@ use super::{all_sources, fail_on, sources};
 
 /// Files with broken rules that stay until their components are built again: the record of a built component has a digest of its
 /// sources.
-const BUILT_SOURCES: &[&str] = &[];
+const BUILT_SOURCES: &[&str] = &[
+    "example-tools/countdown/src/lib.rs",
+    "example-tools/files/src/searching.rs",
+    "example-tools/github-issues/src/api.rs",
+    "example-tools/github-issues/src/lib.rs",
+    "example-tools/notes/src/searching.rs",
+    "example-tools/redact-email/src/address.rs",
+    "example-tools/text/src/comparison.rs",
+    "example-tools/text/src/replacing.rs",
+    "example-tools/text/src/searching.rs",
+    "guest-sdk/macros/src/expand.rs",
+    "guest-sdk/macros/src/parameters.rs",
+];
 
 #[test]
 fn statements_have_the_usual_form() {
