@@ -279,6 +279,8 @@ fn from_sql(number: i64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     const PATIENCE: Duration = Duration::from_millis(50);
@@ -304,7 +306,6 @@ mod tests {
 
     #[test]
     fn file_and_folder_are_accessible_to_their_owner_only() {
-        use std::os::unix::fs::PermissionsExt as _;
         let (_folder, path, store) = new_store();
         store.set(&notes(), &key("a"), b"1", 1 << 20, PATIENCE).unwrap();
         assert_eq!((mode_of(path.parent().unwrap()), mode_of(&path)), (0o700, 0o600));

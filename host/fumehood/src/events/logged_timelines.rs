@@ -1,5 +1,6 @@
 //! Records of the event log for the dashboard.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::logged_calls::call_store_error;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use fumehood_core::call::error::CallError;
 use fumehood_core::call::limits::Limits;
+use fumehood_core::call::result::CallError;
 use fumehood_core::digest::Digest;
 use fumehood_core::flow::ToolFlow;
 use fumehood_core::policy::permission::Grant;

@@ -86,7 +86,6 @@ fn error_names_a_path_that_cannot_be_created() {
 #[cfg(unix)]
 #[test]
 fn log_and_key_are_readable_by_owner_only() {
-    use std::os::unix::fs::PermissionsExt;
     let (folder, _) = temporary_path();
     let path = folder.path().join("a/b/events.db");
     let log = EventLog::open(&path, &quick()).unwrap();
@@ -107,7 +106,6 @@ fn mode_of(path: &Path) -> u32 {
 #[cfg(unix)]
 #[test]
 fn reads_a_log_in_a_read_only_folder() {
-    use std::os::unix::fs::PermissionsExt;
     let (folder, path) = temporary_path();
     let log = EventLog::open(&path, &quick()).unwrap();
     write_all(&log, 1..=3);
