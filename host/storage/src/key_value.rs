@@ -104,7 +104,6 @@ impl fmt::Debug for DiskStore {
     }
 }
 
-/// Errors of an operation.
 enum OperationError {
     /// The operation is not allowed, for example by the quota.
     Rejected(StoreError),
