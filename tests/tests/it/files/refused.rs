@@ -47,7 +47,7 @@ async fn a_grant_that_cannot_be_kept_fails_the_load() {
     check_parts(refused(overlap).await, &["to-sub", "inside it", "granted for writing"]);
 }
 
-fn read_grant(path: &str) -> Grant {
+fn read_grant(path: &str) -> Result<Grant, impl std::fmt::Debug> {
     Grant::none().with_folder(Folder::read(&format!("{path}:/x")).unwrap())
 }
 

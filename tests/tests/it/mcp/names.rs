@@ -143,7 +143,7 @@ async fn approvals_with_the_names_of_earlier_releases_still_hold() {
     };
     for (change, expected) in [
         (&(|_: &mut ToolDefinition| {}) as &dyn Fn(&mut ToolDefinition), true),
-        (&escape, true),
+        (&escape_name, true),
         (
             &|definition: &mut ToolDefinition| {
                 escape_name(definition);
