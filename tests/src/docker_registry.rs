@@ -10,7 +10,6 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::skip::skip;
 
-/// The program.
 const PROGRAM: &str = "docker-registry";
 /// The program that makes the file of passwords.
 const PASSWORD_PROGRAM: &str = "htpasswd";

@@ -73,8 +73,11 @@ mod tests {
     fn counts_private_turns_outside_of_code() {
         let text = "Nobody knows\nwhat is in `one that`; what isolation is, is known. Whoever `asks`";
         assert_eq!(Prose::new(text).private_turns(), ["what is", "nobody", "whoever"]);
-        let long = |words: usize| Prose::new(&format!("nobody {}", "word ".repeat(words)));
-        assert!(long(998).check().unwrap_err().contains("1 private turns in 999 words"));
-        assert_eq!(long(999).check(), Ok(()));
+        assert!(prose_of(998).check().unwrap_err().contains("1 private turns in 999 words"));
+        assert_eq!(prose_of(999).check(), Ok(()));
+    }
+
+    fn prose_of(words: usize) -> Prose {
+        Prose::new(&format!("nobody {}", "word ".repeat(words)))
     }
 }

@@ -21,18 +21,19 @@ mod tests {
 
     #[test]
     fn leaves_out_what_may_be_missing_in_the_gate_alone() {
-        let check = |ci: &str, allowed: &str, expected: bool| {
-            let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("skip");
-            let mut command = Command::new(script);
-            command.args(["browser", "no browser"]).env("CI", ci).env("FUMEHOOD_MAY_SKIP", allowed);
-            let output = command.output().unwrap();
-            assert_eq!(output.status.success(), expected, "CI={ci} FUMEHOOD_MAY_SKIP={allowed}: {output:?}");
-            assert!(output.stderr.starts_with(b"SKIPPED: no browser\n"), "{output:?}");
-        };
-        check("", "", true);
-        check("false", "", true);
-        check("true", "", false);
-        check("true", "nats browser", true);
-        check("true", "browsers", false);
+        check_exit("", "", true);
+        check_exit("false", "", true);
+        check_exit("true", "", false);
+        check_exit("true", "nats browser", true);
+        check_exit("true", "browsers", false);
+    }
+
+    fn check_exit(ci: &str, allowed: &str, expected: bool) {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("skip");
+        let mut command = Command::new(script);
+        command.args(["browser", "no browser"]).env("CI", ci).env("FUMEHOOD_MAY_SKIP", allowed);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.success(), expected, "CI={ci} FUMEHOOD_MAY_SKIP={allowed}: {output:?}");
+        assert!(output.stderr.starts_with(b"SKIPPED: no browser\n"), "{output:?}");
     }
 }

@@ -35,18 +35,19 @@ impl Outcome {
         Self::Loaded(json!({"name": name, "digest": digest, "isolated": isolated, "tools": tools}))
     }
 
+    fn fault(code: Code, message: &str) -> Settled {
+        Either::B(json!({"fault": {"code": code.as_str(), "message": message}}).to_string())
+    }
+
     /// Converts the outcome. Failures of tools are results; those of the host are faults.
     pub(crate) fn settle(self) -> Settled {
-        let fault = |code: Code, message: &str| {
-            Either::B(json!({"fault": {"code": code.as_str(), "message": message}}).to_string())
-        };
         match self {
             Self::Called(result) => match result.error().filter(|error| error.kind == ErrorKind::Host) {
-                Some(error) => fault(Code::Host, error.message.as_ref()),
+                Some(error) => Self::fault(Code::Host, error.message.as_ref()),
                 None => Either::A(NativeResult::from(*result)),
             },
             Self::Loaded(component) => Either::B(json!({"component": component}).to_string()),
-            Self::Fault(code, message) => fault(code, &message),
+            Self::Fault(code, message) => Self::fault(code, &message),
             Self::ShutDown => Either::B("{}".to_owned()),
         }
     }

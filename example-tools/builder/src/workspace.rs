@@ -79,15 +79,16 @@ impl Workspace {
     }
 }
 
+fn table_keys(table: Option<&Value>) -> Vec<String> {
+    table.and_then(Value::as_table).map(|table| table.keys().cloned().collect()).unwrap_or_default()
+}
+
 fn dependencies(manifest: &Table) -> Vec<String> {
-    let names = |table: Option<&Value>| -> Vec<String> {
-        table.and_then(Value::as_table).map(|table| table.keys().cloned().collect()).unwrap_or_default()
-    };
-    let mut all = names(manifest.get("dependencies"));
-    all.extend(names(manifest.get("build-dependencies")));
+    let mut all = table_keys(manifest.get("dependencies"));
+    all.extend(table_keys(manifest.get("build-dependencies")));
     let targets = manifest.get("target").and_then(Value::as_table).into_iter().flatten();
     for (_, target) in targets.filter(|(target, _)| target.as_str() != NATIVE_TARGET) {
-        all.extend(names(target.get("dependencies")));
+        all.extend(table_keys(target.get("dependencies")));
     }
     all
 }

@@ -67,8 +67,7 @@ pub fn list(
     #[schemars(range(min = 1, max = 100))]
     per_page: u32,
 ) -> Result<Listed, ToolError> {
-    let page = page.to_string();
-    let per_page = per_page.to_string();
+    let (page, per_page) = (page.to_string(), per_page.to_string());
     let labels = labels.join(",");
     let mut query = vec![("state", state.as_str()), ("sort", "updated"), ("page", &page), ("per_page", &per_page)];
     if !labels.is_empty() {

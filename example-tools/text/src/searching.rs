@@ -70,8 +70,7 @@ pub fn regex_search(
 fn occurrence(regex: &Regex, text: &str, captures: &Captures<'_>, position: &mut Position) -> Option<Occurrence> {
     let whole = captures.get(0)?;
     position.advance(text, whole.start());
-    let start = position.character;
-    let line = position.line;
+    let (start, line) = (position.character, position.line);
     let own = |part: Match<'_>| part.as_str().to_owned();
     let groups = regex
         .capture_names()

@@ -138,12 +138,7 @@ fn function_is_still_callable() {
 
 #[test]
 fn describes_whole_arguments_by_their_type() {
-    let integer = |description: &str| {
-        let minimum = i64::MIN;
-        let maximum = i64::MAX;
-        json!({"type": "integer", "minimum": minimum, "maximum": maximum, "description": description})
-    };
-    let mut b = integer("The second number.");
+    let mut b = integer_schema("The second number.");
     b["default"] = json!(0);
     let expected = Definition {
         name: "add".to_owned(),
@@ -152,12 +147,12 @@ fn describes_whole_arguments_by_their_type() {
         input_schema: json!({
             "type": "object",
             "description": "The arguments of `add`.",
-            "properties": {"a": integer("The first number."), "b": b},
+            "properties": {"a": integer_schema("The first number."), "b": b},
             "required": ["a"],
         }),
         output_schema: Some(json!({
             "type": "object",
-            "properties": {"sum": integer("Both together.")},
+            "properties": {"sum": integer_schema("Both together.")},
             "required": ["sum"],
         })),
         annotations: Annotations {
@@ -168,6 +163,12 @@ fn describes_whole_arguments_by_their_type() {
         },
     };
     assert_eq!(add::definition(), expected);
+}
+
+fn integer_schema(description: &str) -> Value {
+    let minimum = i64::MIN;
+    let maximum = i64::MAX;
+    json!({"type": "integer", "minimum": minimum, "maximum": maximum, "description": description})
 }
 
 #[test]
@@ -233,33 +234,35 @@ fn only_json_results_have_a_schema() {
 
 #[test]
 fn failures_keep_their_kind() {
-    let failure = |result: Result<Vec<Content>, ToolError>| {
-        let error = result.unwrap_err();
-        (error.kind(), error.message().to_owned())
-    };
-    assert_eq!(failure(call::<refuse>(json!({"a": 1}))), (FailureKind::Failed, "not 1".to_owned()));
-    let too_large = failure(call::<add>(json!({"a": i64::MAX, "b": 1})));
+    assert_eq!(failure_of(call::<refuse>(json!({"a": 1}))), (FailureKind::Failed, "not 1".to_owned()));
+    let too_large = failure_of(call::<add>(json!({"a": i64::MAX, "b": 1})));
     assert_eq!(too_large, (FailureKind::Failed, "the sum is too large".to_owned()));
     // Arguments that match the schema but not the type.
-    let (kind, message) = failure(add::call("{}"));
+    let (kind, message) = failure_of(add::call("{}"));
     assert_eq!(kind, FailureKind::InvalidArguments);
     assert!(message.contains("missing field `a`"), "{message}");
 }
 
+fn failure_of(result: Result<Vec<Content>, ToolError>) -> (FailureKind, String) {
+    let error = result.unwrap_err();
+    (error.kind(), error.message().to_owned())
+}
+
 #[test]
 fn validates_arguments_like_a_host() {
-    let refused = |result: Result<Vec<Content>, ToolError>, says: &str| {
-        let error = result.unwrap_err();
-        assert_eq!(error.kind(), FailureKind::InvalidArguments, "{error}");
-        assert!(error.message().contains(says), "{error}");
-    };
-    refused(call::<add>(json!({})), "missing");
-    refused(call::<greet>(json!({"name": "Ada", "tone": "odd"})), "/tone");
+    check_refusal(call::<add>(json!({})), "missing");
+    check_refusal(call::<greet>(json!({"name": "Ada", "tone": "odd"})), "/tone");
     // serde alone would ignore the unknown property.
-    refused(call::<add>(json!({"a": 1, "oops": 1})), "/oops");
-    refused(call::<greet>(json!({"name": "Ada", "times": 4})), "/times");
-    refused(call::<greet>(json!({"name": "x".repeat(20_000)})), "/name");
-    refused(call::<number>(json!({"type": 256})), "/type");
+    check_refusal(call::<add>(json!({"a": 1, "oops": 1})), "/oops");
+    check_refusal(call::<greet>(json!({"name": "Ada", "times": 4})), "/times");
+    check_refusal(call::<greet>(json!({"name": "x".repeat(20_000)})), "/name");
+    check_refusal(call::<number>(json!({"type": 256})), "/type");
+}
+
+fn check_refusal(result: Result<Vec<Content>, ToolError>, says: &str) {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), FailureKind::InvalidArguments, "{error}");
+    assert!(error.message().contains(says), "{error}");
 }
 
 /// Promises what it does not keep.
@@ -283,12 +286,13 @@ fn impossible(#[schemars(regex(pattern = "("))] text: String) -> String {
 
 #[test]
 fn validates_results_and_definitions_like_a_host() {
-    let failed = |result: Result<Vec<Content>, ToolError>, says: &str| {
-        let error = result.unwrap_err();
-        assert_eq!(error.kind(), FailureKind::Failed, "{error}");
-        assert!(error.message().contains(says), "{error}");
-    };
     assert!(call::<share>(json!({"percent": 100})).is_ok());
-    failed(call::<share>(json!({"percent": 101})), "a host refuses this result");
-    failed(call::<impossible>(json!({"text": "x"})), "a host does not load this tool");
+    check_failure(call::<share>(json!({"percent": 101})), "a host refuses this result");
+    check_failure(call::<impossible>(json!({"text": "x"})), "a host does not load this tool");
+}
+
+fn check_failure(result: Result<Vec<Content>, ToolError>, says: &str) {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), FailureKind::Failed, "{error}");
+    assert!(error.message().contains(says), "{error}");
 }

@@ -198,8 +198,10 @@ async fn agent(host: &Host, store: Option<Arc<dyn SessionStore>>) -> Result<Outc
     let model = ScriptedModel::new(vec![ScriptedReply::call(RUN_CODE, arguments), ScriptedReply::text("done")]);
     let agent = host.agent(Arc::new(model)).allow_everything().code(CodeMode::only().limits(limits()));
     let budget = Budget { calls: CALLS + 1, calls_in_all: None, ..Budget::default() };
-    let agent = agent.budget(budget);
-    let agent = store.into_iter().fold(agent, fumehood::AgentBuilder::save_to);
+    let mut agent = agent.budget(budget);
+    if let Some(store) = store {
+        agent = agent.save_to(store);
+    }
     Ok(agent.build()?.run("go").await?)
 }
 

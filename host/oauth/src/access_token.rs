@@ -157,13 +157,16 @@ impl Claims {
 
     /// Returns the scopes: those of `scope` (RFC 8693), or else those of `scp`, as some issuers call it.
     fn scopes(&self) -> Vec<String> {
-        let words = |text: &str| text.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>();
         match self.others.get("scope").or_else(|| self.others.get("scp")) {
-            Some(Value::String(text)) => words(text),
-            Some(Value::Array(values)) => values.iter().filter_map(Value::as_str).flat_map(words).collect(),
+            Some(Value::String(text)) => split_words(text),
+            Some(Value::Array(values)) => values.iter().filter_map(Value::as_str).flat_map(split_words).collect(),
             _ => Vec::new(),
         }
     }
+}
+
+fn split_words(text: &str) -> Vec<String> {
+    text.split_ascii_whitespace().map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -241,11 +244,7 @@ mod tests {
 
     #[test]
     fn refuses_headers_that_are_not_of_a_signed_access_token() {
-        let parse = |header: &Value| {
-            let token = format!("{}.e30.AAAA", BASE64_URL_SAFE_NO_PAD.encode(header.to_string()));
-            UnverifiedToken::parse(&token).map(|token| token.algorithm)
-        };
-        assert_eq!(parse(&json!({ "alg": "ES256", "typ": "at+JWT" })), Ok(Algorithm::Es256));
+        assert_eq!(parse_algorithm(&json!({ "alg": "ES256", "typ": "at+JWT" })), Ok(Algorithm::Es256));
         for header in [
             json!({ "alg": "none" }),
             json!({ "alg": "None" }),
@@ -257,7 +256,7 @@ mod tests {
             json!({ "alg": "ES256", "crit": ["b64"] }),
             json!({ "alg": "ES256", "kid": "x".repeat(257) }),
         ] {
-            parse(&header).unwrap_err();
+            parse_algorithm(&header).unwrap_err();
         }
         let header = BASE64_URL_SAFE_NO_PAD.encode(r#"{"alg":"ES256"}"#);
         for token in [
@@ -272,5 +271,10 @@ mod tests {
             UnverifiedToken::parse(token).unwrap_err();
         }
         UnverifiedToken::parse(&"a".repeat(MAX_TOKEN_BYTES + 1)).unwrap_err();
+    }
+
+    fn parse_algorithm(header: &Value) -> Result<Algorithm, TokenRefusal> {
+        let token = format!("{}.e30.AAAA", BASE64_URL_SAFE_NO_PAD.encode(header.to_string()));
+        UnverifiedToken::parse(&token).map(|token| token.algorithm)
     }
 }

@@ -170,25 +170,22 @@ mod tests {
 
     #[test]
     fn asks_public_hosts_and_configured_ones() {
-        let check = |client: &HttpClient, url: &str, expected: bool| {
-            assert_eq!(client.check(&Url::parse(url).unwrap()).is_ok(), expected, "{url}");
-        };
         let local = client(&["http://127.0.0.1:4000/issuer"]);
         for url in
             ["http://127.0.0.1:4000/jwks", "http://127.0.0.1:4001/jwks", "http://localhost/x", "https://8.8.8.8/x"]
         {
-            check(&local, url, true);
+            check_url(&local, url, true);
         }
         for url in
             ["http://10.0.0.1/", "https://10.0.0.1/", "http://auth.example.com/", "https://169.254.169.254/latest"]
         {
-            check(&local, url, false);
+            check_url(&local, url, false);
         }
-        check(&local, "http://user:password@127.0.0.1:4000/jwks", false);
+        check_url(&local, "http://user:password@127.0.0.1:4000/jwks", false);
         // A private host that was named may be asked, its neighbours may not.
         let hosts = [("10.0.0.1".to_owned(), 443)];
         let inner = HttpClient { hosts: hosts.into(), allows_loopback: false, ..local };
-        check(&inner, "https://10.0.0.1/jwks", true);
+        check_url(&inner, "https://10.0.0.1/jwks", true);
         for url in [
             "https://10.0.0.1:8443/",
             "https://10.0.0.2/",
@@ -196,8 +193,12 @@ mod tests {
             "http://127.0.0.1/",
             "https://127.0.0.1/",
         ] {
-            check(&inner, url, false);
+            check_url(&inner, url, false);
         }
+    }
+
+    fn check_url(client: &HttpClient, url: &str, expected: bool) {
+        assert_eq!(client.check(&Url::parse(url).unwrap()).is_ok(), expected, "{url}");
     }
 
     #[tokio::test]

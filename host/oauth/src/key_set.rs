@@ -65,21 +65,29 @@ enum Material {
     Ed25519(Vec<u8>),
 }
 
+/// Decodes a parameter of a JWK, which is base64url without padding (RFC 7518, section 2).
+fn decode_parameter(part: Option<&str>) -> Option<Vec<u8>> {
+    BASE64_URL_SAFE_NO_PAD.decode(part?).ok()
+}
+
 impl Key {
     /// Returns the key; `None` if it is for something else, or malformed.
     fn from_jwk(jwk: Jwk) -> Option<Self> {
         if jwk.usage.as_deref().is_some_and(|usage| usage != "sig") {
             return None;
         }
-        let bytes = |part: &Option<String>| BASE64_URL_SAFE_NO_PAD.decode(part.as_deref()?).ok();
         let material = match (jwk.kty.as_str(), jwk.crv.as_deref()) {
-            ("RSA", _) => Material::Rsa { modulus: bytes(&jwk.n)?, exponent: bytes(&jwk.e)? },
+            ("RSA", _) => {
+                let modulus = decode_parameter(jwk.n.as_deref())?;
+                let exponent = decode_parameter(jwk.e.as_deref())?;
+                Material::Rsa { modulus, exponent }
+            }
             ("EC", Some("P-256")) => {
-                let x = bytes(&jwk.x)?;
-                let y = bytes(&jwk.y)?;
+                let x = decode_parameter(jwk.x.as_deref())?;
+                let y = decode_parameter(jwk.y.as_deref())?;
                 Material::P256([&[4], x.as_slice(), y.as_slice()].concat())
             }
-            ("OKP", Some("Ed25519")) => Material::Ed25519(bytes(&jwk.x)?),
+            ("OKP", Some("Ed25519")) => Material::Ed25519(decode_parameter(jwk.x.as_deref())?),
             _ => return None,
         };
         let key = Self { id: jwk.kid, material };

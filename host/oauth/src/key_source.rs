@@ -163,15 +163,16 @@ impl Inner {
 /// OpenID Connect, whose goes after it.
 fn metadata_urls(issuer: &Url) -> [Url; 2] {
     let path = issuer.path().trim_end_matches('/');
-    let at = |path: String| {
-        let mut url = issuer.clone();
-        url.set_path(&path);
-        url
-    };
     [
-        at(format!("/.well-known/oauth-authorization-server{path}")),
-        at(format!("{path}/.well-known/openid-configuration")),
+        with_path(issuer, &format!("/.well-known/oauth-authorization-server{path}")),
+        with_path(issuer, &format!("{path}/.well-known/openid-configuration")),
     ]
+}
+
+fn with_path(url: &Url, path: &str) -> Url {
+    let mut url = url.clone();
+    url.set_path(path);
+    url
 }
 
 #[cfg(test)]

@@ -198,12 +198,7 @@ mod tests {
 
     #[test]
     fn tells_clients_where_to_get_tokens() {
-        let server = |resource: &str, scopes: &[&str]| {
-            let mut options = ResourceServerOptions::new("http://127.0.0.1:1", resource);
-            options.scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
-            ResourceServer::new(options).unwrap()
-        };
-        let plain = server("https://tools.example.com/mcp", &[]);
+        let plain = create_server("https://tools.example.com/mcp", &[]);
         assert_eq!(
             plain.challenge(None),
             "Bearer resource_metadata=\"https://tools.example.com/.well-known/oauth-protected-resource/mcp\""
@@ -214,24 +209,25 @@ mod tests {
             assert_eq!(document["authorization_servers"], serde_json::json!(["http://127.0.0.1:1"]));
         }
         assert_eq!(plain.metadata("/.well-known/oauth-protected-resource/v1"), None);
-        let scoped = server("https://tools.example.com", &["call", "read"]);
+        let scoped = create_server("https://tools.example.com", &["call", "read"]);
         assert_eq!(
             scoped.challenge(Some(TokenRefusal::InsufficientScope)),
             "Bearer resource_metadata=\"https://tools.example.com/.well-known/oauth-protected-resource\", error=\"insufficient_scope\", error_description=\"the token lacks a scope\", scope=\"call read\""
         );
     }
 
+    fn create_server(resource: &str, scopes: &[&str]) -> ResourceServer {
+        let mut options = ResourceServerOptions::new("http://127.0.0.1:1", resource);
+        options.scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
+        ResourceServer::new(options).unwrap()
+    }
+
     #[test]
     fn rejects_addresses_and_scopes_that_cannot_be_used() {
-        let check = |issuer: &str, resource: &str, scope: &str| {
-            let mut options = ResourceServerOptions::new(issuer, resource);
-            options.scopes = vec![scope.to_owned()];
-            ResourceServer::check(&options).is_ok()
-        };
         let issuer = "https://auth.example.com/realm";
         let resource = "https://tools.example.com/mcp";
-        assert!(check(issuer, resource, "tools:call"));
-        assert!(check("http://localhost:1", "http://127.0.0.1:8080", "a"));
+        assert!(is_accepted(issuer, resource, "tools:call"));
+        assert!(is_accepted("http://localhost:1", "http://127.0.0.1:8080", "a"));
         for wrong in [
             "",
             "auth.example.com",
@@ -241,10 +237,16 @@ mod tests {
             "https://a.example/?x",
             "ftp://localhost",
         ] {
-            assert!(!check(wrong, resource, "a") && !check(issuer, wrong, "a"), "{wrong}");
+            assert!(!is_accepted(wrong, resource, "a") && !is_accepted(issuer, wrong, "a"), "{wrong}");
         }
         for wrong in ["", "a b", "a\"b", "a\\b", "\u{e4}"] {
-            assert!(!check(issuer, resource, wrong), "{wrong}");
+            assert!(!is_accepted(issuer, resource, wrong), "{wrong}");
         }
+    }
+
+    fn is_accepted(issuer: &str, resource: &str, scope: &str) -> bool {
+        let mut options = ResourceServerOptions::new(issuer, resource);
+        options.scopes = vec![scope.to_owned()];
+        ResourceServer::check(&options).is_ok()
     }
 }

@@ -181,9 +181,9 @@ pub(crate) fn describe(manifest: &[u8]) -> Result<Described, String> {
     }
     let component = layer.digest.parse::<Digest>().map_err(|error| error.to_string())?;
     let component_bytes = u64::try_from(layer.size).map_err(|_| "the size of its layer is negative".to_owned())?;
-    let is_short = |(name, value): &(String, String)| name.len().max(value.len()) <= MAX_ANNOTATION_BYTES;
-    let annotations = value.annotations.unwrap_or_default().into_iter().filter(is_short).take(MAX_ANNOTATIONS);
-    let annotations = annotations.map(|(name, value)| (name.into(), value.into())).collect();
+    let annotations = value.annotations.unwrap_or_default().into_iter();
+    let annotations = annotations.filter(|(name, value)| name.len().max(value.len()) <= MAX_ANNOTATION_BYTES);
+    let annotations = annotations.take(MAX_ANNOTATIONS).map(|(name, value)| (name.into(), value.into())).collect();
     Ok(Described { component, component_bytes, annotations })
 }
 

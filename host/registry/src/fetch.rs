@@ -109,7 +109,7 @@ pub async fn fetch(
         vouched => vouched?,
     };
     client.download(&resolved, store, progress).await?;
-    let fetched = fetched(store, &resolved.reference, describe_resolved(&resolved), trust);
+    let fetched = fetched(store, &resolved.reference, resolved.manifest, describe_resolved(&resolved), trust);
     record(store, &fetched, &resolved.manifest_bytes, &bundles, now)?;
     Ok(fetched)
 }
@@ -128,18 +128,18 @@ async fn vouched(
     if rule == SignatureRule::Off {
         return Ok((resolved, Vec::new(), Trust::Unchecked));
     }
-    let digests = (resolved.manifest, resolved.component);
     let found = signatures(client, &resolved, rule).await;
     let mut bundles = match (found, client.has_mirrors(&resolved.reference)) {
         (Err(_), true) => Vec::new(),
         (found, _) => found?,
     };
-    let mut verification = verify_bundles(policy, &resolved.reference, digests, &bundles);
+    let mut verification =
+        verify_bundles(policy, &resolved.reference, &resolved.manifest, &resolved.component, &bundles);
     if verification.is_err() && client.has_mirrors(&resolved.reference) {
         let subject = &resolved.manifest;
         let maximum = MAX_BUNDLE_BYTES as u64;
         let own = client.own_referrer_contents(&resolved.reference, subject, BUNDLE_MEDIA_TYPE, maximum).await;
-        let own_verification = verify_bundles(policy, &resolved.reference, digests, &own);
+        let own_verification = verify_bundles(policy, &resolved.reference, subject, &resolved.component, &own);
         if own_verification.is_ok() || bundles.is_empty() {
             (bundles, verification) = (own, own_verification);
         }
@@ -236,12 +236,12 @@ fn from_store(
             bundles.extend(store.blob(digest, MAX_BUNDLE_BYTES as u64)?);
         }
     }
-    let verification = verify_bundles(policy, &reference, (*manifest, described.component), &bundles);
+    let verification = verify_bundles(policy, &reference, manifest, &described.component, &bundles);
     let trust = policy.judge(&name, verification, now)?;
     if !store.has_blob(&described.component, described.component_bytes) {
         return Err(missing());
     }
-    Ok(fetched(store, &reference, (*manifest, described), trust))
+    Ok(fetched(store, &reference, *manifest, described, trust))
 }
 
 /// Reads the signatures of a component. If they need not be good, one that cannot be read is as good as none.
@@ -261,27 +261,22 @@ async fn signatures(
 fn verify_bundles(
     policy: &Policy,
     reference: &OciReference,
-    (manifest, component): (Digest, Digest),
+    manifest: &Digest,
+    component: &Digest,
     bundles: &[Vec<u8>],
 ) -> Result<Verified, SignatureError> {
-    verify_reference(reference, &manifest, &component, bundles, policy.keys_for(&reference.name()))
+    verify_reference(reference, manifest, component, bundles, policy.keys_for(&reference.name()))
 }
 
-fn describe_resolved(resolved: &Resolved) -> (Digest, Described) {
-    let described = Described {
+fn describe_resolved(resolved: &Resolved) -> Described {
+    Described {
         component: resolved.component,
         component_bytes: resolved.component_bytes,
         annotations: resolved.annotations.clone(),
-    };
-    (resolved.manifest, described)
+    }
 }
 
-fn fetched(
-    store: &Store,
-    reference: &OciReference,
-    (manifest, described): (Digest, Described),
-    trust: Trust,
-) -> Fetched {
+fn fetched(store: &Store, reference: &OciReference, manifest: Digest, described: Described, trust: Trust) -> Fetched {
     Fetched {
         reference: reference.clone(),
         manifest,

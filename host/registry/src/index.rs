@@ -182,20 +182,19 @@ impl Index {
     /// # Errors
     /// If the file is malformed, is not signed by a trusted key, or is another index.
     pub fn open(file: &[u8], name: &str, trusted: &[PublicKey]) -> Result<(Self, KeyId), IndexError> {
-        let name_of = || name.to_owned();
-        let malformed = |reason: String| IndexError::Malformed { name: name_of(), reason };
+        let malformed = |reason| IndexError::Malformed { name: name.to_owned(), reason };
         let opened = open_json::<Self>(file, name, INDEX_TYPE, trusted, MAX_INDEX_BYTES);
         let (key, index) = opened.map_err(|error| match error {
             OpenJsonError::Malformed(reason) => malformed(reason),
-            OpenJsonError::ForeignKey(hint) => IndexError::ForeignKey { name: name_of(), hint },
-            OpenJsonError::Wrong(key) => IndexError::Wrong { name: name_of(), key },
+            OpenJsonError::ForeignKey(hint) => IndexError::ForeignKey { name: name.to_owned(), hint },
+            OpenJsonError::Wrong(key) => IndexError::Wrong { name: name.to_owned(), key },
             OpenJsonError::OtherName(found) => {
-                IndexError::OtherName { name: name_of(), found: PrintableText::from(found).into() }
+                IndexError::OtherName { name: name.to_owned(), found: PrintableText::from(found).into() }
             }
         })?;
         index.check().map_err(malformed)?;
         if index.name != name {
-            return Err(IndexError::OtherName { name: name_of(), found: PrintableText::from(index.name).into() });
+            return Err(IndexError::OtherName { name: name.to_owned(), found: PrintableText::from(index.name).into() });
         }
         Ok((index, key))
     }
@@ -236,25 +235,30 @@ impl Index {
 
 /// Looks for words in an entry. Names weigh more than descriptions, and those of tools more than that of the component.
 fn search_entry<'a>(entry: &'a IndexEntry, words: &BTreeSet<String>) -> Option<Match<'a>> {
-    let contains = |text: &str, word: &str| text.to_lowercase().contains(word);
     let mut score = 0;
     let mut tools: Vec<&IndexTool> = Vec::new();
     for word in words {
         let mut weight = 0;
         for tool in &entry.tools {
-            let of_tool = u32::from(contains(&tool.name, word)) * 8 + u32::from(contains(&tool.description, word)) * 2;
+            let of_tool =
+                u32::from(contains_word(&tool.name, word)) * 8 + u32::from(contains_word(&tool.description, word)) * 2;
             if of_tool > 0 && !tools.contains(&tool) {
                 tools.push(tool);
             }
             weight = weight.max(of_tool);
         }
-        weight += u32::from(contains(&entry.title, word)) * 4;
-        weight += u32::from(contains(entry.reference.repository(), word)) * 4;
-        weight += u32::from(contains(&entry.description, word)) * 2;
+        weight += u32::from(contains_word(&entry.title, word)) * 4;
+        weight += u32::from(contains_word(entry.reference.repository(), word)) * 4;
+        weight += u32::from(contains_word(&entry.description, word)) * 2;
         if weight == 0 {
             return None;
         }
         score += weight;
     }
     Some(Match { entry, tools, score })
+}
+
+/// Returns whether a word, in lower case, is in a text.
+fn contains_word(text: &str, word: &str) -> bool {
+    text.to_lowercase().contains(word)
 }

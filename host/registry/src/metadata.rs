@@ -23,16 +23,15 @@ const MAX_VALUE_BYTES: usize = 4096;
 pub fn annotations(component: &[u8]) -> Result<BTreeMap<String, String>, ArtifactError> {
     let payload = payload(component)?;
     let metadata = payload.metadata();
-    let text = |value: Option<&dyn ToString>| value.map(ToString::to_string);
     let values = [
-        ("title", text(metadata.name.as_ref().map(|value| value as &dyn ToString))),
-        ("description", text(metadata.description.as_ref().map(|value| value as &dyn ToString))),
-        ("version", text(metadata.version.as_ref().map(|value| value as &dyn ToString))),
-        ("licenses", text(metadata.licenses.as_ref().map(|value| value as &dyn ToString))),
-        ("source", text(metadata.source.as_ref().map(|value| value as &dyn ToString))),
-        ("revision", text(metadata.revision.as_ref().map(|value| value as &dyn ToString))),
-        ("authors", text(metadata.authors.as_ref().map(|value| value as &dyn ToString))),
-        ("url", text(metadata.homepage.as_ref().map(|value| value as &dyn ToString))),
+        ("title", metadata.name.as_ref().map(ToString::to_string)),
+        ("description", metadata.description.as_ref().map(ToString::to_string)),
+        ("version", metadata.version.as_ref().map(ToString::to_string)),
+        ("licenses", metadata.licenses.as_ref().map(ToString::to_string)),
+        ("source", metadata.source.as_ref().map(ToString::to_string)),
+        ("revision", metadata.revision.as_ref().map(ToString::to_string)),
+        ("authors", metadata.authors.as_ref().map(ToString::to_string)),
+        ("url", metadata.homepage.as_ref().map(ToString::to_string)),
     ];
     let named = values.into_iter().filter_map(|(name, value)| {
         let value = value.filter(|value| !value.is_empty() && value.len() <= MAX_VALUE_BYTES)?;
@@ -49,6 +48,11 @@ fn payload(component: &[u8]) -> Result<Payload, ArtifactError> {
     payload.ok_or_else(|| ArtifactError::NotWasm("its metadata is malformed".to_owned()))
 }
 
+/// Returns the name of a package within an inventory.
+fn reference_of(index: usize) -> String {
+    format!("package-{index}")
+}
+
 /// Returns the inventory of a component, or `None` if it has no list of what it was built from. The same component always
 /// gives the same bytes.
 ///
@@ -57,20 +61,19 @@ fn payload(component: &[u8]) -> Result<Payload, ArtifactError> {
 pub fn inventory(component: &[u8]) -> Result<Option<Vec<u8>>, ArtifactError> {
     let payload = payload(component)?;
     let Some(list) = find_dependencies(&payload) else { return Ok(None) };
-    let reference = |index: usize| format!("package-{index}");
     let mut components = Vec::new();
     let mut dependencies = Vec::new();
     for (index, package) in list.version_info().packages.iter().enumerate() {
         let version = package.version.to_string();
         components.push(json!({
             "type": if package.root { "application" } else { "library" },
-            "bom-ref": reference(index),
+            "bom-ref": reference_of(index),
             "name": package.name,
             "version": version,
             "purl": format!("pkg:cargo/{}@{version}", package.name),
         }));
-        let uses: Vec<String> = package.dependencies.iter().map(|index| reference(*index)).collect();
-        dependencies.push(json!({ "ref": reference(index), "dependsOn": uses }));
+        let uses: Vec<String> = package.dependencies.iter().map(|index| reference_of(*index)).collect();
+        dependencies.push(json!({ "ref": reference_of(index), "dependsOn": uses }));
     }
     let mut about = json!({});
     if let (Some(name), Some(about)) = (&payload.metadata().name, about.as_object_mut()) {

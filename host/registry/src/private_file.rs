@@ -69,8 +69,11 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
 /// # Errors
 /// With `PermissionDenied` if it is something else.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    let is_link = || std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
-    let file = files::open_without_following(path).map_err(|error| if is_link() { denied() } else { error })?;
+    let file = files::open_without_following(path).map_err(|error| {
+        // Systems report a link that is not followed with different error codes.
+        let is_link = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+        if is_link { denied() } else { error }
+    })?;
     let metadata = file.metadata()?;
     if metadata.is_file() && is_private(&metadata) { Ok(file) } else { Err(denied()) }
 }

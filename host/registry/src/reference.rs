@@ -342,13 +342,17 @@ fn parse_host(text: &str) -> Option<String> {
     if !name.bytes().all(is_plain) {
         return None;
     }
-    let is_edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let is_label = |label: &str| is_edge(label.as_bytes().first()) && is_edge(label.as_bytes().last());
     if !name.starts_with('[') && !name.split('.').all(is_label) {
         return None;
     }
     let name = Host::parse(name).ok()?.to_string();
     Some(port.map_or(name.clone(), |port| format!("{name}:{port}")))
+}
+
+/// Returns whether a label of a host name begins and ends with a letter or a digit.
+fn is_label(label: &str) -> bool {
+    let bytes = label.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_alphanumeric) && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
 }
 
 /// Returns whether a repository matches
@@ -367,8 +371,8 @@ fn is_path_component(text: &str) -> bool {
 
 /// Returns whether a tag matches `[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}` (OCI distribution specification 1.1).
 fn is_tag(text: &str) -> bool {
-    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     text.len() <= MAX_TAG_BYTES
-        && text.bytes().next().is_some_and(is_word)
-        && text.bytes().all(|byte| is_word(byte) || byte == b'.' || byte == b'-')
+        && text.as_bytes().first().is_some_and(is_word)
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
 }

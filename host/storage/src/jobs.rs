@@ -84,11 +84,10 @@ impl JobFile {
 
     fn open_at(path: PathBuf, now: Timestamp) -> Result<Self, OpenError> {
         let connection = Mutex::new(DATABASE.open_writable(&path, LOCK_TIMEOUT)?);
-        let failed = |path: &Path, source| OpenError::File { database: DATABASE.name, path: path.to_owned(), source };
-        let random = getrandom::u64().map_err(|error| failed(&path, io::Error::other(error)))?;
+        let random = getrandom::u64().map_err(|error| file_error(&path, io::Error::other(error)))?;
         let process = format!("{random:016x}");
         let lock_path = lock_path(&path, &process);
-        let lock = lock_new(&lock_path).map_err(|source| failed(&lock_path, source))?;
+        let lock = lock_new(&lock_path).map_err(|source| file_error(&lock_path, source))?;
         let file = Self { path, connection, process, lock_path, _lock: lock };
         // If another process has locked the file, they stay until the next job is created.
         let _stay = file.change(|transaction| remove_expired(transaction, now));
@@ -186,15 +185,8 @@ impl JobFile {
     /// # Errors
     /// If the file cannot be read.
     pub fn list(&self, owner: &str, now: Timestamp) -> Result<Vec<Job>, JobStoreError> {
-        let read = || -> rusqlite::Result<Vec<(String, String)>> {
-            let connection = self.lock();
-            let select =
-                "SELECT job, process FROM jobs WHERE owner = ?1 AND expires_at > ?2 ORDER BY created_at DESC, id";
-            let mut statement = connection.prepare_cached(select)?;
-            let rows = statement.query_map(params![owner, stored(now.0)], read_row)?;
-            rows.collect()
-        };
-        let rows = read().map_err(unavailable)?;
+        // The connection is locked again for each job that is settled.
+        let rows = read_rows(&self.lock(), owner, now).map_err(unavailable)?;
         let jobs = rows.into_iter().map(|(text, process)| self.settle(from_text(&text)?, &process, now));
         jobs.filter_map(Result::transpose).collect()
     }
@@ -223,20 +215,36 @@ impl JobFile {
     }
 
     fn change<T>(&self, change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, JobStoreError> {
-        let mut connection = self.lock();
-        let changed = || -> rusqlite::Result<T> {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let changed = change(&transaction)?;
-            transaction.commit()?;
-            Ok(changed)
-        };
-        changed().map_err(unavailable)
+        in_transaction(&mut self.lock(), change).map_err(unavailable)
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
         // A transaction that was not committed is rolled back.
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn file_error(path: &Path, source: io::Error) -> OpenError {
+    OpenError::File { database: DATABASE.name, path: path.to_owned(), source }
+}
+
+/// Returns the rows of an owner's jobs, the newest first.
+fn read_rows(connection: &Connection, owner: &str, now: Timestamp) -> rusqlite::Result<Vec<(String, String)>> {
+    let select = "SELECT job, process FROM jobs WHERE owner = ?1 AND expires_at > ?2 ORDER BY created_at DESC, id";
+    let mut statement = connection.prepare_cached(select)?;
+    let rows = statement.query_map(params![owner, stored(now.0)], read_row)?;
+    rows.collect()
+}
+
+/// Makes a change and commits it. The transaction is rolled back if the change fails.
+fn in_transaction<T>(
+    connection: &mut Connection,
+    change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let changed = change(&transaction)?;
+    transaction.commit()?;
+    Ok(changed)
 }
 
 impl Drop for JobFile {
@@ -385,11 +393,12 @@ mod tests {
         let path = folder.path().join("jobs.db");
         let first = open(&path).unwrap();
         first.create(&job(1, "a"), &JobLimits::default()).unwrap();
-        let rows = |file: &JobFile| -> i64 {
-            file.lock().query_row("SELECT count(*) FROM jobs", [], |row| row.get(0)).unwrap()
-        };
-        assert_eq!(rows(&open(&path).unwrap()), 1);
-        assert_eq!(rows(&JobFile::open(&path).unwrap()), 0);
+        assert_eq!(count_rows(&open(&path).unwrap()), 1);
+        assert_eq!(count_rows(&JobFile::open(&path).unwrap()), 0);
+    }
+
+    fn count_rows(file: &JobFile) -> i64 {
+        file.lock().query_row("SELECT count(*) FROM jobs", [], |row| row.get(0)).unwrap()
     }
 
     #[test]

@@ -104,7 +104,6 @@ impl fmt::Debug for DiskStore {
     }
 }
 
-/// Errors of an operation.
 enum OperationError {
     /// The operation is not allowed, for example by the quota.
     Rejected(StoreError),
@@ -279,6 +278,8 @@ fn from_sql(number: i64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     const PATIENCE: Duration = Duration::from_millis(50);
@@ -304,12 +305,14 @@ mod tests {
 
     #[test]
     fn file_and_folder_are_accessible_to_their_owner_only() {
-        use std::os::unix::fs::PermissionsExt as _;
         let (_folder, path, store) = new_store();
         store.set(&notes(), &key("a"), b"1", 1 << 20, PATIENCE).unwrap();
-        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(path.parent().unwrap()), mode(&path)), (0o700, 0o600));
-        assert_eq!(mode(&path.with_file_name("tools.db-wal")), 0o600);
+        assert_eq!((mode_of(path.parent().unwrap()), mode_of(&path)), (0o700, 0o600));
+        assert_eq!(mode_of(&path.with_file_name("tools.db-wal")), 0o600);
+    }
+
+    fn mode_of(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
     }
 
     #[test]

@@ -61,12 +61,10 @@ impl Database {
 
     /// Opens a database in memory.
     pub(crate) fn open_in_memory(&self) -> Result<Connection, OpenError> {
-        let connect = || -> Result<Connection, SchemaError> {
-            let mut connection = Connection::open_in_memory()?;
-            self.prepare(&mut connection, Duration::ZERO)?;
-            Ok(connection)
-        };
-        connect().map_err(|error| self.unusable(Path::new(":memory:"), error))
+        let unusable = |error: SchemaError| self.unusable(Path::new(":memory:"), error);
+        let mut connection = Connection::open_in_memory().map_err(|error| unusable(error.into()))?;
+        self.prepare(&mut connection, Duration::ZERO).map_err(unusable)?;
+        Ok(connection)
     }
 
     /// Opens another connection to an existing database of the current version.
@@ -278,17 +276,18 @@ mod tests {
     #[test]
     fn migrates_an_older_database_and_keeps_its_rows() {
         let mut connection = NOTES.open_in_memory().unwrap();
-        let text = |connection: &Connection| -> String {
-            connection.query_row("SELECT text FROM notes", [], |row| row.get(0)).unwrap()
-        };
-        let before = text(&connection);
+        let before = read_note(&connection);
         assert_eq!(NEWER.check_current(&connection), Err(SchemaError::TooOld { found: 1, known: 2 }));
         NEWER.migrate(&mut connection).unwrap();
         assert_eq!(NEWER.inspect(&connection), Ok(Some(2)));
         connection.prepare("SELECT author FROM notes").unwrap();
         NEWER.migrate(&mut connection).unwrap();
-        assert_eq!(text(&connection), before);
+        assert_eq!(read_note(&connection), before);
         assert_eq!(NOTES.migrate(&mut connection), Err(SchemaError::TooNew { found: 2, known: 1 }));
+    }
+
+    fn read_note(connection: &Connection) -> String {
+        connection.query_row("SELECT text FROM notes", [], |row| row.get(0)).unwrap()
     }
 
     #[test]

@@ -89,19 +89,7 @@ impl UsageStore {
     /// # Errors
     /// If the file cannot be read.
     pub fn read(&self, day: u64) -> Result<Vec<TenantDay>, UsageError> {
-        let connection = self.lock();
-        let read = || -> rusqlite::Result<Vec<TenantDay>> {
-            let mut statement =
-                connection.prepare_cached("SELECT tenant, calls, fuel, log_bytes FROM days WHERE day = ?1")?;
-            let rows = statement.query_map([to_stored(day)], |row| {
-                let tenant = row.get(0)?;
-                let calls = from_stored(row.get(1)?);
-                let fuel = from_stored(row.get(2)?);
-                Ok(TenantDay { day, tenant, calls, fuel, log_bytes: from_stored(row.get(3)?) })
-            })?;
-            rows.collect()
-        };
-        read().map_err(|error| self.failed(error))
+        read_day(&self.lock(), day).map_err(|error| self.failed(error))
     }
 
     /// Adds these amounts, all of them or none. Days that are more than a month before the newest are removed.
@@ -109,37 +97,7 @@ impl UsageStore {
     /// # Errors
     /// If the file cannot be written.
     pub fn add(&self, days: &[TenantDay]) -> Result<(), UsageError> {
-        let mut connection = self.lock();
-        let mut add = || -> rusqlite::Result<()> {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            for TenantDay { day, tenant, calls, fuel, log_bytes } in days {
-                // Amounts that do not fit stay at the largest that does.
-                transaction
-                    .prepare_cached(
-                        "INSERT INTO days (day, tenant, calls, fuel, log_bytes) VALUES (?1, ?2, ?3, ?4, ?5)
-                         ON CONFLICT (day, tenant) DO UPDATE SET
-                             calls = CASE WHEN calls > 9223372036854775807 - excluded.calls
-                                 THEN 9223372036854775807 ELSE calls + excluded.calls END,
-                             fuel = CASE WHEN fuel > 9223372036854775807 - excluded.fuel
-                                 THEN 9223372036854775807 ELSE fuel + excluded.fuel END,
-                             log_bytes = CASE WHEN log_bytes > 9223372036854775807 - excluded.log_bytes
-                                 THEN 9223372036854775807 ELSE log_bytes + excluded.log_bytes END",
-                    )?
-                    .execute(params![
-                        to_stored(*day),
-                        tenant,
-                        to_stored(*calls),
-                        to_stored(*fuel),
-                        to_stored(*log_bytes)
-                    ])?;
-            }
-            if let Some(newest) = days.iter().map(|day| day.day).max() {
-                let oldest = newest.saturating_sub(KEPT_DAYS - 1);
-                transaction.execute("DELETE FROM days WHERE day < ?1", [to_stored(oldest)])?;
-            }
-            transaction.commit()
-        };
-        add().map_err(|error| self.failed(error))
+        add_days(&mut self.lock(), days).map_err(|error| self.failed(error))
     }
 
     fn failed(&self, error: rusqlite::Error) -> UsageError {
@@ -150,6 +108,41 @@ impl UsageStore {
         // A transaction that was not committed is rolled back.
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn read_day(connection: &Connection, day: u64) -> rusqlite::Result<Vec<TenantDay>> {
+    let mut statement = connection.prepare_cached("SELECT tenant, calls, fuel, log_bytes FROM days WHERE day = ?1")?;
+    let rows = statement.query_map([to_stored(day)], |row| {
+        let tenant = row.get(0)?;
+        let calls = from_stored(row.get(1)?);
+        let fuel = from_stored(row.get(2)?);
+        Ok(TenantDay { day, tenant, calls, fuel, log_bytes: from_stored(row.get(3)?) })
+    })?;
+    rows.collect()
+}
+
+fn add_days(connection: &mut Connection, days: &[TenantDay]) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for TenantDay { day, tenant, calls, fuel, log_bytes } in days {
+        // Amounts that do not fit stay at the largest that does.
+        transaction
+            .prepare_cached(
+                "INSERT INTO days (day, tenant, calls, fuel, log_bytes) VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT (day, tenant) DO UPDATE SET
+                     calls = CASE WHEN calls > 9223372036854775807 - excluded.calls
+                         THEN 9223372036854775807 ELSE calls + excluded.calls END,
+                     fuel = CASE WHEN fuel > 9223372036854775807 - excluded.fuel
+                         THEN 9223372036854775807 ELSE fuel + excluded.fuel END,
+                     log_bytes = CASE WHEN log_bytes > 9223372036854775807 - excluded.log_bytes
+                         THEN 9223372036854775807 ELSE log_bytes + excluded.log_bytes END",
+            )?
+            .execute(params![to_stored(*day), tenant, to_stored(*calls), to_stored(*fuel), to_stored(*log_bytes)])?;
+    }
+    if let Some(newest) = days.iter().map(|day| day.day).max() {
+        let oldest = newest.saturating_sub(KEPT_DAYS - 1);
+        transaction.execute("DELETE FROM days WHERE day < ?1", [to_stored(oldest)])?;
+    }
+    transaction.commit()
 }
 
 fn to_stored(amount: u64) -> i64 {

@@ -80,15 +80,16 @@ mod tests {
     #[test]
     fn a_client_without_the_right_does_not_decide() {
         let bridge = |ratio| OpenTelemetryBridge { propagates: true, content: None, ratio: SamplingRatio::new(ratio) };
-        let parent = |flags: &str| {
-            let text = format!("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-{flags}");
-            TraceContext::parse(&text, None).unwrap()
-        };
         let never = bridge(0.0);
         let always = bridge(1.0);
-        assert!(never.samples(&parent("01")) && !always.samples(&parent("00")));
-        assert!(!never.samples(&parent("01").with_sampling_decision(false)));
-        assert!(always.samples(&parent("00").with_sampling_decision(false)));
+        assert!(never.samples(&parse_context("01")) && !always.samples(&parse_context("00")));
+        assert!(!never.samples(&parse_context("01").with_sampling_decision(false)));
+        assert!(always.samples(&parse_context("00").with_sampling_decision(false)));
+    }
+
+    fn parse_context(flags: &str) -> TraceContext {
+        let text = format!("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-{flags}");
+        TraceContext::parse(&text, None).unwrap()
     }
 
     #[test]

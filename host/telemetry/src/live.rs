@@ -69,7 +69,6 @@ pub enum CallPhase {
 
 impl From<RunningCall> for LiveCall {
     fn from(call: RunningCall) -> Self {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Self {
             id: call.id,
             model_call: call.model_call.as_ref().map(ToString::to_string),
@@ -80,12 +79,16 @@ impl From<RunningCall> for LiveCall {
                 Phase::Waiting => CallPhase::Waiting,
                 Phase::Running => CallPhase::Running,
             },
-            elapsed_ms: millis(call.elapsed),
-            deadline_ms: call.deadline.map(millis),
+            elapsed_ms: as_millis(call.elapsed),
+            deadline_ms: call.deadline.map(as_millis),
             fuel: call.fuel,
             peak_memory: call.peak_memory,
         }
     }
+}
+
+fn as_millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The outcomes of the last minute, by second, the oldest first.

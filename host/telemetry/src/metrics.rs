@@ -48,6 +48,25 @@ impl Default for Metrics {
     }
 }
 
+fn register_histograms(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    unit: Option<Unit>,
+    buckets: Buckets,
+) -> Histograms {
+    let family = Histograms::new_with_constructor(buckets);
+    match unit {
+        Some(unit) => registry.register_with_unit(name, help, unit, family.clone()),
+        None => registry.register(name, help, family.clone()),
+    }
+    family
+}
+
+fn gauge_of(count: usize) -> ConstGauge<i64> {
+    ConstGauge::new(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
 impl Metrics {
     pub(crate) fn new(counts: Arc<ExportCounts>, instruments: Option<Instruments>) -> Self {
         let mut registry = Registry::with_prefix("fumehood");
@@ -55,14 +74,7 @@ impl Metrics {
         registry.register("calls", "Calls of tools by outcome: `ok` or the kind of the failure", calls.clone());
         let repairs = Family::default();
         registry.register("argument_repairs", "Repairs of arguments of models and MCP clients", repairs.clone());
-        let mut add = |name: &str, help: &str, unit: Option<Unit>, buckets: Buckets| {
-            let family = Histograms::new_with_constructor(buckets);
-            match unit {
-                Some(unit) => registry.register_with_unit(name, help, unit, family.clone()),
-                None => registry.register(name, help, family.clone()),
-            }
-            family
-        };
+        let mut add = |name, help, unit, buckets| register_histograms(&mut registry, name, help, unit, buckets);
         let families = ToolFamilies {
             calls,
             duration: add(
@@ -167,9 +179,8 @@ impl Metrics {
         let (running, waiting) = running.counts();
         let (sent, dropped) = self.counts.totals();
         let mut more = Registry::with_prefix("fumehood");
-        let gauge = |count: usize| ConstGauge::<i64>::new(i64::try_from(count).unwrap_or(i64::MAX));
-        more.register("calls_running", "Calls that have a place now", gauge(running));
-        more.register("calls_waiting", "Calls that wait for a place now", gauge(waiting));
+        more.register("calls_running", "Calls that have a place now", gauge_of(running));
+        more.register("calls_waiting", "Calls that wait for a place now", gauge_of(waiting));
         let counter = prometheus_client::metrics::counter::ConstCounter::<u64>::new;
         more.register("telemetry_spans_sent", "Spans that a collector has taken", counter(sent));
         more.register("telemetry_spans_dropped", "Spans that were dropped", counter(dropped));
@@ -241,16 +252,17 @@ mod tests {
     #[test]
     fn a_sampled_trace_is_an_exemplar_of_requests() {
         let metrics = Metrics::default();
-        let context = |flags: &str| {
-            let text = format!("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-{flags}");
-            Exemplar::new(TraceContext::parse(&text, None).as_ref())
-        };
-        metrics.record_host_call("key-value.get", Duration::from_millis(1), &context("00"));
+        metrics.record_host_call("key-value.get", Duration::from_millis(1), &exemplar_of("00"));
         assert!(!text(&metrics).contains("trace_id"));
-        metrics.record_http_request(Duration::from_millis(1), &context("01"));
-        metrics.record_model_request("openai", Duration::from_millis(1), &context("01"));
-        metrics.record_host_call("key-value.set", Duration::from_millis(1), &context("01"));
+        metrics.record_http_request(Duration::from_millis(1), &exemplar_of("01"));
+        metrics.record_model_request("openai", Duration::from_millis(1), &exemplar_of("01"));
+        metrics.record_host_call("key-value.set", Duration::from_millis(1), &exemplar_of("01"));
         assert_eq!(text(&metrics).matches("{trace_id=\"0af7651916cd43dd8448eb211c80319c\"}").count(), 3);
+    }
+
+    fn exemplar_of(flags: &str) -> Exemplar {
+        let text = format!("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-{flags}");
+        Exemplar::new(TraceContext::parse(&text, None).as_ref())
     }
 
     #[test]

@@ -227,33 +227,35 @@ mod tests {
 
     #[test]
     fn endpoints_are_those_of_the_specification() {
-        let urls = |variables: &[(&str, &str)]| {
-            let options = read(variables).unwrap();
-            [options.traces_url(), options.metrics_url()].map(|url| url.map(String::from))
-        };
-        assert_eq!(urls(&[]), [None, None]);
+        assert_eq!(urls_of(&[]), [None, None]);
         let base = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/base");
-        let [traces, metrics] = urls(&[base]);
+        let [traces, metrics] = urls_of(&[base]);
         assert_eq!(traces.unwrap(), "http://collector:4318/base/v1/traces");
         assert_eq!(metrics.unwrap(), "http://collector:4318/base/v1/metrics");
         let own = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://other/x");
-        assert_eq!(urls(&[base, own])[0].as_deref(), Some("https://other/x"));
-        assert_eq!(urls(&[base, ("OTEL_TRACES_EXPORTER", "none")])[0], None);
-        assert_eq!(urls(&[base, ("OTEL_SDK_DISABLED", "true")]), [None, None]);
+        assert_eq!(urls_of(&[base, own])[0].as_deref(), Some("https://other/x"));
+        assert_eq!(urls_of(&[base, ("OTEL_TRACES_EXPORTER", "none")])[0], None);
+        assert_eq!(urls_of(&[base, ("OTEL_SDK_DISABLED", "true")]), [None, None]);
+    }
+
+    fn urls_of(variables: &[(&str, &str)]) -> [Option<String>; 2] {
+        let options = read(variables).unwrap();
+        [options.traces_url(), options.metrics_url()].map(|url| url.map(String::from))
     }
 
     #[test]
     fn variables_are_checked() {
-        let check = |name: &str, value: &str, part: &str| {
-            let error = read(&[(name, value)]).unwrap_err();
-            assert!(error.contains(name) && error.contains(part), "{error}");
-        };
-        check("OTEL_EXPORTER_OTLP_ENDPOINT", "collector", "http://127.0.0.1:4318");
-        check("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "http/protobuf");
-        check("OTEL_EXPORTER_OTLP_TIMEOUT", "soon", "milliseconds");
-        check("OTEL_TRACES_SAMPLER", "magic", "parentbased_traceidratio");
+        check_refusal("OTEL_EXPORTER_OTLP_ENDPOINT", "collector", "http://127.0.0.1:4318");
+        check_refusal("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "http/protobuf");
+        check_refusal("OTEL_EXPORTER_OTLP_TIMEOUT", "soon", "milliseconds");
+        check_refusal("OTEL_TRACES_SAMPLER", "magic", "parentbased_traceidratio");
         let error = read(&[("OTEL_EXPORTER_OTLP_HEADERS", "secret")]).unwrap_err();
         assert!(!error.contains("secret"), "{error}");
+    }
+
+    fn check_refusal(name: &str, value: &str, part: &str) {
+        let error = read(&[(name, value)]).unwrap_err();
+        assert!(error.contains(name) && error.contains(part), "{error}");
     }
 
     #[test]

@@ -110,11 +110,12 @@ mod tests {
 
     #[test]
     fn samples_about_the_ratio() {
-        let count = |ratio: f64| {
-            let ratio = SamplingRatio::new(ratio);
-            (0..10_000).filter(|_| ratio.is_sampled()).count()
-        };
-        assert_eq!((count(0.0), count(1.0), count(2.0)), (0, 10_000, 10_000));
-        assert!((700..1_300).contains(&count(0.1)), "{}", count(0.1));
+        assert_eq!((count_sampled(0.0), count_sampled(1.0), count_sampled(2.0)), (0, 10_000, 10_000));
+        assert!((700..1_300).contains(&count_sampled(0.1)), "{}", count_sampled(0.1));
+    }
+
+    fn count_sampled(ratio: f64) -> usize {
+        let ratio = SamplingRatio::new(ratio);
+        (0..10_000).filter(|_| ratio.is_sampled()).count()
     }
 }

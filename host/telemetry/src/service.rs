@@ -45,7 +45,8 @@ impl MetricsService {
     /// several, each sees its own calls, and none the metrics.
     #[must_use]
     pub fn new(
-        (metrics, running): (Arc<Metrics>, RunningCalls),
+        metrics: Arc<Metrics>,
+        running: RunningCalls,
         readers: BTreeSet<String>,
         actor: Option<Arc<str>>,
         listener: &Listener,

@@ -34,8 +34,11 @@ impl<S> Filter<S> for MeasuredSpans {
 }
 
 fn is_measured(metadata: &Metadata<'_>) -> bool {
-    let is_repair = || metadata.is_event() && metadata.fields().field(REPAIR_FIELD).is_some();
-    metadata.target() == TARGET && ([CHAT, HOST_CALL, HTTP_REQUEST].contains(&metadata.name()) || is_repair())
+    if metadata.target() != TARGET {
+        return false;
+    }
+    let is_repair = metadata.is_event() && metadata.fields().field(REPAIR_FIELD).is_some();
+    is_repair || [CHAT, HOST_CALL, HTTP_REQUEST].contains(&metadata.name())
 }
 
 /// The start of a span, the value of its label, and the trace that it is part of.

@@ -95,7 +95,6 @@ impl TransportBuilder {
     /// # Errors
     /// If the root certificates cannot be read, or the proxy cannot be used.
     pub fn build(self) -> Result<Transport, TransportError> {
-        let setup = |error: &(dyn std::error::Error + 'static)| TransportError::Setup(root_cause(error));
         let tls = self.roots.config().map_err(|error| TransportError::Setup(error.to_string()))?;
         let mut client = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)
@@ -114,12 +113,13 @@ impl TransportBuilder {
             .pool_idle_timeout(Duration::from_secs(30))
             .user_agent(concat!("fumehood/", env!("CARGO_PKG_VERSION")));
         if let Some(proxy) = self.proxy {
-            client = client.proxy(reqwest::Proxy::all(proxy).map_err(|error| setup(&error))?);
+            client =
+                client.proxy(reqwest::Proxy::all(proxy).map_err(|error| TransportError::Setup(root_cause(&error)))?);
         }
         if self.addresses == Addresses::Public {
             client = client.dns_resolver(Arc::new(PublicResolver));
         }
-        let client = client.build().map_err(|error| setup(&error))?;
+        let client = client.build().map_err(|error| TransportError::Setup(root_cause(&error)))?;
         Ok(Transport { client, addresses: self.addresses })
     }
 }

@@ -67,14 +67,17 @@ impl fmt::Debug for Relay {
     }
 }
 
+fn cannot_open(error: impl std::error::Error) -> TransportError {
+    TransportError::Setup(format!("cannot open a relay: {error}"))
+}
+
 impl Relay {
     /// Creates the client for the library. It has no certificates, no proxy and no cache of connections.
     ///
     /// # Errors
     /// If the client cannot be set up.
     pub fn client() -> Result<RelayClient, TransportError> {
-        let setup = |error: &dyn std::error::Error| TransportError::Setup(error.to_string());
-        let tls = crate::tls::Roots::None.config().map_err(|error| setup(&*error))?;
+        let tls = crate::tls::Roots::None.config().map_err(|error| TransportError::Setup(error.to_string()))?;
         let client = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)
             .no_proxy()
@@ -83,7 +86,7 @@ impl Relay {
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
             .pool_max_idle_per_host(0);
-        client.build().map_err(|error| setup(&error))
+        client.build().map_err(|error| TransportError::Setup(error.to_string()))
     }
 
     /// Opens a relay.
@@ -91,11 +94,10 @@ impl Relay {
     /// # Errors
     /// If no port of the loopback interface can be had.
     pub async fn open() -> Result<Self, TransportError> {
-        let setup = |error: &dyn std::error::Error| TransportError::Setup(format!("cannot open a relay: {error}"));
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(|error| setup(&error))?;
-        let address = listener.local_addr().map_err(|error| setup(&error))?;
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(cannot_open)?;
+        let address = listener.local_addr().map_err(cannot_open)?;
         let mut random = [0_u8; 32];
-        getrandom::fill(&mut random).map_err(|error| setup(&error))?;
+        getrandom::fill(&mut random).map_err(cannot_open)?;
         let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let base_url = format!("http://{address}/{token}/");
         Ok(Self { listener, token: format!("/{token}/"), base_url, translation: None })

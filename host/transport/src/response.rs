@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{CONTENT_ENCODING, HeaderMap, TRANSFER_ENCODING};
+use http::header::{CONTENT_ENCODING, HeaderMap, HeaderName, TRANSFER_ENCODING};
 use tokio::time::Instant;
 use url::Url;
 
@@ -202,13 +202,16 @@ impl Response {
 /// Returns the coding of a body that is not sent as it is. A body that is both coded and in chunks names the coding in
 /// `transfer-encoding` (RFC 9112, section 6.1).
 fn coding(headers: &HeaderMap) -> Option<String> {
-    let of = |name, plain: &'static str| {
-        let values = headers.get_all(name).into_iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
-        let codings: Vec<String> = values
-            .flat_map(|value| value.split(',').map(|coding| coding.trim().to_ascii_lowercase()).collect::<Vec<_>>())
-            .collect();
-        codings.into_iter().find(|coding| !coding.is_empty() && coding != plain)
-    };
-    let coding = of(CONTENT_ENCODING, "identity").or_else(|| of(TRANSFER_ENCODING, "chunked"))?;
+    let coding = find_coding(headers, CONTENT_ENCODING, "identity")
+        .or_else(|| find_coding(headers, TRANSFER_ENCODING, "chunked"))?;
     Some(coding.chars().filter(char::is_ascii_graphic).take(32).collect())
+}
+
+/// Returns the first coding in a header that changes the body.
+fn find_coding(headers: &HeaderMap, name: HeaderName, plain: &str) -> Option<String> {
+    let values = headers.get_all(name).into_iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let codings: Vec<String> = values
+        .flat_map(|value| value.split(',').map(|coding| coding.trim().to_ascii_lowercase()).collect::<Vec<_>>())
+        .collect();
+    codings.into_iter().find(|coding| !coding.is_empty() && coding != plain)
 }

@@ -62,20 +62,14 @@ async fn the_sandboxed_calculator_works_it_out_with_every_driver() {
         expecting(ScriptedReply::call("calculator__multiply", r#"{"a": 8, "b": 2}"#), "8"),
         expecting(ScriptedReply::text(answer), "16"),
     ];
-    let decide = |tool: &str, args: serde_json::Value| {
-        json!({"thought": "One step.", "type": "call_tool", "tool": tool, "args": args}).to_string()
-    };
     let react = vec![
         ScriptedReply::text(decide("calculator__add", json!({"a": 3, "b": 5}))),
         expecting(ScriptedReply::text(decide("calculator__multiply", json!({"a": 8, "b": 2}))), "8"),
         expecting(ScriptedReply::text(json!({"type": "final_answer", "answer": answer}).to_string()), "16"),
     ];
-    let block = |tool: &str, args: serde_json::Value| {
-        format!("<think>One step.</think><execute>{}</execute>", json!([{"name": tool, "args": args}]))
-    };
     let batch = vec![
-        ScriptedReply::text(block("calculator__add", json!({"a": 3, "b": 5}))),
-        expecting(ScriptedReply::text(block("calculator__multiply", json!({"a": 8, "b": 2}))), "8"),
+        ScriptedReply::text(execute_block("calculator__add", json!({"a": 3, "b": 5}))),
+        expecting(ScriptedReply::text(execute_block("calculator__multiply", json!({"a": 8, "b": 2}))), "8"),
         expecting(ScriptedReply::text(answer), "16"),
     ];
     let scripted = ScriptedDriver::new()
@@ -93,6 +87,14 @@ async fn the_sandboxed_calculator_works_it_out_with_every_driver() {
         let expected = [("calculator__add".to_owned(), Status::Ok), ("calculator__multiply".to_owned(), Status::Ok)];
         assert_eq!(executions(&outcome), expected, "{name}");
     }
+}
+
+fn decide(tool: &str, args: serde_json::Value) -> String {
+    json!({"thought": "One step.", "type": "call_tool", "tool": tool, "args": args}).to_string()
+}
+
+fn execute_block(tool: &str, args: serde_json::Value) -> String {
+    format!("<think>One step.</think><execute>{}</execute>", json!([{"name": tool, "args": args}]))
 }
 
 #[tokio::test]

@@ -100,19 +100,20 @@ async fn nothing_may_be_called_until_it_is_allowed() {
 async fn names_of_nothing_are_refused_at_once() {
     let host = host().await;
     let model = || calls("x", "{}").0;
-    let check = |built: Result<Agent, AgentError>, expected: &str| {
-        let error = built.err().unwrap();
-        let mut text = error.to_string();
-        if let Some(source) = std::error::Error::source(&error) {
-            text = format!("{text}: {source}");
-        }
-        assert!(text.contains(expected), "{text}");
-    };
-    check(host.agent(model()).allow(["calculator__ad"]).build(), "the allowed tool 'calculator__ad'");
-    check(host.agent(model()).use_skill("maths").build(), "unknown skill 'maths'");
+    check_error(host.agent(model()).allow(["calculator__ad"]).build(), "the allowed tool 'calculator__ad'");
+    check_error(host.agent(model()).use_skill("maths").build(), "unknown skill 'maths'");
     let skill = Skill::new().component_tool("nothing");
-    check(host.agent(model()).skill("s", skill).build(), "the skill 's' names the tool 'nothing'");
-    check(host.agent(model()).event_log("/dev/null/events.db").build(), "cannot open the event log");
+    check_error(host.agent(model()).skill("s", skill).build(), "the skill 's' names the tool 'nothing'");
+    check_error(host.agent(model()).event_log("/dev/null/events.db").build(), "cannot open the event log");
+}
+
+fn check_error(built: Result<Agent, AgentError>, expected: &str) {
+    let error = built.err().unwrap();
+    let mut text = error.to_string();
+    if let Some(source) = std::error::Error::source(&error) {
+        text = format!("{text}: {source}");
+    }
+    assert!(text.contains(expected), "{text}");
 }
 
 #[tokio::test]
@@ -218,13 +219,8 @@ async fn each_call_of_an_answer_gets_one_message_and_a_text_ends_the_loop() {
     let model = move |request: &Request| -> Result<Response, ModelError> {
         let mut kept = kept.lock().unwrap();
         kept.push(request.clone());
-        let call = |id: &str, name: &str| ToolIntent {
-            id: id.to_owned(),
-            name: format!("calculator__{name}"),
-            arguments: ADD.to_owned(),
-        };
         Ok(match kept.len() {
-            1 => Response::calls(vec![call("a", "add"), call("b", "multiply")]),
+            1 => Response::calls(vec![intent("a", "add"), intent("b", "multiply")]),
             _ => Response::text("8 and 15"),
         })
     };
@@ -235,6 +231,10 @@ async fn each_call_of_an_answer_gets_one_message_and_a_text_ends_the_loop() {
     let tool: Vec<_> = requests[1].messages.iter().filter(|message| message.role == Role::Tool).collect();
     let told: Vec<_> = tool.iter().map(|it| (it.tool_call_id.as_deref().unwrap(), it.content.as_str())).collect();
     assert_eq!(told, [("a", r#"{"result":8}"#), ("b", r#"{"result":15}"#)]);
+}
+
+fn intent(id: &str, name: &str) -> ToolIntent {
+    ToolIntent { id: id.to_owned(), name: format!("calculator__{name}"), arguments: ADD.to_owned() }
 }
 
 #[tokio::test]

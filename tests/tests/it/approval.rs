@@ -136,34 +136,36 @@ async fn what_a_tool_says_of_itself_it_says_without_powers() {
 
 #[tokio::test]
 async fn strict_imports_refuse_what_was_not_granted_at_load() {
-    let load = async |program: &str, grant: Grant| {
-        let load = Load::bytes("it", component(program).unwrap()).grant(grant).strict_imports();
-        match host().load(load).await {
-            Ok(_) => None,
-            Err(LoadError::Component { source, .. }) => match *source {
-                ComponentError::Ungranted(imports) => {
-                    Some((imports.clone(), ComponentError::Ungranted(imports).to_string()))
-                }
-                other => panic!("{other}"),
-            },
-            Err(other) => panic!("{other}"),
-        }
-    };
-    let (imports, said) = load("request", Grant::none()).await.unwrap();
+    let (imports, said) = load_strictly("request", Grant::none()).await.unwrap();
     assert!(imports.iter().all(|import| import.power == Power::Http), "{said}");
     assert!(said.contains("to allow it: http = [\"GET https://HOST/**\"]"), "{said}");
-    let (_, said) = load("reach-out", Grant::none()).await.unwrap();
+    let (_, said) = load_strictly("reach-out", Grant::none()).await.unwrap();
     assert!(said.contains("this can never be granted"), "{said}");
-    let (imports, _) = load("look-around", Grant::none()).await.unwrap();
+    let (imports, _) = load_strictly("look-around", Grant::none()).await.unwrap();
     let env = Grant::none().with_environment(Environment::none().with("A", "1").unwrap());
-    let (fewer, _) = load("look-around", env).await.unwrap();
-    let powers = |imports: &[fumehood::Ungranted]| {
-        let mut powers: Vec<_> = imports.iter().map(|import| import.power).collect();
-        powers.dedup();
-        powers.sort();
-        powers.dedup();
-        powers
-    };
-    assert_eq!((powers(&imports), powers(&fewer)), (vec![Power::Files, Power::Env], vec![Power::Files]));
-    assert_eq!(load("count", Grant::none()).await, None, "what imports no power is fine");
+    let (fewer, _) = load_strictly("look-around", env).await.unwrap();
+    assert_eq!((powers_of(&imports), powers_of(&fewer)), (vec![Power::Files, Power::Env], vec![Power::Files]));
+    assert_eq!(load_strictly("count", Grant::none()).await, None, "what imports no power is fine");
+}
+
+async fn load_strictly(program: &str, grant: Grant) -> Option<(Vec<fumehood::Ungranted>, String)> {
+    let load = Load::bytes("it", component(program).unwrap()).grant(grant).strict_imports();
+    match host().load(load).await {
+        Ok(_) => None,
+        Err(LoadError::Component { source, .. }) => match *source {
+            ComponentError::Ungranted(imports) => {
+                Some((imports.clone(), ComponentError::Ungranted(imports).to_string()))
+            }
+            other => panic!("{other}"),
+        },
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fn powers_of(imports: &[fumehood::Ungranted]) -> Vec<Power> {
+    let mut powers: Vec<_> = imports.iter().map(|import| import.power).collect();
+    powers.dedup();
+    powers.sort();
+    powers.dedup();
+    powers
 }

@@ -353,13 +353,14 @@ async fn an_observer_hears_its_own_call_and_no_other() {
     host.load(Load::path(countdown)).await.unwrap();
     let two = std::sync::Arc::new(Heard::default());
     let four = std::sync::Arc::new(Heard::default());
-    let call = |from: u8, heard: &std::sync::Arc<Heard>| {
-        Call::new("countdown__countdown", json!({"from": from, "step_ms": 1})).observer(heard.clone())
-    };
-    let calls = tokio::join!(host.call(call(2, &two)), host.call(call(4, &four)));
+    let calls = tokio::join!(host.call(count_down(2, &two)), host.call(count_down(4, &four)));
     assert!(calls.0.is_ok() && calls.1.is_ok(), "{calls:?}");
     assert_eq!(*two.0.lock().unwrap(), [0.5, 1.0].map(Some));
     assert_eq!(*four.0.lock().unwrap(), [0.25, 0.5, 0.75, 1.0].map(Some));
+}
+
+fn count_down(from: u8, heard: &std::sync::Arc<Heard>) -> Call {
+    Call::new("countdown__countdown", json!({"from": from, "step_ms": 1})).observer(heard.clone())
 }
 
 #[tokio::test]

@@ -60,35 +60,37 @@ fn check_refused(result: &CallResult, kind: ErrorKind, part: &str) {
 
 #[tokio::test]
 async fn hostile_hooks_refuse_calls_before_they_run() {
-    let check = async |program: &str, part: &str| {
-        let started = Instant::now();
-        let result = decided_by(program, HookFunction::Before).await;
-        check_refused(&result, ErrorKind::Denied, part);
-        // No tool ran.
-        assert_eq!(result.metadata.fuel_used, 0, "{program}");
-        assert!(started.elapsed() < Duration::from_secs(30), "{program}");
-    };
-    check("spin", "did not decide within 300ms").await;
-    check("trap", "crashed").await;
-    check("grow", "needs more than its").await;
-    check("huge", "decision is larger than").await;
-    check("invalid-json", "to invalid ones").await;
-    check("widen", "to invalid ones").await;
+    check_not_run("spin", "did not decide within 300ms").await;
+    check_not_run("trap", "crashed").await;
+    check_not_run("grow", "needs more than its").await;
+    check_not_run("huge", "decision is larger than").await;
+    check_not_run("invalid-json", "to invalid ones").await;
+    check_not_run("widen", "to invalid ones").await;
+}
+
+async fn check_not_run(program: &str, part: &str) {
+    let started = Instant::now();
+    let result = decided_by(program, HookFunction::Before).await;
+    check_refused(&result, ErrorKind::Denied, part);
+    // No tool ran.
+    assert_eq!(result.metadata.fuel_used, 0, "{program}");
+    assert!(started.elapsed() < Duration::from_secs(30), "{program}");
 }
 
 #[tokio::test]
 async fn hostile_hooks_withhold_results() {
-    let check = async |program: &str, part: &str| {
-        let result = decided_by(program, HookFunction::After).await;
-        check_refused(&result, ErrorKind::Denied, part);
-        assert!(result.content().is_empty() && result.metadata.fuel_used > 0, "{program}: the tool ran");
-    };
-    check("spin", "did not decide within 300ms").await;
-    check("trap", "crashed").await;
-    check("grow", "needs more than its").await;
-    check("huge", "decision is larger than").await;
-    check("invalid-json", "not JSON").await;
-    check("widen", "to an invalid one").await;
+    check_withheld("spin", "did not decide within 300ms").await;
+    check_withheld("trap", "crashed").await;
+    check_withheld("grow", "needs more than its").await;
+    check_withheld("huge", "decision is larger than").await;
+    check_withheld("invalid-json", "not JSON").await;
+    check_withheld("widen", "to an invalid one").await;
+}
+
+async fn check_withheld(program: &str, part: &str) {
+    let result = decided_by(program, HookFunction::After).await;
+    check_refused(&result, ErrorKind::Denied, part);
+    assert!(result.content().is_empty() && result.metadata.fuel_used > 0, "{program}: the tool ran");
 }
 
 #[tokio::test]
@@ -157,22 +159,23 @@ async fn calls_are_refused_once_the_hook_is_gone_or_replaced() {
 
 #[tokio::test]
 async fn a_component_that_does_not_fit_the_world_is_not_loaded() {
-    let check = async |text: &str, part: &str| {
-        let host = Host::builder().build().unwrap();
-        let loaded = host.load(Load::bytes("judge", wat::parse_str(text).unwrap())).await;
-        let error = format!("{:?}", loaded.err().unwrap());
-        assert!(error.contains(part), "{error}");
-    };
     let empty = r#"(component (instance $i) (export "fumehood:hooks/hook@0.1.0" (instance $i)))"#;
-    check(empty, "does not export the function `authorize`").await;
+    check_load_error(empty, "does not export the function `authorize`").await;
     let other = r#"(component
       (core module $m (func (export "f")))
       (core instance $c (instantiate $m))
       (func $f (canon lift (core func $c "f")))
       (instance $i (export "authorize" (func $f)) (export "before" (func $f)) (export "after" (func $f)))
       (export "fumehood:hooks/hook@0.1.0" (instance $i)))"#;
-    check(other, "does not have the type").await;
-    check(&empty.replace("0.1.0", "0.2.0"), "0.2.0").await;
+    check_load_error(other, "does not have the type").await;
+    check_load_error(&empty.replace("0.1.0", "0.2.0"), "0.2.0").await;
+}
+
+async fn check_load_error(text: &str, part: &str) {
+    let host = Host::builder().build().unwrap();
+    let loaded = host.load(Load::bytes("judge", wat::parse_str(text).unwrap())).await;
+    let error = format!("{:?}", loaded.err().unwrap());
+    assert!(error.contains(part), "{error}");
 }
 
 #[tokio::test]
@@ -213,8 +216,10 @@ async fn agent_call(program: &str, reply: ScriptedReply, approver: Option<Arc<dy
     let hook: Arc<dyn CallHook> =
         Arc::new(host.hook("judge").unwrap().tools(ToolPatterns::new(["calculator__*"]).unwrap()));
     let model = ScriptedModel::new(vec![reply, ScriptedReply::text("done")]);
-    let agent = host.agent(Arc::new(model)).allow_everything().actor("eve").code(CodeMode::default());
-    let agent = approver.into_iter().fold(agent, |agent, approver| agent.approver(approver));
+    let mut agent = host.agent(Arc::new(model)).allow_everything().actor("eve").code(CodeMode::default());
+    if let Some(approver) = approver {
+        agent = agent.approver(approver);
+    }
     let mut agent = agent.hooks([hook].into_iter().collect()).build().unwrap();
     let outcome = agent.run("go").await.unwrap();
     outcome.run.executions().next().unwrap().clone()
@@ -232,18 +237,19 @@ fn by_program() -> ScriptedReply {
 
 #[tokio::test]
 async fn hooks_decide_on_calls_of_agents_and_of_their_programs_alike() {
-    let check = async |program: &str, parts: &[&str]| {
-        for reply in [direct(), by_program()] {
-            let execution = agent_call(program, reply, None).await;
-            let found = format!("{:?} {}", execution.result.text(), execution.error_message());
-            assert!(parts.iter().all(|part| found.contains(part)), "{program}: {found}");
-        }
-    };
-    check("change", &["42"]).await;
-    check("trap", &["`judge`", "crashed"]).await;
-    check("widen", &["`judge`", "to invalid ones"]).await;
-    check("guests-only", &["`judge`", "not you"]).await;
-    check("ask", &["May it run?", "needs approval"]).await;
+    check_agent_call("change", &["42"]).await;
+    check_agent_call("trap", &["`judge`", "crashed"]).await;
+    check_agent_call("widen", &["`judge`", "to invalid ones"]).await;
+    check_agent_call("guests-only", &["`judge`", "not you"]).await;
+    check_agent_call("ask", &["May it run?", "needs approval"]).await;
+}
+
+async fn check_agent_call(program: &str, parts: &[&str]) {
+    for reply in [direct(), by_program()] {
+        let execution = agent_call(program, reply, None).await;
+        let found = format!("{:?} {}", execution.result.text(), execution.error_message());
+        assert!(parts.iter().all(|part| found.contains(part)), "{program}: {found}");
+    }
 }
 
 /// An approver that says yes, if it was asked what the program `ask` asks.

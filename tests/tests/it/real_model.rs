@@ -158,14 +158,18 @@ fn solved(driver: &str, outcome: &Outcome) {
 
 #[tokio::test]
 async fn a_real_model_works_a_sum_out_and_keeps_to_the_allowlist_with_every_driver() {
-    let of = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let (Some(url), Some(name)) = (of("FUMEHOOD_TEST_MODEL_URL"), of("FUMEHOOD_TEST_MODEL")) else {
+    let (Some(url), Some(name)) = (read_variable("FUMEHOOD_TEST_MODEL_URL"), read_variable("FUMEHOOD_TEST_MODEL"))
+    else {
         return skip("real-model", "set FUMEHOOD_TEST_MODEL_URL and FUMEHOOD_TEST_MODEL to a server and a model of it");
     };
     exercise(&url, &name, FORBIDDEN).await;
     for (driver, outcome) in exercise(&url, &name, SUM).await {
         solved(driver, &outcome);
     }
+}
+
+fn read_variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// Starts an imitation that answers with `events`, and returns its URL.
@@ -269,11 +273,12 @@ fn events(request: &Value) -> String {
         let last = json!({"type": "final_answer", "answer": answer}).to_string();
         json!({"role": "assistant", "content": call.map_or(last, decision)})
     };
-    let chunk = |delta: Value, finish: Value| {
-        let choice = json!([{"index": 0, "delta": delta, "finish_reason": finish}]);
-        format!("data: {}\n\n", json!({"id": "1", "object": "chat.completion.chunk", "created": 1, "choices": choice}))
-    };
     let calls = delta["tool_calls"].is_array();
     let finish = if calls { "tool_calls" } else { "stop" };
-    format!("{}{}data: [DONE]\n\n", chunk(delta, Value::Null), chunk(json!({}), json!(finish)))
+    format!("{}{}data: [DONE]\n\n", format_chunk(delta, Value::Null), format_chunk(json!({}), json!(finish)))
+}
+
+fn format_chunk(delta: Value, finish: Value) -> String {
+    let choice = json!([{"index": 0, "delta": delta, "finish_reason": finish}]);
+    format!("data: {}\n\n", json!({"id": "1", "object": "chat.completion.chunk", "created": 1, "choices": choice}))
 }

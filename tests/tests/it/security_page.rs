@@ -137,32 +137,41 @@ fn every_promise_has_a_mechanism_tests_and_limits() {
 
 #[test]
 fn finds_broken_tables_and_rows() {
-    let check = |columns: &str, rows: &str, expected: &[&str]| {
-        let page = format!("# Page\n\n## Promises\n\n### Time\n\n{columns}\n|---|---|---|---|\n{rows}\n");
-        assert_eq!(faults(&root(), &page), expected, "{rows}");
-    };
     let header = format!("| {} |", HEADER.join(" | "));
     let good = "| p | `a | b` | `tests/tests/it/security_page.rs`: `is_path`, `tests/src/`: `tests_of` | – |";
-    check(&header, good, &[]);
-    check(
+    check_faults(&header, good, &[]);
+    check_faults(
         "| promise | tests | mechanism | – |",
         good,
         &["Time: the columns are not promise, mechanism, tests, not promised"],
     );
-    check("| who | can | cannot | – |", good, &["Time: there is no table of promises"]);
-    check(&header, "| p | m | `tests/src/` |", &["Time: \"p\": it has 3 cells instead of 4"]);
-    check(&header, "| p | m | `tests/src/` | |", &["Time: \"p\": the cell `not promised` is empty; `–` says none"]);
-    check(
+    check_faults("| who | can | cannot | – |", good, &["Time: there is no table of promises"]);
+    check_faults(&header, "| p | m | `tests/src/` |", &["Time: \"p\": it has 3 cells instead of 4"]);
+    check_faults(
+        &header,
+        "| p | m | `tests/src/` | |",
+        &["Time: \"p\": the cell `not promised` is empty; `–` says none"],
+    );
+    check_faults(
         &header,
         "| p | m | `is_path` | – |",
         &["Time: \"p\": it names no file with tests", "Time: \"p\": none of its files has a function `is_path`"],
     );
-    check(&header, "| p | m | `tests/gone.rs` | – |", &["Time: \"p\": there is no file or folder `tests/gone.rs`"]);
-    check(
+    check_faults(
+        &header,
+        "| p | m | `tests/gone.rs` | – |",
+        &["Time: \"p\": there is no file or folder `tests/gone.rs`"],
+    );
+    check_faults(
         &header,
         "| p | m | `tests/src/named.rs`: `test` | – |",
         &["Time: \"p\": none of its files has a function `test`"],
     );
     let cut = format!("{good}\n\n{good}");
-    check(&header, &cut, &["Time: a table has no header; an empty line may have cut it"]);
+    check_faults(&header, &cut, &["Time: a table has no header; an empty line may have cut it"]);
+}
+
+fn check_faults(columns: &str, rows: &str, expected: &[&str]) {
+    let page = format!("# Page\n\n## Promises\n\n### Time\n\n{columns}\n|---|---|---|---|\n{rows}\n");
+    assert_eq!(faults(&root(), &page), expected, "{rows}");
 }

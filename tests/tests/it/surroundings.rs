@@ -61,19 +61,20 @@ async fn an_environment_as_large_as_allowed_can_be_asked_for_again_and_again() {
 
 #[tokio::test]
 async fn clocks_are_never_finer_than_granted() {
-    let check = async |grant: Grant, step: Duration, steps: u32| {
-        let started = Started::new("timer-res", grant).await;
-        let step = u64::try_from(step.as_nanos()).unwrap();
-        assert_eq!(started.says("resolution", json!({})).await, json!(step));
-        for clock in ["monotonic", "wall"] {
-            let seen = started.says(clock, json!({"steps": steps})).await.as_u64().unwrap();
-            assert!(seen >= step && seen.is_multiple_of(step), "{clock}: saw {seen} ns with steps of {step} ns");
-        }
-    };
-    check(Grant::none(), Duration::from_millis(1), 20).await;
+    check_clocks(Grant::none(), Duration::from_millis(1), 20).await;
     for (step, steps) in [(1, 1000), (100, 200), (50_000, 3)] {
         let step = Duration::from_micros(step);
-        check(Grant::none().with_clock(ClockStep::new(step).unwrap()), step, steps).await;
+        check_clocks(Grant::none().with_clock(ClockStep::new(step).unwrap()), step, steps).await;
+    }
+}
+
+async fn check_clocks(grant: Grant, step: Duration, steps: u32) {
+    let started = Started::new("timer-res", grant).await;
+    let step = u64::try_from(step.as_nanos()).unwrap();
+    assert_eq!(started.says("resolution", json!({})).await, json!(step));
+    for clock in ["monotonic", "wall"] {
+        let seen = started.says(clock, json!({"steps": steps})).await.as_u64().unwrap();
+        assert!(seen >= step && seen.is_multiple_of(step), "{clock}: saw {seen} ns with steps of {step} ns");
     }
 }
 
@@ -99,19 +100,20 @@ async fn without_a_seed_no_randomness_comes_twice() {
 
 #[tokio::test]
 async fn a_seed_gives_every_call_the_same_and_each_seed_others() {
-    let draw = async |seed: u64, source: &str| {
-        let started = Started::new("rng-repeat", Grant::none().with_seed(Seed::from(seed))).await;
-        let first = started.says(source, json!({})).await;
-        let second = started.says(source, json!({})).await;
-        assert_eq!(first, second, "{source} of one host with the seed {seed}");
-        first.to_string()
-    };
     let mut seen = BTreeSet::new();
     for source in SOURCES {
         for seed in [1, 2] {
-            let drawn = draw(seed, source).await;
-            assert_eq!(drawn, draw(seed, source).await, "{source} of another host with the seed {seed}");
+            let drawn = draw_twice(seed, source).await;
+            assert_eq!(drawn, draw_twice(seed, source).await, "{source} of another host with the seed {seed}");
             assert!(seen.insert(drawn), "{source} with the seed {seed} repeats another");
         }
     }
+}
+
+async fn draw_twice(seed: u64, source: &str) -> String {
+    let started = Started::new("rng-repeat", Grant::none().with_seed(Seed::from(seed))).await;
+    let first = started.says(source, json!({})).await;
+    let second = started.says(source, json!({})).await;
+    assert_eq!(first, second, "{source} of one host with the seed {seed}");
+    first.to_string()
 }

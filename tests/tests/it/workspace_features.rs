@@ -42,12 +42,15 @@ fn host_crates() -> Vec<(String, Vec<&'static str>)> {
         let manifest = package["manifest_path"].as_str().unwrap().strip_prefix(root).unwrap();
         ["/host/", "/bindings/", "/tests/", "/example-tools/builder/"].iter().any(|folder| manifest.starts_with(folder))
     };
-    let edges = |package: &serde_json::Value| match &package["publish"] {
+    let name = |package: &serde_json::Value| package["name"].as_str().unwrap().to_owned();
+    packages.filter(is_of_the_host).map(|package| (name(package), dependency_kinds(package))).collect()
+}
+
+fn dependency_kinds(package: &serde_json::Value) -> Vec<&'static str> {
+    match &package["publish"] {
         serde_json::Value::Null => vec!["normal,build,dev"],
         _ => vec!["normal,build", "normal,build,dev"],
-    };
-    let name = |package: &serde_json::Value| package["name"].as_str().unwrap().to_owned();
-    packages.filter(is_of_the_host).map(|package| (name(package), edges(package))).collect()
+    }
 }
 
 #[test]

@@ -110,9 +110,8 @@ pub(super) fn seal(allowlists: &mut Allowlists, channel: &str, scope: &Scope) ->
     if allowlists.key.is_none() {
         allowlists.key = Some(EnvelopeKey::random().map_err(|_| AgentError::Random)?);
     }
-    let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
-    let skill = text(&scope.skill);
-    let actor = text(&scope.actor);
+    let skill = scope.skill.as_deref().map(str::to_owned);
+    let actor = scope.actor.as_deref().map(str::to_owned);
     Ok(allowlists.seal(channel, ChannelContext { skill, actor, ..ChannelContext::default() })?.into())
 }
 

@@ -245,9 +245,10 @@ impl AgentBuilder {
             Some(executor) => executor,
             None => self.build_executor(&tap)?,
         };
-        let agent = if self.driven { self.agent } else { self.agent.driver(NativeDriver::default()) };
-        let compaction = self.context_bytes.map(|max_bytes| OldestResultsFirst { max_bytes, can_be_read: true });
-        let agent = compaction.into_iter().fold(agent, |agent, compaction| agent.compaction(Arc::new(compaction)));
+        let mut agent = if self.driven { self.agent } else { self.agent.driver(NativeDriver::default()) };
+        if let Some(max_bytes) = self.context_bytes {
+            agent = agent.compaction(Arc::new(OldestResultsFirst { max_bytes, can_be_read: true }));
+        }
         let mut agent = agent
             .executor(executor)
             .config(self.config)
@@ -303,7 +304,9 @@ impl AgentBuilder {
         if has_programs {
             pipeline = pipeline.skill_interpreter(Arc::new(self.host.javascript()), ProgramLimits::default());
         }
-        let pipeline = self.changes.drain(..).fold(pipeline, |pipeline, change| change(pipeline));
+        for change in self.changes.drain(..) {
+            pipeline = change(pipeline);
+        }
         Ok(Arc::new(pipeline.build()?))
     }
 }

@@ -180,12 +180,11 @@ impl McpTools {
     /// Returns whether something of a server waits for an approval, or could not be listed.
     fn has_waiting(&self, server: &Namespace) -> bool {
         let state = self.state();
-        let is_pinned = |source: &ServerSource| source.pinned.is_some() && source.remote.name() == server;
         let is_waiting = |known: &ServerTool| known.server.name() == server && !known.tool.is_approved();
-        let has_waiting = |source: &ServerSource| source.remote.library().has_waiting();
         let is_unlisted = |source: &ServerSource| source.remote.name() == server && source.is_unlisted();
-        let mut pinned = state.sources.iter().filter(|source| is_pinned(source));
-        pinned.any(|source| has_waiting(source) || state.tools.iter().any(is_waiting))
+        let sources = state.sources.iter();
+        let mut pinned = sources.filter(|source| source.pinned.is_some() && source.remote.name() == server);
+        pinned.any(|source| source.remote.library().has_waiting() || state.tools.iter().any(is_waiting))
             || state.sources.iter().any(is_unlisted)
     }
 

@@ -146,9 +146,6 @@ impl LoggedCalls {
         let mut rows = self.log.reader().query(&filter)?;
         rows.retain(|row| self.is_visible(&row.record, actor));
         let find = |kind: RecordKind| rows.iter().find(|row| row.record.kind == kind);
-        let field = |row: Option<&StoredRecord>, name: &str| {
-            row.and_then(|row| row.record.body.get(name)).map(|value| printable_value(value).0.into_owned())
-        };
         let rejected = find(RecordKind::ToolRejected);
         let started = find(RecordKind::ToolStarted);
         let finished = find(RecordKind::ToolFinished);
@@ -163,9 +160,9 @@ impl LoggedCalls {
         });
         Ok(Some(CallDetail {
             summary: summary(first, finished.or(rejected)),
-            arguments: field(Some(first), "arguments"),
-            result: field(result, "result"),
-            error: field(rejected, "error"),
+            arguments: printable_field(Some(first), "arguments"),
+            result: printable_field(result, "result"),
+            error: printable_field(rejected, "error"),
             usage,
         }))
     }
@@ -177,8 +174,7 @@ impl LoggedCalls {
     ) -> Result<T, CallStoreError> {
         let calls = self.clone();
         let read = tokio::task::spawn_blocking(move || read(&calls)).await;
-        let failed = |error: &dyn fmt::Display| CallStoreError(printable(&error.to_string()).into_owned());
-        read.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
+        read.map_err(call_store_error)?.map_err(call_store_error)
     }
 }
 
@@ -197,6 +193,15 @@ impl CallStore for LoggedCalls {
     fn find(&self, id: String, actor: Option<String>) -> BoxFuture<'_, Result<Option<CallDetail>, CallStoreError>> {
         Box::pin(self.query(move |calls| calls.read_call(&id, actor.as_deref())))
     }
+}
+
+/// Converts an error of the log or of the thread that reads it.
+pub(super) fn call_store_error(error: impl fmt::Display) -> CallStoreError {
+    CallStoreError(printable(&error.to_string()).into_owned())
+}
+
+fn printable_field(row: Option<&StoredRecord>, name: &str) -> Option<Value> {
+    row.and_then(|row| row.record.body.get(name)).map(|value| printable_value(value).0.into_owned())
 }
 
 fn summary(first: &StoredRecord, end: Option<&StoredRecord>) -> CallSummary {

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::logged_calls::call_store_error;
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::text::sanitize::{printable, printable_value};
+use fumehood_core::text::sanitize::printable_value;
 use fumehood_core::text::untrusted::PrintableText;
 use fumehood_http::CallStoreError;
 use fumehood_http::dashboard::ports::{TimelineRecord, Timelines};
@@ -57,8 +58,7 @@ impl LoggedTimelines {
     ) -> Result<Vec<TimelineRecord>, CallStoreError> {
         let timelines = self.clone();
         let read = tokio::task::spawn_blocking(move || read(&timelines)).await;
-        let failed = |error: &dyn fmt::Display| CallStoreError(printable(&error.to_string()).into_owned());
-        read.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
+        read.map_err(call_store_error)?.map_err(call_store_error)
     }
 }
 

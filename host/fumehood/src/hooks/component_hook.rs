@@ -113,7 +113,6 @@ impl ComponentHook {
 
     /// Calls a function, and returns its decision as JSON text.
     async fn invoke(&self, function: HookFunction, input: Value, context: &CallContext) -> Result<String, CallError> {
-        let unavailable = |message: &str| CallError::new(ErrorKind::Host, message);
         let loaded = self.host.component(&self.name).ok_or_else(|| unavailable("its component is no longer loaded"))?;
         let tool = loaded.tools().get(function.index()).filter(|_| loaded.is_hook());
         let tool = tool.ok_or_else(|| unavailable("its component was replaced by a component that is not a hook"))?;
@@ -208,4 +207,8 @@ impl CallHook for ComponentHook {
             protocol::read_after(&self.invoke(HookFunction::After, input, context).await?)
         })
     }
+}
+
+fn unavailable(message: &str) -> CallError {
+    CallError::new(ErrorKind::Host, message)
 }

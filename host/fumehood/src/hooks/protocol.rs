@@ -60,9 +60,8 @@ fn to_part(content: &Content) -> Value {
             json!({"tag": "blob", "val": {"mime-type": mime_type.expose_raw(), "data": BASE64_STANDARD.encode(data)}})
         }
         Content::Link { uri, title, mime_type } => {
-            let optional = |text: &Option<Untrusted<String>>| text.as_ref().map(|text| text.expose_raw().clone());
-            let title = optional(title);
-            let mime_type = optional(mime_type);
+            let title = title.as_ref().map(Untrusted::expose_raw);
+            let mime_type = mime_type.as_ref().map(Untrusted::expose_raw);
             json!({"tag": "link", "val": {"uri": uri.expose_raw(), "title": title, "mime-type": mime_type}})
         }
     }
@@ -168,7 +167,6 @@ pub(super) fn read_after(text: &str) -> Result<AfterDecision, CallError> {
 }
 
 fn read_part(part: PartForm) -> Result<Content, CallError> {
-    let untrusted = |text: Option<String>| text.map(Untrusted::new);
     Ok(match part {
         PartForm::Text(text) => Content::text(text),
         PartForm::Json(text) => {
@@ -180,7 +178,9 @@ fn read_part(part: PartForm) -> Result<Content, CallError> {
             Content::Blob { mime_type: Untrusted::new(mime_type), data }
         }
         PartForm::Link(LinkForm { uri, title, mime_type }) => {
-            Content::Link { uri: Untrusted::new(uri), title: untrusted(title), mime_type: untrusted(mime_type) }
+            let title = title.map(Untrusted::new);
+            let mime_type = mime_type.map(Untrusted::new);
+            Content::Link { uri: Untrusted::new(uri), title, mime_type }
         }
     })
 }

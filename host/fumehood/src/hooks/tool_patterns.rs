@@ -60,21 +60,22 @@ mod tests {
 
     #[test]
     fn matches_full_names() {
-        let check = |patterns: &[&str], tool: &str, expected: bool| {
-            assert_eq!(ToolPatterns::new(patterns).unwrap().matches(tool), expected, "{patterns:?} {tool}");
-        };
-        check(&["web__*"], "web__fetch", true);
-        check(&["web__*"], "webs__fetch", false);
-        check(&["*"], "web__fetch", true);
-        check(&["web__*"], "web__Files/read.all", true);
-        check(&["web__Files/*"], "web__Files/read.all", true);
-        check(&["web__files/*"], "web__Files/read.all", false);
-        check(&["web__a.c"], "web__abc", false);
-        check(&["web__fetch", "notes__*"], "notes__read", true);
-        check(&["web__fetc?"], "web__fetch", true);
-        check(&["web__fetch"], "web__fetch_all", false);
-        check(&[], "web__fetch", false);
+        check_pattern(&["web__*"], "web__fetch", true);
+        check_pattern(&["web__*"], "webs__fetch", false);
+        check_pattern(&["*"], "web__fetch", true);
+        check_pattern(&["web__*"], "web__Files/read.all", true);
+        check_pattern(&["web__Files/*"], "web__Files/read.all", true);
+        check_pattern(&["web__files/*"], "web__Files/read.all", false);
+        check_pattern(&["web__a.c"], "web__abc", false);
+        check_pattern(&["web__fetch", "notes__*"], "notes__read", true);
+        check_pattern(&["web__fetc?"], "web__fetch", true);
+        check_pattern(&["web__fetch"], "web__fetch_all", false);
+        check_pattern(&[], "web__fetch", false);
         assert!(ToolPatterns::default().matches("run_code"));
+    }
+
+    fn check_pattern(patterns: &[&str], tool: &str, expected: bool) {
+        assert_eq!(ToolPatterns::new(patterns).unwrap().matches(tool), expected, "{patterns:?} {tool}");
     }
 
     #[test]

@@ -332,10 +332,11 @@ impl Host {
     /// Checks that no other component has this name. Names that differ only in `-` and `_` count as equal, so that no
     /// component can be mistaken for another.
     fn check_free(&self, name: &Namespace, place: Place) -> Result<(), LoadError> {
-        let folded = |name: &Namespace| name.as_str().replace('-', "_");
+        let folded = name.as_str().replace('-', "_");
         let is_other = |taken: &&Namespace| place == Place::Free || *taken != name;
         let tools = self.inner.tools.load();
-        match tools.components.keys().filter(is_other).find(|taken| folded(taken) == folded(name)) {
+        let mut others = tools.components.keys().filter(is_other);
+        match others.find(|taken| taken.as_str().replace('-', "_") == folded) {
             Some(taken) => Err(LoadError::NameTaken(taken.clone())),
             None => Ok(()),
         }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use fumehood_core::call::limits::Limits;
+use fumehood_core::call::result::CallError;
 use fumehood_core::digest::Digest;
 use fumehood_core::flow::ToolFlow;
 use fumehood_core::policy::permission::Grant;
-use fumehood_core::schema::gate::{Gate, GateLimits};
+use fumehood_core::schema::gate::{Gate, GateLimits, SchemaError};
 use fumehood_core::tool::Tool;
 use fumehood_core::tool::definition::{Annotations, ToolDefinition};
 use fumehood_core::tool::name::{Namespace, ToolName};
@@ -20,6 +21,42 @@ use crate::lock::approval_check::ApprovalCheck;
 
 /// Maximum size of the call and the result that a hook is handed, in bytes.
 const MAX_HOOK_INPUT_BYTES: usize = 64 << 20;
+
+/// The properties that all tools of a component share.
+struct ToolLoader<'a> {
+    name: &'a Namespace,
+    digest: Digest,
+    arguments_limits: GateLimits,
+    results_limits: GateLimits,
+    powers: Arc<[String]>,
+    grant: Digest,
+    flow: ToolFlow,
+    refusal: Option<CallError>,
+}
+
+impl ToolLoader<'_> {
+    fn load(&self, definition: &ToolDefinition) -> Result<Arc<Tool>, LoadError> {
+        let input = definition.input_schema.expose_raw();
+        let arguments = Gate::for_arguments(input, self.arguments_limits.clone())
+            .map_err(|error| self.schema_error(definition, "input", error))?;
+        // Callers read what the gate takes; approvals are about what the component says.
+        let input_schema = arguments.present(input).into();
+        let presented = ToolDefinition { input_schema, ..definition.clone() };
+        let mut tool = Tool::new(presented, arguments).in_namespace(self.name);
+        if let Some(schema) = &definition.output_schema {
+            let results = Gate::for_results(schema.expose_raw(), self.results_limits.clone())
+                .map_err(|error| self.schema_error(definition, "output", error))?;
+            tool = tool.result_gate(Some(results));
+        }
+        let tool = tool.identified_by(self.digest).granted(Arc::clone(&self.powers)).grant_digest(self.grant);
+        Ok(Arc::new(tool.with_flow(self.flow).withheld(self.refusal.clone())))
+    }
+
+    fn schema_error(&self, definition: &ToolDefinition, which: &'static str, source: SchemaError) -> LoadError {
+        let tool = definition.name.clone();
+        LoadError::Schema { name: self.name.clone(), tool, which, source: Box::new(source) }
+    }
+}
 
 /// Creates the tools of a loaded component, and compiles their schemas.
 pub(crate) fn load_tools(
@@ -38,39 +75,26 @@ pub(crate) fn load_tools(
         Some(bytes) => gate_limits.clone().with_string_bytes(bytes),
         None => gate_limits.clone(),
     };
-    let powers: Arc<[String]> = grant.phrases().into();
-    let flow = ToolFlow::from_grant(grant);
-    let keeps_values = grant.key_value().is_some();
-    let page_origins = grant.page_origins().map(<[String]>::to_vec);
-    let grant = Digest::of(grant.lines(None).join("\n").as_bytes());
-    let refusal = approval.as_ref().and_then(|approval| approval.refusal(name.as_str()));
-    let load_tool = |definition: &ToolDefinition| {
-        let refused = |which| {
-            let name = name.clone();
-            let tool = definition.name.clone();
-            move |source| LoadError::Schema { name, tool, which, source: Box::new(source) }
-        };
-        let arguments = Gate::for_arguments(definition.input_schema.expose_raw(), arguments_limits.clone())
-            .map_err(refused("input"))?;
-        let results = definition.output_schema.as_ref().map(|schema| {
-            Gate::for_results(schema.expose_raw(), results_limits(gate_limits, &limits)).map_err(refused("output"))
-        });
-        // Callers read what the gate takes; approvals are about what the component says.
-        let input_schema = arguments.present(definition.input_schema.expose_raw()).into();
-        let presented = ToolDefinition { input_schema, ..definition.clone() };
-        let tool = Tool::new(presented, arguments).in_namespace(name).result_gate(results.transpose()?);
-        let tool = tool.identified_by(component.digest()).granted(Arc::clone(&powers)).grant_digest(grant);
-        let tool = tool.with_flow(flow);
-        Ok(Arc::new(tool.withheld(refusal.clone())))
+    let loader = ToolLoader {
+        name,
+        digest: component.digest(),
+        arguments_limits,
+        results_limits: results_limits(gate_limits, &limits),
+        powers: grant.phrases().into(),
+        grant: Digest::of(grant.lines(None).join("\n").as_bytes()),
+        flow: ToolFlow::from_grant(grant),
+        refusal: approval.as_ref().and_then(|approval| approval.refusal(name.as_str())),
     };
-    let tools = component.definitions().iter().map(load_tool).collect::<Result<_, LoadError>>()?;
-    let reader = match offered_resources(component, page_origins) {
+    let tools = component.definitions().iter().map(|definition| loader.load(definition));
+    let tools = tools.collect::<Result<_, LoadError>>()?;
+    let reader = match offered_resources(component, grant.page_origins().map(<[String]>::to_vec)) {
         Some(resources) => {
-            let definition = reader_definition(&resources)?;
-            Some(load_tool(&definition).map(|tool| Arc::new(Tool::clone(&tool).reading(resources)))?)
+            let tool = loader.load(&reader_definition(&resources)?)?;
+            Some(Arc::new(Tool::clone(&tool).reading(resources)))
         }
         None => None,
     };
+    let keeps_values = grant.key_value().is_some();
     Ok(LoadedComponent { component: component.clone(), tools, reader, limits, approval, keeps_values })
 }
 

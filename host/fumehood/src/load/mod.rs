@@ -383,10 +383,13 @@ mod tests {
 
     #[test]
     fn a_component_is_called_after_its_file() {
-        let check = |path: &str, expected: &str| assert_eq!(name_of_file(Path::new(path)), expected);
-        check("tools/calculator.wasm", "calculator");
-        check("My Tools_v2.wasm", "my-tools-v2");
-        check("a__b.wasm", "a-b");
-        check("/", "");
+        check_name("tools/calculator.wasm", "calculator");
+        check_name("My Tools_v2.wasm", "my-tools-v2");
+        check_name("a__b.wasm", "a-b");
+        check_name("/", "");
+    }
+
+    fn check_name(path: &str, expected: &str) {
+        assert_eq!(name_of_file(Path::new(path)), expected)
     }
 }

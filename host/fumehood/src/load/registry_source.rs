@@ -209,8 +209,7 @@ fn from_registry(fetched: Fetched) -> StoredComponent {
 fn provenance_lines(provenance: &Provenance) -> Vec<PrintableText> {
     let Provenance { source, revision, builder, signed_at } = provenance;
     let named = [("source", source), ("revision", revision), ("builder", builder), ("signed at", signed_at)];
-    let line = |(name, value): (&str, &Option<PrintableText>)| Some(format!("{name}: {}", value.as_ref()?).into());
-    named.into_iter().filter_map(line).collect()
+    named.into_iter().filter_map(|(name, value)| Some(format!("{name}: {}", value.as_ref()?).into())).collect()
 }
 
 fn now() -> Timestamp {

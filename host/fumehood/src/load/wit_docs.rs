@@ -47,6 +47,10 @@ pub enum WitDocsError {
     },
 }
 
+fn malformed(path: &Path, reason: &str) -> WitDocsError {
+    WitDocsError::Malformed { path: path.to_owned(), reason: printable(reason.trim()).into_owned() }
+}
+
 impl WitDocs {
     /// Reads a WIT file, or a folder with a WIT package and what that depends on in `deps`. Blocks on the disk.
     ///
@@ -54,10 +58,6 @@ impl WitDocs {
     /// If it is not WIT, or has no doc comments.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, WitDocsError> {
         let path = path.as_ref();
-        let malformed = |reason: String| WitDocsError::Malformed {
-            path: path.to_owned(),
-            reason: printable(reason.trim()).into_owned(),
-        };
         let mut resolve = Resolve::default();
         let (package, _) = match resolve.push_path(path) {
             Ok(read) => read,
@@ -65,11 +65,12 @@ impl WitDocs {
                 let of_parser = error.downcast_ref::<ParseError>().map(|error| error.render(&resolve.source_map));
                 let of_resolver =
                     || error.downcast_ref::<ResolveError>().map(|error| error.render(&resolve.source_map));
-                return Err(malformed(of_parser.or_else(of_resolver).unwrap_or_else(|| format!("{error:#}"))));
+                let reason = of_parser.or_else(of_resolver).unwrap_or_else(|| format!("{error:#}"));
+                return Err(malformed(path, &reason));
             }
         };
         let section = PackageMetadata::extract(&resolve, package).encode();
-        let section = section.map_err(|error| malformed(error.to_string()))?;
+        let section = section.map_err(|error| malformed(path, &error.to_string()))?;
         let text = String::from_utf8_lossy(&section);
         if !DOCUMENTED.iter().any(|member| text.contains(member)) {
             return Err(WitDocsError::Empty(path.to_owned()));
@@ -122,10 +123,13 @@ mod tests {
 
     #[test]
     fn bad_wit_is_refused_in_words() {
-        let refused = |text: &str| read(text).unwrap_err().to_string();
-        assert!(refused("package a:b;\nworld w {\n  export run: fun();\n}\n").contains("w.wit:3"), "with its line");
-        assert!(refused("package a:b;\nworld w {\n  export run: func();\n}\n").contains("has no doc comments"));
-        assert!(refused("").contains("is not valid WIT"));
+        assert!(read_error("package a:b;\nworld w {\n  export run: fun();\n}\n").contains("w.wit:3"), "with its line");
+        assert!(read_error("package a:b;\nworld w {\n  export run: func();\n}\n").contains("has no doc comments"));
+        assert!(read_error("").contains("is not valid WIT"));
         assert!(WitDocs::read("/no/such/folder").unwrap_err().to_string().contains("/no/such/folder"));
+    }
+
+    fn read_error(text: &str) -> String {
+        read(text).unwrap_err().to_string()
     }
 }

@@ -128,24 +128,24 @@ struct Versioned {
 /// Returns the text of a lock with these approvals.
 pub(super) fn to_text(approved: &Approved) -> Result<String, toml::ser::Error> {
     let signature = |name: &Namespace, pin| approved.signatures.get(&(name.clone(), pin)).cloned();
-    let approval = |(name, approval): (&Namespace, &Approval)| WrittenApproval {
+    let approvals = approved.approvals.iter().map(|(name, approval)| WrittenApproval {
         name: name.to_string(),
         pin: approval.pin(),
         by: approval.note().and_then(|note| note.by.clone()),
         at: approval.note().map(|note| note.at),
         signature: signature(name, approval.pin()),
         parts: approval.manifest().clone(),
-    };
-    let entry = |(name, entry): (&Namespace, &Entry)| WrittenEntry {
+    });
+    let entries = approved.entries.iter().map(|(name, entry)| WrittenEntry {
         name: name.to_string(),
         pin: entry.pin(),
         signature: signature(name, entry.pin()),
         lines: entry.lines().to_vec(),
-    };
+    });
     let written = Written {
         version: if approved.signatures.is_empty() { UNSIGNED_VERSION } else { VERSION },
-        approvals: approved.approvals.iter().map(approval).collect(),
-        entries: approved.entries.iter().map(entry).collect(),
+        approvals: approvals.collect(),
+        entries: entries.collect(),
     };
     Ok(format!("{HEAD}{}", toml::to_string(&written)?))
 }
@@ -190,11 +190,13 @@ fn parse(path: &Path, text: &str) -> Result<Approved, LockError> {
     for WrittenApproval { name, pin, by, at, signature, parts } in approvals {
         let note = at.map(|at| ApprovalNote { by, at });
         let approval = Approval::from_parts(pin, parts).map(|approval| approval.with_note(note));
-        let name = add(&mut approved.approvals, (path, text), &name, approval)?;
+        let line = line_of(text, name.span().start);
+        let name = add(&mut approved.approvals, path, line, name, approval)?;
         approved.signatures.extend(signature.map(|signature| ((name, pin), signature)));
     }
     for WrittenEntry { name, pin, signature, lines } in entries {
-        let name = add(&mut approved.entries, (path, text), &name, Entry::from_parts(pin, lines))?;
+        let line = line_of(text, name.span().start);
+        let name = add(&mut approved.entries, path, line, name, Entry::from_parts(pin, lines))?;
         approved.signatures.extend(signature.map(|signature| ((name, pin), signature)));
     }
     Ok(approved)
@@ -203,12 +205,12 @@ fn parse(path: &Path, text: &str) -> Result<Approved, LockError> {
 /// Adds an entry of a lock, after a check of its name and its pin. Returns the name.
 fn add<T>(
     to: &mut BTreeMap<Namespace, T>,
-    (path, text): (&Path, &str),
-    name: &Spanned<String>,
+    path: &Path,
+    line: usize,
+    name: Spanned<String>,
     found: Result<T, PinError>,
 ) -> Result<Namespace, LockError> {
     let path = path.to_owned();
-    let line = line_of(text, name.span().start);
     let name = match Namespace::parse(name.get_ref()) {
         Ok(name) => name,
         Err(source) => return Err(LockError::Name { path, line, source }),

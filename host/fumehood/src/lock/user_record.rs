@@ -84,14 +84,14 @@ impl UserRecord {
     /// # Errors
     /// If the record cannot be written.
     pub(super) fn prepare(&mut self, path: &Path, before: &Approved, changes: &[Change]) -> Result<(), LockError> {
-        let is_revocation = |change: &&Change| matches!(change, Change::Revoke(_));
         let Some(file) = self.file.clone() else {
-            let is_harmless = changes.iter().all(|change| is_revocation(&change));
+            let is_harmless = changes.iter().all(|change| matches!(change, Change::Revoke(_)));
             return if is_harmless { Ok(()) } else { Err(LockError::NoUserRecord(path.to_owned())) };
         };
         let stored = self.approved.clone();
         self.adopt_pending(before);
-        changes.iter().filter(is_revocation).cloned().for_each(|change| self.approved.apply(change));
+        let revocations = changes.iter().filter(|change| matches!(change, Change::Revoke(_)));
+        revocations.cloned().for_each(|change| self.approved.apply(change));
         if self.approved != stored {
             self.write(path, &file)?;
         }

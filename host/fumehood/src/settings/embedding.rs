@@ -96,16 +96,26 @@ impl HostSettings {
             let store = DiskStore::open(&file).map_err(SettingsError::KeyValueStore)?;
             builder = builder.own_folder(file).key_value_store(Arc::new(store));
         }
-        builder = self.concurrency.into_iter().fold(builder, HostBuilder::concurrency);
-        builder = self.queue.into_iter().fold(builder, HostBuilder::queue);
-        builder = self.http_in_flight.into_iter().fold(builder, HostBuilder::http_in_flight);
-        builder = self.memory_ceiling.into_iter().fold(builder, |builder, bytes| builder.memory_ceiling(bytes.0));
+        if let Some(calls) = self.concurrency {
+            builder = builder.concurrency(calls);
+        }
+        if let Some(calls) = self.queue {
+            builder = builder.queue(calls);
+        }
+        if let Some(requests) = self.http_in_flight {
+            builder = builder.http_in_flight(requests);
+        }
+        if let Some(bytes) = self.memory_ceiling {
+            builder = builder.memory_ceiling(bytes.0);
+        }
         let registry = self.registry.as_ref().map(RegistrySettings::source).transpose()?.map(Arc::new);
         if let Some(source) = &registry {
             builder = builder.own_folder(source.store().folder());
         }
         let lock = self.lock.as_deref().map(|file| absolute("lock", file)).transpose()?;
-        builder = lock.iter().fold(builder, |builder, file| builder.protect(file, FileRole::Lock));
+        if let Some(file) = &lock {
+            builder = builder.protect(file, FileRole::Lock);
+        }
         Ok(EmbeddedHost { host: builder.build()?, registry, lock, quick: Arc::default() })
     }
 
@@ -200,9 +210,11 @@ impl EmbeddedHost {
                     self.host.sandbox().protect(&resolve(&here, file), FileRole::Secret);
                 }
             }
-            let granted = powers.grant(&here, &|source| source.value(&here));
-            let joined = |faults: Vec<_>| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-            load = load.grant(granted.map_err(|faults| SettingsError::setting("grants", joined(faults)))?);
+            let granted = powers.grant(&here, &|source| source.value(&here)).map_err(|faults| {
+                let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
+                SettingsError::setting("grants", faults.join("; "))
+            });
+            load = load.grant(granted?);
         }
         if let Some(limits) = &settings.limits {
             load = load.limits(limits.over(*self.host.limits()));

@@ -70,23 +70,30 @@ mod tests {
 
     #[test]
     fn errors_name_the_setting() {
-        let check = |json: &str, expected: &str| {
-            let error = read_json::<Powers>("grants", json).unwrap_err().to_string();
-            assert!(error.starts_with(expected), "{error}");
-        };
-        check(r#"{"scratch": "much"}"#, "`grants.scratch`: invalid size `much`");
-        check(r#"{"http_limits": {"requests": -1}}"#, "`grants.http_limits.requests`: ");
-        check(r#"{"http_limits": {"request": 1}}"#, "`grants.http_limits.request`: unknown field `request`, expected");
-        check(r#"{"write": [{"folder": "."}]}"#, "`grants.write[0]`: missing field `guest`");
-        check(
+        check_message(r#"{"scratch": "much"}"#, "`grants.scratch`: invalid size `much`");
+        check_message(r#"{"http_limits": {"requests": -1}}"#, "`grants.http_limits.requests`: ");
+        check_message(
+            r#"{"http_limits": {"request": 1}}"#,
+            "`grants.http_limits.request`: unknown field `request`, expected",
+        );
+        check_message(r#"{"write": [{"folder": "."}]}"#, "`grants.write[0]`: missing field `guest`");
+        check_message(
             r#"{"write": [5]}"#,
             "`grants.write[0]`: invalid type: integer `5`, expected a string \"HOST:GUEST\" or a table",
         );
-        check(r#"{"secrets": [{"name": "a", "from": {"variable": "A"}, "for": "x"}]}"#, "`grants.secrets[0].from");
-        check(r#"{"env": {"A": 1}}"#, "`grants.env.A`: invalid type");
-        check("[]", "`grants`: ");
-        check("{", "`grants`: EOF");
+        check_message(
+            r#"{"secrets": [{"name": "a", "from": {"variable": "A"}, "for": "x"}]}"#,
+            "`grants.secrets[0].from",
+        );
+        check_message(r#"{"env": {"A": 1}}"#, "`grants.env.A`: invalid type");
+        check_message("[]", "`grants`: ");
+        check_message("{", "`grants`: EOF");
         let error = read_json::<LimitsSection>("limits", r#"{"deadline": 2}"#).unwrap_err().to_string();
         assert!(error.starts_with("`limits.deadline`: invalid type: integer `2`"), "{error}");
+    }
+
+    fn check_message(json: &str, expected: &str) {
+        let error = read_json::<Powers>("grants", json).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
     }
 }

@@ -45,23 +45,26 @@ impl HttpLimitsSection {
     /// If a count is larger than any that a limit may have.
     pub fn limits(&self) -> Result<HttpLimits, String> {
         let default = HttpLimits::default();
-        let small = |count: Option<Count>, default: u32| match count {
-            None => Ok(default),
-            Some(Count(count)) => {
-                u32::try_from(count).map_err(|_| format!("{count} is too large; the maximum is {}", u32::MAX))
-            }
-        };
-        let bytes = |bytes: Option<Bytes>, default: u64| bytes.map_or(default, |bytes| bytes.0 as u64);
-        let time = |time: Option<Time>, default: Duration| time.map_or(default, |time| time.0);
+        let bytes_out = self.bytes_out.map_or(default.bytes_out, |bytes| bytes.0 as u64);
+        let bytes_in = self.bytes_in.map_or(default.bytes_in, |bytes| bytes.0 as u64);
         Ok(HttpLimits {
-            requests: small(self.requests, default.requests)?,
-            bytes_out: bytes(self.bytes_out, default.bytes_out),
-            bytes_in: bytes(self.bytes_in, default.bytes_in),
-            in_flight: small(self.in_flight, default.in_flight)?,
-            connect: time(self.connect, default.connect),
-            tls: time(self.tls, default.tls),
-            first_byte: time(self.first_byte, default.first_byte),
-            between_bytes: time(self.between_bytes, default.between_bytes),
+            requests: count_or(self.requests, default.requests)?,
+            bytes_out,
+            bytes_in,
+            in_flight: count_or(self.in_flight, default.in_flight)?,
+            connect: time_or(self.connect, default.connect),
+            tls: time_or(self.tls, default.tls),
+            first_byte: time_or(self.first_byte, default.first_byte),
+            between_bytes: time_or(self.between_bytes, default.between_bytes),
         })
     }
+}
+
+fn count_or(count: Option<Count>, default: u32) -> Result<u32, String> {
+    let Some(Count(count)) = count else { return Ok(default) };
+    u32::try_from(count).map_err(|_| format!("{count} is too large; the maximum is {}", u32::MAX))
+}
+
+fn time_or(time: Option<Time>, default: Duration) -> Duration {
+    time.map_or(default, |time| time.0)
 }

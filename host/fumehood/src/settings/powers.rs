@@ -140,17 +140,17 @@ impl Powers {
 
     fn with_http(&self, grant: Grant, faults: &mut Faults) -> Grant {
         let before = faults.0.len();
-        let entries = |index: usize| Some(index.to_string());
         let mut rules: Vec<HttpRule> = Vec::new();
         for (index, text) in self.http.iter().enumerate() {
-            let rule = faults.collect("http", entries(index), text.parse::<HttpRule>());
-            let known =
-                rule.and_then(|rule| faults.collect("http", entries(index), http_methods::check(&rule).map(|()| rule)));
+            let rule = faults.collect("http", Some(index.to_string()), text.parse::<HttpRule>());
+            let known = rule.and_then(|rule| {
+                faults.collect("http", Some(index.to_string()), http_methods::check(&rule).map(|()| rule))
+            });
             rules.extend(known);
         }
         let mut private = Vec::new();
         for (index, text) in self.private_addresses.iter().enumerate() {
-            private.extend(faults.collect("private_addresses", entries(index), parse_addresses(text)));
+            private.extend(faults.collect("private_addresses", Some(index.to_string()), parse_addresses(text)));
         }
         let limits = faults.collect("http_limits", None, self.http_limits.clone().unwrap_or_default().limits());
         let useless = match () {

@@ -95,29 +95,39 @@ impl RegistrySettings {
         if self.offline {
             return Ok(source);
         }
-        let http = self.plain_http.iter().fold(HttpConfig::new(), |http, host| http.scheme(host, Scheme::Http));
-        let http = self.proxy.iter().fold(http, |http, proxy| http.proxy(proxy));
+        let mut http = HttpConfig::new();
+        for host in &self.plain_http {
+            http = http.scheme(host, Scheme::Http);
+        }
+        if let Some(proxy) = &self.proxy {
+            http = http.proxy(proxy);
+        }
         let credentials = CredentialSource::standard(&|name| std::env::var_os(name));
         let mut builder = RegistryClient::builder().http(http).credentials(credentials);
         for (registry, mirrors) in &self.mirrors {
-            builder = mirrors.iter().fold(builder, |builder, mirror| builder.mirror(registry, mirror));
+            for mirror in mirrors {
+                builder = builder.mirror(registry, mirror);
+            }
         }
         Ok(source.client(builder.build().map_err(|error| wrong("proxy", &error))?))
     }
 
     fn policy(&self) -> Result<Policy, SettingsError> {
-        let pattern = |setting: &str, text: &str| text.parse::<Pattern>().map_err(|error| wrong(setting, &error));
         let mut policy = Policy::new().signatures(self.signatures.into());
         policy = policy.trusted_keys(keys("trusted_keys", &self.trusted_keys)?);
         for (names, trusted) in &self.trusted {
-            policy = policy.trusted(pattern("trusted", names)?, keys("trusted", trusted)?);
+            policy = policy.trusted(parse_pattern("trusted", names)?, keys("trusted", trusted)?);
         }
         if let Some(allow) = &self.allow {
-            let patterns = allow.iter().map(|text| pattern("allow", text)).collect::<Result<Vec<_>, _>>()?;
+            let patterns = allow.iter().map(|text| parse_pattern("allow", text)).collect::<Result<Vec<_>, _>>()?;
             policy = policy.allow(patterns);
         }
-        policy = self.max_bytes.iter().fold(policy, |policy, bytes| policy.max_bytes(bytes.0 as u64));
-        policy = self.min_age.iter().fold(policy, |policy, age| policy.min_age(age.0));
+        if let Some(bytes) = self.max_bytes {
+            policy = policy.max_bytes(bytes.0 as u64);
+        }
+        if let Some(age) = self.min_age {
+            policy = policy.min_age(age.0);
+        }
         let revoked = self.revoked.iter().map(|digest| digest.parse().map_err(|error| wrong("revoked", &error)));
         Ok(policy.revoked(revoked.collect::<Result<Vec<_>, _>>()?))
     }
@@ -125,6 +135,10 @@ impl RegistrySettings {
 
 fn wrong(setting: &str, error: &dyn Display) -> SettingsError {
     SettingsError::setting(format!("registry.{setting}"), error)
+}
+
+fn parse_pattern(setting: &str, text: &str) -> Result<Pattern, SettingsError> {
+    text.parse().map_err(|error| wrong(setting, &error))
 }
 
 /// Reads public keys.

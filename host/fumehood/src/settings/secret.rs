@@ -50,16 +50,19 @@ pub struct SecretSection {
     pub value: Option<String>,
 }
 
+/// Quotes a name as JSON, so that its end is never in doubt.
+fn quote(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
 impl ValueSource {
     /// Describes the source of the value for people: a variable, a file, an entry of the keyring.
     #[must_use]
     pub fn place(&self) -> String {
-        // As JSON, so that the end of the name is never in doubt.
-        let quoted = |text: &str| serde_json::Value::from(text).to_string();
         match self {
-            Self::Env(name) => format!("the variable {}", quoted(name)),
-            Self::File(path) => format!("the file {}", quoted(&path.to_string_lossy())),
-            Self::Keyring(name) => format!("the keyring entry {}", quoted(name)),
+            Self::Env(name) => format!("the variable {}", quote(name)),
+            Self::File(path) => format!("the file {}", quote(&path.to_string_lossy())),
+            Self::Keyring(name) => format!("the keyring entry {}", quote(name)),
         }
     }
 

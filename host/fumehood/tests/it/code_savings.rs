@@ -136,25 +136,27 @@ enum Way {
 }
 
 fn replies(way: Way, task: &Task) -> VecDeque<Response> {
-    let intents = |calls: &[Call]| {
-        let intent = |(at, (name, arguments)): (usize, &Call)| ToolIntent {
-            id: format!("c{at}"),
-            name: (*name).to_owned(),
-            arguments: arguments.to_string(),
-        };
-        calls.iter().enumerate().map(intent).collect::<Vec<_>>()
-    };
-    let block = |calls: &[Call]| {
-        let calls: Vec<Value> = calls.iter().map(|(name, args)| json!({"name": name, "args": args})).collect();
-        Response::text(format!("<execute>\n{}\n</execute>", Value::from(calls)))
-    };
     let mut replies: VecDeque<Response> = match way {
-        Way::Direct => task.steps.iter().map(|calls| Response::calls(intents(calls))).collect(),
-        Way::Blocks => task.steps.iter().map(|calls| block(calls)).collect(),
-        Way::Programs => [Response::calls(intents(&[("run_code", json!({"code": task.code}))]))].into(),
+        Way::Direct => task.steps.iter().map(|calls| Response::calls(as_intents(calls))).collect(),
+        Way::Blocks => task.steps.iter().map(|calls| execute_block(calls)).collect(),
+        Way::Programs => [Response::calls(as_intents(&[("run_code", json!({"code": task.code}))]))].into(),
     };
     replies.push_back(Response::text("That is the answer."));
     replies
+}
+
+fn as_intents(calls: &[Call]) -> Vec<ToolIntent> {
+    let intent = |(at, (name, arguments)): (usize, &Call)| ToolIntent {
+        id: format!("c{at}"),
+        name: (*name).to_owned(),
+        arguments: arguments.to_string(),
+    };
+    calls.iter().enumerate().map(intent).collect::<Vec<_>>()
+}
+
+fn execute_block(calls: &[Call]) -> Response {
+    let calls: Vec<Value> = calls.iter().map(|(name, args)| json!({"name": name, "args": args})).collect();
+    Response::text(format!("<execute>\n{}\n</execute>", Value::from(calls)))
 }
 
 async fn run(host: &Host, way: Way, task: &Task) -> Cost {

@@ -136,26 +136,26 @@ impl Recorder for Records {
 
 #[tokio::test]
 async fn images_are_shown_up_to_their_limit_and_not_recorded() {
-    let check = async |image_bytes: usize, shown: usize, text: &str| {
-        let model = |request: &Request| {
-            let told = results(request);
-            let Some(last) = told.last() else { return Ok(call("camera", &json!({}))) };
-            Ok(Response::text(format!("{} image(s): {}", last.images.len(), last.content)))
-        };
-        let host = Host::builder().build().unwrap();
-        let tools = BuiltIns::default();
-        let records = Arc::new(Records::default());
-        let tool =
-            built_in_tool("camera", "Takes a picture", json!({"type": "object"}), Annotations::default()).unwrap();
-        tools.register_tool(Arc::new(Camera(Arc::new(tool)))).unwrap();
-        let agent = host.agent(Arc::new(model)).built_ins(Arc::new(tools)).allow_everything();
-        let mut agent = agent.image_bytes(image_bytes).recorder(records.clone()).build().unwrap();
-        let outcome = agent.run("go").await.unwrap();
-        assert_eq!(outcome.text(), format!("{shown} image(s): A hood.\n{text}"));
-        let records = serde_json::to_string(&*records.0.lock().unwrap()).unwrap();
-        assert!(records.contains("A hood.") && !records.contains("BwcHBwcH"), "{records}");
+    check_images(20_000, 1, "[20000 bytes of image/PNG]").await;
+    check_images(19_999, 0, "[20000 bytes of image/PNG]").await;
+    check_images(0, 0, "[20000 bytes of image/PNG]").await;
+}
+
+async fn check_images(image_bytes: usize, shown: usize, text: &str) {
+    let model = |request: &Request| {
+        let told = results(request);
+        let Some(last) = told.last() else { return Ok(call("camera", &json!({}))) };
+        Ok(Response::text(format!("{} image(s): {}", last.images.len(), last.content)))
     };
-    check(20_000, 1, "[20000 bytes of image/PNG]").await;
-    check(19_999, 0, "[20000 bytes of image/PNG]").await;
-    check(0, 0, "[20000 bytes of image/PNG]").await;
+    let host = Host::builder().build().unwrap();
+    let tools = BuiltIns::default();
+    let records = Arc::new(Records::default());
+    let tool = built_in_tool("camera", "Takes a picture", json!({"type": "object"}), Annotations::default()).unwrap();
+    tools.register_tool(Arc::new(Camera(Arc::new(tool)))).unwrap();
+    let agent = host.agent(Arc::new(model)).built_ins(Arc::new(tools)).allow_everything();
+    let mut agent = agent.image_bytes(image_bytes).recorder(records.clone()).build().unwrap();
+    let outcome = agent.run("go").await.unwrap();
+    assert_eq!(outcome.text(), format!("{shown} image(s): A hood.\n{text}"));
+    let records = serde_json::to_string(&*records.0.lock().unwrap()).unwrap();
+    assert!(records.contains("A hood.") && !records.contains("BwcHBwcH"), "{records}");
 }

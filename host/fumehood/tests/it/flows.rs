@@ -42,8 +42,10 @@ async fn run(host: &Host, policy: Option<FlowPolicy>, calls: &[(&str, serde_json
     let mut replies: Vec<_> = calls.iter().map(|(name, args)| ScriptedReply::call(*name, args.to_string())).collect();
     replies.push(ScriptedReply::text("done"));
     let agent = host.agent(Arc::new(ScriptedModel::new(replies))).allow_everything();
-    let agent = agent.code(CodeMode::beside_direct_calls());
-    let agent = policy.into_iter().fold(agent, fumehood::AgentBuilder::flows);
+    let mut agent = agent.code(CodeMode::beside_direct_calls());
+    if let Some(policy) = policy {
+        agent = agent.flows(policy);
+    }
     let outcome = agent.build().unwrap().run("go").await.unwrap();
     outcome.run.executions().cloned().collect()
 }
@@ -76,19 +78,22 @@ async fn programs_and_direct_calls_do_not_send_what_files_hold() {
         vec![code(&format!("const p = tools.files.read({{path: '/docs/secret.txt'}}); const text = await p; {SEND}"))],
     ];
     for way in ways {
-        let last = |executions: Vec<ToolExecution>| format!("{:?}", executions.last().unwrap().result.outcome);
-        let off = last(run(&host, None, &way).await);
+        let off = format_last(run(&host, None, &way).await);
         assert!(!off.contains("private data"), "{off}");
-        let on = last(run(&host, Some(FlowPolicy::new()), &way).await);
+        let on = format_last(run(&host, Some(FlowPolicy::new()), &way).await);
         assert!(on.contains("`files__read` (private: it has granted folders)"), "{on}");
         assert!(on.contains("`fetch__get` is a public sink (it may make HTTP requests)"), "{on}");
         let public = FlowLabels::default().source(FlowLabel::Public);
-        let labelled = last(run(&host, Some(FlowPolicy::new().label_component("files", public)), &way).await);
+        let labelled = format_last(run(&host, Some(FlowPolicy::new().label_component("files", public)), &way).await);
         assert!(!labelled.contains("private data"), "{labelled}");
     }
     let harmless = [("calculator__add", json!({"a": 1, "b": 2})), read(), ("calculator__add", json!({"a": 1, "b": 2}))];
     let executions = run(&host, Some(FlowPolicy::new()), &harmless).await;
     assert!(executions.iter().all(|execution| execution.status == Status::Ok), "{executions:?}");
+}
+
+fn format_last(executions: Vec<ToolExecution>) -> String {
+    format!("{:?}", executions.last().unwrap().result.outcome)
 }
 
 #[tokio::test]
@@ -154,10 +159,6 @@ async fn tenants_are_judged_apart_and_remembered_when_their_settings_change() {
         let tenant = Arc::new(Tenant::anyone(tenant));
         tools.of(&tenant).dispatch(Call::new(tool, arguments)).await.error().cloned()
     };
-    let is_refused = |error: &Option<fumehood::CallError>| {
-        let refusal = error.as_ref().filter(|error| error.kind == ErrorKind::NeedsApproval);
-        refusal.is_some()
-    };
     let [read, send] = read_and_send();
     assert!(call("a", read).await.is_none());
     let other = call("b", send.clone()).await;
@@ -165,4 +166,9 @@ async fn tenants_are_judged_apart_and_remembered_when_their_settings_change() {
     // Every call has new settings here.
     assert!(is_refused(&call("a", send.clone()).await));
     assert!(!is_refused(&call("b", send).await));
+}
+
+fn is_refused(error: &Option<fumehood::CallError>) -> bool {
+    let refusal = error.as_ref().filter(|error| error.kind == ErrorKind::NeedsApproval);
+    refusal.is_some()
 }

@@ -47,23 +47,24 @@ async fn a_component_outlives_the_one_that_it_was_made_of() {
 async fn what_cannot_be_shared_is_refused() {
     let host = Host::builder().build().unwrap();
     let first = host.load(Load::path(NOTES)).await.unwrap();
-    let refused = |error: LoadError| {
-        let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
-        causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
-    };
     let other = Host::builder().build().unwrap();
-    let error = refused(other.load(Load::again("acme", &first)).await.unwrap_err());
+    let error = join_causes(other.load(Load::again("acme", &first)).await.unwrap_err());
     assert!(error.contains("loaded in another host"), "{error}");
     let isolated = Load::again("acme", &first).isolation(Isolation::Process);
-    let error = refused(host.load(isolated).await.unwrap_err());
+    let error = join_causes(host.load(isolated).await.unwrap_err());
     assert!(error.contains("worker process"), "{error}");
-    let error = refused(host.load(Load::again("acme", &first).strict_imports()).await.unwrap_err());
+    let error = join_causes(host.load(Load::again("acme", &first).strict_imports()).await.unwrap_err());
     assert!(error.contains("key-value"), "{error}");
     let error = host.load(Load::again("acme", &first).digest(Digest::of(b"other"))).await.unwrap_err();
     assert!(matches!(error, LoadError::Digest { .. }), "{error}");
     let error = host.load(Load::again("notes", &first)).await.unwrap_err();
     assert!(matches!(error, LoadError::NameTaken(_)), "{error}");
     assert_eq!(host.tools().len(), first.definitions().len());
+}
+
+fn join_causes(error: LoadError) -> String {
+    let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 #[tokio::test]

@@ -47,7 +47,6 @@ impl SigningKey {
 
     /// Returns the public key as it is published.
     pub(crate) fn jwk(&self) -> Value {
-        let encode = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
         let mut key = match &self.pair {
             Pair::Ed25519(pair) => json!({ "kty": "OKP", "crv": "Ed25519", "x": encode(pair.public_key().as_ref()) }),
             Pair::P256(pair) => {
@@ -94,9 +93,16 @@ impl SigningKey {
     }
 }
 
+fn encode(bytes: &[u8]) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(bytes)
+}
+
 fn signed_part(header: &Value, claims: &Value) -> String {
-    let encode = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
-    format!("{}.{}", encode(header), encode(claims))
+    format!("{}.{}", encode_json(header), encode_json(claims))
+}
+
+fn encode_json(value: &Value) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(value.to_string())
 }
 
 /// Returns a token without a signature.

@@ -39,12 +39,15 @@ pub(crate) struct Answer {
 
 /// Returns the tenants: two by their claims, and one by a token of its own.
 pub(crate) fn tenants() -> Vec<Tenant> {
-    let by_claim = |name: &str, claim: &str| Tenant::with_claims(name, vec![claim.to_owned()]).actor(name);
     vec![
-        by_claim("app", "client-of-app"),
-        by_claim("other", "client-of-other"),
+        tenant_by_claim("app", "client-of-app"),
+        tenant_by_claim("other", "client-of-other"),
         Tenant::new("own", &Token::parse(OWN_TOKEN).unwrap()).actor("own"),
     ]
+}
+
+fn tenant_by_claim(name: &str, claim: &str) -> Tenant {
+    Tenant::with_claims(name, vec![claim.to_owned()]).actor(name)
 }
 
 /// Returns options for the tokens of this issuer.

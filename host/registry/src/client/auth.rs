@@ -102,14 +102,11 @@ impl RegistryClient {
         credential: Option<&Credential>,
     ) -> Result<Token, RegistryError> {
         let what = "the request for a token".to_owned();
-        let malformed = |reason: &str| RegistryError::Malformed {
-            host: place.host.clone(),
-            what: what.clone(),
-            reason: reason.to_owned(),
-        };
-        let url = Url::parse(realm).map_err(|_| malformed("its authorization service has an invalid address"))?;
+        let malformed = |reason| RegistryError::Malformed { host: place.host.clone(), what: what.clone(), reason };
+        let invalid = "its authorization service has an invalid address";
+        let url = Url::parse(realm).map_err(|_| malformed(invalid.to_owned()))?;
         let authority = authority(&url);
-        let refused = |reason| malformed(&format!("its authorization service {authority} was not contacted: {reason}"));
+        let refused = |reason| malformed(format!("its authorization service {authority} was not contacted: {reason}"));
         let ServiceAccess { gets_password, access } =
             self.transport.service_access(&place.host, &url).map_err(refused)?;
         let is_withheld = credential.is_some() && !gets_password;

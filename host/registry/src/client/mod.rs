@@ -151,12 +151,8 @@ impl RegistryClient {
         if response.status() != StatusCode::OK {
             return Err(self.transport.refusal(&request, response).await);
         }
-        let text = |name: HeaderName| {
-            let value = response.headers().get(name).and_then(|value| value.to_str().ok());
-            value.map(|value| value.split(';').next().unwrap_or_default().trim().to_owned())
-        };
-        let media_type = text(CONTENT_TYPE);
-        let stated = text(CONTENT_DIGEST).and_then(|text| text.parse().ok());
+        let media_type = header_value(&response, CONTENT_TYPE);
+        let stated = header_value(&response, CONTENT_DIGEST).and_then(|text| text.parse().ok());
         let bytes = read_bounded(response, &place.host, &what, MAX_MANIFEST_BYTES).await?;
         let digest = Digest::of(&bytes);
         if let Some(wanted) = expected.copied().or(stated).filter(|wanted| *wanted != digest) {
@@ -205,6 +201,12 @@ impl RegistryClient {
             None => Ok(response),
         }
     }
+}
+
+/// Returns the value of a header, without its parameters.
+fn header_value(response: &Response, name: HeaderName) -> Option<String> {
+    let value = response.headers().get(name).and_then(|value| value.to_str().ok());
+    value.map(|value| value.split(';').next().unwrap_or_default().trim().to_owned())
 }
 
 /// Returns a request with a body.

@@ -234,11 +234,8 @@ impl RegistryClient {
         max_bytes: u64,
     ) -> Result<Vec<u8>, RegistryError> {
         let raw = self.manifest(place, &referrer.manifest.to_string(), Some(&referrer.manifest)).await?;
-        let malformed = |reason: String| RegistryError::Malformed {
-            host: place.host.clone(),
-            what: format!("the referrer {}", referrer.manifest),
-            reason,
-        };
+        let what = format!("the referrer {}", referrer.manifest);
+        let malformed = |reason| RegistryError::Malformed { host: place.host.clone(), what: what.clone(), reason };
         let manifest: OciImageManifest =
             serde_json::from_slice(&raw.bytes).map_err(|error| malformed(excerpt(&error.to_string())))?;
         let refers = manifest.subject.as_ref().is_some_and(|named| named.digest == subject.to_string());

@@ -22,13 +22,18 @@ pub(super) fn is_written_as_private(url: &Url) -> bool {
 /// least two labels. Addresses are never of one site.
 pub(super) fn is_same_site(one: &Url, other: &Url) -> bool {
     let (Some(Host::Domain(one)), Some(Host::Domain(other))) = (one.host(), other.host()) else { return false };
-    let is_site = |name: &str| name.contains('.');
-    let is_below = |name: &str, site: &str| {
-        is_site(site) && name.strip_suffix(site).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-    };
-    let parent =
-        |name: &str| name.split_once('.').map(|(_, parent)| parent.to_owned()).filter(|parent| is_site(parent));
     is_below(one, other) || is_below(other, one) || (parent(one).is_some() && parent(one) == parent(other))
+}
+
+/// Returns whether a name is a site or below it. A site has at least two labels.
+fn is_below(name: &str, site: &str) -> bool {
+    let rest = name.strip_suffix(site).filter(|_| site.contains('.'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+/// Returns the name above this one, if it has at least two labels.
+fn parent(name: &str) -> Option<&str> {
+    name.split_once('.').map(|(_, parent)| parent).filter(|parent| parent.contains('.'))
 }
 
 /// Returns whether an address belongs to the public Internet.
@@ -42,21 +47,25 @@ mod tests {
 
     #[test]
     fn names_show_which_hosts_are_of_one_site() {
-        let check = |one: &str, other: &str, expected: bool| {
-            let url = |host: &str| Url::parse(&format!("https://{host}/")).unwrap();
-            assert_eq!(is_same_site(&url(one), &url(other)), expected, "{one} {other}");
-            assert_eq!(is_same_site(&url(other), &url(one)), expected, "{other} {one}");
-        };
-        check("registry-1.docker.io", "auth.docker.io", true);
-        check("registry.gitlab.com", "gitlab.com", true);
-        check("ghcr.io", "ghcr.io", true);
-        check("ghcr.io", "auth.io", false);
-        check("evil.example", "registry.example.com", false);
-        check("evilexample.com", "example.com", false);
-        check("com", "example.com", false);
-        check("127.0.0.1", "127.0.0.1", false);
-        check("10.0.0.1", "11.0.0.1", false);
-        check("localhost", "localhost", false);
+        check_sites("registry-1.docker.io", "auth.docker.io", true);
+        check_sites("registry.gitlab.com", "gitlab.com", true);
+        check_sites("ghcr.io", "ghcr.io", true);
+        check_sites("ghcr.io", "auth.io", false);
+        check_sites("evil.example", "registry.example.com", false);
+        check_sites("evilexample.com", "example.com", false);
+        check_sites("com", "example.com", false);
+        check_sites("127.0.0.1", "127.0.0.1", false);
+        check_sites("10.0.0.1", "11.0.0.1", false);
+        check_sites("localhost", "localhost", false);
+    }
+
+    fn check_sites(one: &str, other: &str, expected: bool) {
+        assert_eq!(is_same_site(&url_of(one), &url_of(other)), expected, "{one} {other}");
+        assert_eq!(is_same_site(&url_of(other), &url_of(one)), expected, "{other} {one}");
+    }
+
+    fn url_of(host: &str) -> Url {
+        Url::parse(&format!("https://{host}/")).unwrap()
     }
 
     #[test]

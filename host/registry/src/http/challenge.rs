@@ -1,7 +1,7 @@
 //! The challenges of a registry: what it wants to see before it answers.
 
 use http::header::{HeaderMap, WWW_AUTHENTICATE};
-use http_auth::parse_challenges as parse;
+use http_auth::{ChallengeRef, parse_challenges as parse};
 
 /// Maximum length of the header with challenges, in bytes.
 const MAX_CHALLENGE_BYTES: usize = 8 << 10;
@@ -28,20 +28,23 @@ pub(crate) fn parse_challenges(headers: &HeaderMap) -> Vec<Challenge> {
     let mut found = Vec::new();
     for text in texts.filter(|text| text.len() <= MAX_CHALLENGE_BYTES) {
         for challenge in parse(text).unwrap_or_default() {
-            let parameter = |name: &str| {
-                let found = challenge.params.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
-                found.map(|(_, value)| value.to_unescaped())
-            };
             if challenge.scheme.eq_ignore_ascii_case("basic") {
                 found.push(Challenge::Basic);
             } else if challenge.scheme.eq_ignore_ascii_case("bearer")
-                && let Some(realm) = parameter("realm")
+                && let Some(realm) = find_parameter(&challenge, "realm")
             {
-                found.push(Challenge::Bearer { realm, service: parameter("service"), scope: parameter("scope") });
+                let service = find_parameter(&challenge, "service");
+                let scope = find_parameter(&challenge, "scope");
+                found.push(Challenge::Bearer { realm, service, scope });
             }
         }
     }
     found
+}
+
+fn find_parameter(challenge: &ChallengeRef<'_>, name: &str) -> Option<String> {
+    let found = challenge.params.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
+    found.map(|(_, value)| value.to_unescaped())
 }
 
 #[cfg(test)]

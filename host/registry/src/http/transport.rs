@@ -11,8 +11,7 @@ use http::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, HeaderValue, LOCATI
 use http::{Method, StatusCode};
 use url::Url;
 
-use super::address::is_written_as_private;
-use super::body::read_bounded;
+use super::address::{is_same_site, is_written_as_private};
 use super::config::{HttpConfig, HttpLimits, Scheme};
 use crate::error::RegistryError;
 use crate::reference::is_loopback;
@@ -38,7 +37,7 @@ pub(crate) struct Transport {
     named: fumehood_transport::Transport,
     /// For hosts that a registry named: public addresses only.
     foreign: fumehood_transport::Transport,
-    pub(super) config: HttpConfig,
+    config: HttpConfig,
 }
 
 /// A request, which can be sent several times.
@@ -102,6 +101,32 @@ pub(crate) enum Access {
     Foreign,
 }
 
+/// An authorization service that a registry names: whether it gets the registry's password, and how it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ServiceAccess {
+    pub(crate) gets_password: bool,
+    pub(crate) access: Access,
+}
+
+fn build_client(
+    config: &HttpConfig,
+    proxy: Option<&Url>,
+    addresses: Addresses,
+) -> Result<fumehood_transport::Transport, RegistryError> {
+    let mut client = fumehood_transport::Transport::builder()
+        .roots(Roots::SystemAnd(config.extra_roots.clone()))
+        .addresses(addresses)
+        .connect_timeout(config.limits.connect)
+        .max_idle_connections(MAX_IDLE_CONNECTIONS);
+    if let Some(proxy) = proxy {
+        client = client.proxy(proxy.clone());
+    }
+    client.build().map_err(|error| match error {
+        TransportError::Setup(why) => RegistryError::Setup(why),
+        error => RegistryError::Setup(error.to_string()),
+    })
+}
+
 impl Transport {
     pub(crate) fn new(config: HttpConfig) -> Result<Self, RegistryError> {
         let proxy = config.proxy.as_deref().map(|proxy| {
@@ -110,21 +135,9 @@ impl Transport {
             url.ok_or_else(|| RegistryError::Setup(bad.to_owned()))
         });
         let proxy = proxy.transpose()?;
-        let build = |addresses: Addresses| {
-            let mut client = fumehood_transport::Transport::builder()
-                .roots(Roots::SystemAnd(config.extra_roots.clone()))
-                .addresses(addresses)
-                .connect_timeout(config.limits.connect)
-                .max_idle_connections(MAX_IDLE_CONNECTIONS);
-            if let Some(proxy) = &proxy {
-                client = client.proxy(proxy.clone());
-            }
-            client.build().map_err(|error| match error {
-                TransportError::Setup(why) => RegistryError::Setup(why),
-                error => RegistryError::Setup(error.to_string()),
-            })
-        };
-        Ok(Self { named: build(Addresses::Any)?, foreign: build(Addresses::Public)?, config })
+        let named = build_client(&config, proxy.as_ref(), Addresses::Any)?;
+        let foreign = build_client(&config, proxy.as_ref(), Addresses::Public)?;
+        Ok(Self { named, foreign, config })
     }
 
     pub(crate) fn limits(&self) -> &HttpLimits {
@@ -147,6 +160,29 @@ impl Transport {
     pub(crate) fn allows_plain(&self, url: &Url) -> bool {
         let host = authority(url);
         self.config.schemes.get(&host).map_or_else(|| is_loopback(url), |scheme| *scheme == Scheme::Http)
+    }
+
+    /// Decides on the authorization service that a registry names. It gets the password of the registry if it is the registry
+    /// itself, or a host of the same site, or one that the operator named. Others may be asked without one. No service has an
+    /// address of this machine or network, unless it is the registry or was named.
+    ///
+    /// # Errors
+    /// If it must not be asked: the reason.
+    pub(crate) fn service_access(&self, registry: &str, service: &Url) -> Result<ServiceAccess, &'static str> {
+        let own = self.base(registry).map_err(|_| "the registry has an invalid address")?;
+        let is_own = own.host() == service.host() && own.port_or_known_default() == service.port_or_known_default();
+        let is_named = self.config.token_hosts.contains(&authority(service));
+        let may_be_plain = (is_own || is_named) && self.allows_plain(service);
+        if service.scheme() != "https" && !(service.scheme() == "http" && may_be_plain) {
+            return Err("it is not encrypted");
+        }
+        if is_own || is_named {
+            return Ok(ServiceAccess { gets_password: true, access: Access::Direct });
+        }
+        if is_written_as_private(service) {
+            return Err("it is an address of this machine or network; if you trust it, add it to `token_hosts`");
+        }
+        Ok(ServiceAccess { gets_password: is_same_site(&own, service), access: Access::Foreign })
     }
 
     /// Sends a request, again if that may help, and follows redirects if the rule allows it. `authorization` goes to the
@@ -347,4 +383,40 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     }
     let date = httpdate::parse_http_date(text).ok()?;
     Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+}
+
+/// Converts a failure to read an answer into the error about the request.
+pub(crate) fn read_error(error: TransportError, host: &str, what: &str, received: u64, expected: u64) -> RegistryError {
+    let host = host.to_owned();
+    let what = what.to_owned();
+    match error {
+        TransportError::Idle(timeout) | TransportError::Late(timeout) => RegistryError::Timeout { host, what, timeout },
+        TransportError::Slow(minimum) => RegistryError::Slow { host, what, minimum },
+        TransportError::TooLarge(maximum) => RegistryError::TooLarge { host, what, maximum },
+        TransportError::Broken => RegistryError::Truncated { host, what, received, expected },
+        error => RegistryError::Malformed { host, what, reason: error.to_string() },
+    }
+}
+
+/// Reads an answer of at most `max_bytes` into memory.
+pub(crate) async fn read_bounded(
+    response: Response,
+    host: &str,
+    what: &str,
+    max_bytes: u64,
+) -> Result<Vec<u8>, RegistryError> {
+    let announced = response.content_length().unwrap_or_default();
+    let mut response = response.at_most(max_bytes);
+    let mut bytes = Vec::new();
+    loop {
+        let received = bytes.len() as u64;
+        match response
+            .chunk()
+            .await
+            .map_err(|error| read_error(error, host, what, received, announced.max(received)))?
+        {
+            None => return Ok(bytes),
+            Some(chunk) => bytes.extend_from_slice(&chunk),
+        }
+    }
 }

@@ -155,7 +155,7 @@ pub fn verify(
     bundles: &[Vec<u8>],
     trusted: &[PublicKey],
 ) -> Result<Verified, SignatureError> {
-    verify_with_tag(name, None, (manifest, component), bundles, trusted)
+    verify_with_tag(name, None, Digests { manifest, component }, bundles, trusted)
 }
 
 /// Like [`verify`], for what was asked for under a reference. A signature that states a tag is good for that tag alone.
@@ -169,13 +169,20 @@ pub fn verify_reference(
     bundles: &[Vec<u8>],
     trusted: &[PublicKey],
 ) -> Result<Verified, SignatureError> {
-    verify_with_tag(&reference.name(), reference.tag(), (manifest, component), bundles, trusted)
+    verify_with_tag(&reference.name(), reference.tag(), Digests { manifest, component }, bundles, trusted)
+}
+
+/// The digests that a signature has to be about.
+#[derive(Clone, Copy)]
+struct Digests<'a> {
+    manifest: &'a Digest,
+    component: &'a Digest,
 }
 
 fn verify_with_tag(
     name: &str,
     tag: Option<&str>,
-    digests: (&Digest, &Digest),
+    digests: Digests<'_>,
     bundles: &[Vec<u8>],
     trusted: &[PublicKey],
 ) -> Result<Verified, SignatureError> {
@@ -201,7 +208,7 @@ fn verify_with_tag(
 fn verify_one(
     name: &str,
     tag: Option<&str>,
-    (manifest, component): (&Digest, &Digest),
+    digests: Digests<'_>,
     bundle: &[u8],
     trusted: &[PublicKey],
 ) -> Result<Verified, SignatureError> {
@@ -215,7 +222,7 @@ fn verify_one(
     if claim.name != name {
         return Err(SignatureError::OtherName { name: name.to_owned(), signed: printable(&claim.name).into_owned() });
     }
-    for (signed, found) in [(claim.manifest, manifest), (claim.component, component)] {
+    for (signed, found) in [(claim.manifest, digests.manifest), (claim.component, digests.component)] {
         if signed != *found {
             return Err(SignatureError::OtherDigest { name: name.to_owned(), signed, found: *found });
         }
@@ -243,6 +250,12 @@ enum OpenError {
     Wrong(KeyId),
 }
 
+impl OpenError {
+    fn malformed(reason: &str) -> Self {
+        Self::Malformed(printable(reason).into_owned())
+    }
+}
+
 /// Signs an in-toto statement. Returns the bundle as JSON.
 fn seal(key: &SigningKey, payload: &[u8]) -> Result<String, String> {
     let hint = key.public().id().hint();
@@ -261,23 +274,22 @@ fn seal(key: &SigningKey, payload: &[u8]) -> Result<String, String> {
 /// caller compares names and digests. Entries of a log that a bundle may have say nothing more here.
 fn open(bundle: &[u8], trusted: &[PublicKey], max_bytes: usize) -> Result<Opened, OpenError> {
     crypto_provider::install();
-    let malformed = |reason: &str| OpenError::Malformed(printable(reason).into_owned());
     if bundle.len() > max_bytes {
-        return Err(malformed(&format!("it has more than {max_bytes} bytes")));
+        return Err(OpenError::malformed(&format!("it has more than {max_bytes} bytes")));
     }
-    let text = std::str::from_utf8(bundle).map_err(|_| malformed("it is not text"))?;
-    let bundle = Bundle::from_json(text).map_err(|error| malformed(&error.to_string()))?;
+    let text = std::str::from_utf8(bundle).map_err(|_| OpenError::malformed("it is not text"))?;
+    let bundle = Bundle::from_json(text).map_err(|error| OpenError::malformed(&error.to_string()))?;
     if bundle.media_type() != MediaType::Bundle0_3 {
-        return Err(malformed("it is a bundle of another version"));
+        return Err(OpenError::malformed("it is a bundle of another version"));
     }
     let VerificationMaterialContent::PublicKey(named) = &bundle.verification_material.content else {
-        return Err(malformed("it was made with a certificate, not with a key"));
+        return Err(OpenError::malformed("it was made with a certificate, not with a key"));
     };
     let SignatureContent::DsseEnvelope(envelope) = &bundle.content else {
-        return Err(malformed("it has no statement"));
+        return Err(OpenError::malformed("it has no statement"));
     };
     if envelope.payload_type != PAYLOAD_TYPE {
-        return Err(malformed("its payload is not an in-toto statement"));
+        return Err(OpenError::malformed("its payload is not an in-toto statement"));
     }
     let signed = envelope.pae();
     for key in trusted {

@@ -112,6 +112,10 @@ impl fmt::Display for Algorithm {
     }
 }
 
+fn not_public(reason: impl fmt::Display) -> KeyError {
+    KeyError::NotPublic(reason.to_string())
+}
+
 impl PublicKey {
     /// Parses a SubjectPublicKeyInfo in DER (RFC 5280, section 4.1).
     ///
@@ -119,17 +123,16 @@ impl PublicKey {
     /// If it is malformed, or of an algorithm other than P-256 and Ed25519.
     pub fn from_der(der: &[u8]) -> Result<Self, KeyError> {
         crypto_provider::install();
-        let not_public = |reason: &dyn fmt::Display| KeyError::NotPublic(reason.to_string());
         if der.len() > MAX_KEY_BYTES {
-            return Err(not_public(&"it is too long"));
+            return Err(not_public("it is too long"));
         }
         let key = DerPublicKey::from_bytes(der);
-        let algorithm = match KeyAlgorithm::from_spki(&key).map_err(|error| not_public(&error))? {
+        let algorithm = match KeyAlgorithm::from_spki(&key).map_err(not_public)? {
             KeyAlgorithm::EcdsaP256 => Algorithm::P256,
             KeyAlgorithm::Ed25519 => Algorithm::Ed25519,
-            _ => return Err(not_public(&"it has another algorithm")),
+            _ => return Err(not_public("it has another algorithm")),
         };
-        VerificationKey::from_spki(&key).map_err(|error| not_public(&error))?;
+        VerificationKey::from_spki(&key).map_err(not_public)?;
         Ok(Self { der: der.to_vec(), algorithm })
     }
 
@@ -286,15 +289,18 @@ impl fmt::Debug for SigningKey {
 /// Returns an Ed25519 key in version 1 of PKCS #8, which every program reads; version 2 is what `ring` writes. Other keys
 /// are returned as they are.
 fn portable(der: &[u8]) -> Result<Zeroizing<Vec<u8>>, KeyError> {
-    let not_private = || KeyError::NotPrivate("it is not PKCS #8".to_owned());
     // Version 2 with the public half of `ring` is not what the parser takes, so that the seed is looked for first.
     if let Some(seed) = ed25519_seed(der) {
         let algorithm = pkcs8::AlgorithmIdentifierRef { oid: ED25519, parameters: None };
         let version_1 = PrivateKeyInfo::new(algorithm, seed).to_der();
-        return version_1.map(Zeroizing::new).map_err(|_| not_private());
+        return version_1.map(Zeroizing::new).map_err(|_| not_pkcs8());
     }
-    PrivateKeyInfo::from_der(der).map_err(|_| not_private())?;
+    PrivateKeyInfo::from_der(der).map_err(|_| not_pkcs8())?;
     Ok(Zeroizing::new(der.to_vec()))
+}
+
+fn not_pkcs8() -> KeyError {
+    KeyError::NotPrivate("it is not PKCS #8".to_owned())
 }
 
 /// Returns the private key of an Ed25519 document, an OCTET STRING in an OCTET STRING (RFC 8410, section 7): it stands at the

@@ -63,6 +63,14 @@ impl fmt::Debug for Passphrase {
     }
 }
 
+fn not_private(reason: &str) -> KeyError {
+    KeyError::NotPrivate(reason.to_owned())
+}
+
+fn not_encrypted() -> KeyError {
+    not_private("it cannot be encrypted")
+}
+
 impl SigningKey {
     /// Returns the key in PEM, encrypted with a passphrase.
     ///
@@ -74,14 +82,14 @@ impl SigningKey {
         let mut iv = [0; IV_BYTES];
         getrandom::fill(&mut salt).map_err(|_| KeyError::Random)?;
         getrandom::fill(&mut iv).map_err(|_| KeyError::Random)?;
-        let failed = || KeyError::NotPrivate("it cannot be encrypted".to_owned());
-        let cost = scrypt::Params::new(SCRYPT_LOG_COST, SCRYPT_BLOCK_SIZE, SCRYPT_RUNS, 32).map_err(|_| failed())?;
-        let parameters = pbes2::Parameters::scrypt_aes256cbc(cost, &salt, &iv).map_err(|_| failed())?;
-        let encrypted_data = parameters.encrypt(passphrase.as_bytes(), self.pkcs8()).map_err(|_| failed())?;
+        let cost =
+            scrypt::Params::new(SCRYPT_LOG_COST, SCRYPT_BLOCK_SIZE, SCRYPT_RUNS, 32).map_err(|_| not_encrypted())?;
+        let parameters = pbes2::Parameters::scrypt_aes256cbc(cost, &salt, &iv).map_err(|_| not_encrypted())?;
+        let encrypted_data = parameters.encrypt(passphrase.as_bytes(), self.pkcs8()).map_err(|_| not_encrypted())?;
         let document =
             EncryptedPrivateKeyInfo { encryption_algorithm: parameters.into(), encrypted_data: &encrypted_data };
-        let der = document.to_der().map_err(|_| failed())?;
-        let text = pem::encode_string(LABEL_ENCRYPTED, LineEnding::LF, &der).map_err(|_| failed())?;
+        let der = document.to_der().map_err(|_| not_encrypted())?;
+        let text = pem::encode_string(LABEL_ENCRYPTED, LineEnding::LF, &der).map_err(|_| not_encrypted())?;
         Ok(Zeroizing::new(text))
     }
 
@@ -91,7 +99,6 @@ impl SigningKey {
     /// If it is malformed, if it is encrypted and the passphrase is missing or wrong, or if opening it would take more than
     /// [`MAX_SCRYPT_MEMORY_BYTES`].
     pub fn from_pem(text: &str, passphrase: Option<&Passphrase>) -> Result<Self, KeyError> {
-        let not_private = |reason: &str| KeyError::NotPrivate(reason.to_owned());
         if text.len() > MAX_KEY_BYTES {
             return Err(not_private("it is too long"));
         }

@@ -137,6 +137,11 @@ impl<P> Statement<P> {
     }
 }
 
+/// Returns a text of the provenance, unless it is longer than a statement takes.
+fn within_limit(text: Option<&PrintableText>) -> Option<String> {
+    text.filter(|text| text.len() <= MAX_PROVENANCE_BYTES).map(ToString::to_string)
+}
+
 impl Claim {
     /// Creates the claim about a component that is published under `reference`.
     #[must_use]
@@ -146,9 +151,6 @@ impl Claim {
 
     /// Returns the statement, as it is signed.
     pub(crate) fn to_json(&self) -> serde_json::Result<Vec<u8>> {
-        let short = |text: &Option<PrintableText>| {
-            text.as_ref().filter(|text| text.len() <= MAX_PROVENANCE_BYTES).map(ToString::to_string)
-        };
         let provenance = &self.provenance;
         let subject = vec![
             Subject::new(self.name.clone(), &self.manifest),
@@ -158,14 +160,16 @@ impl Claim {
             build_definition: BuildDefinition {
                 build_type: BUILD_TYPE.to_owned(),
                 external_parameters: Parameters {
-                    revision: short(&provenance.revision),
-                    source: short(&provenance.source),
-                    tag: short(&self.tag),
+                    revision: within_limit(provenance.revision.as_ref()),
+                    source: within_limit(provenance.source.as_ref()),
+                    tag: within_limit(self.tag.as_ref()),
                 },
             },
             run_details: RunDetails {
-                builder: Builder { id: short(&provenance.builder).unwrap_or_else(|| UNKNOWN_BUILDER.to_owned()) },
-                metadata: Metadata { finished_on: short(&provenance.signed_at) },
+                builder: Builder {
+                    id: within_limit(provenance.builder.as_ref()).unwrap_or_else(|| UNKNOWN_BUILDER.to_owned()),
+                },
+                metadata: Metadata { finished_on: within_limit(provenance.signed_at.as_ref()) },
             },
         };
         serde_json::to_vec(&Statement::new(subject, PROVENANCE_TYPE, predicate))

@@ -108,16 +108,18 @@ async fn asks_helpers_on_the_search_path() {
 
 #[test]
 fn standard_places_are_those_of_podman_and_docker() {
-    let places = |variables: &[(&str, &str)]| {
-        let environment = |name: &str| {
-            variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| std::ffi::OsString::from(value))
-        };
-        format!("{:?}", CredentialSource::standard(&environment))
-    };
-    let usual = places(&[("HOME", "/home/ann"), ("XDG_RUNTIME_DIR", "/run/user/1")]);
+    let usual = describe_places(&[("HOME", "/home/ann"), ("XDG_RUNTIME_DIR", "/run/user/1")]);
     let expected =
         ["/run/user/1/containers/auth.json", "/home/ann/.config/containers/auth.json", "/home/ann/.docker/config.json"];
     assert!(expected.iter().all(|path| usual.contains(path)), "{usual}");
-    let named = places(&[("HOME", "/home/ann"), ("DOCKER_CONFIG", "/d"), ("REGISTRY_AUTH_FILE", "/p/auth.json")]);
+    let named =
+        describe_places(&[("HOME", "/home/ann"), ("DOCKER_CONFIG", "/d"), ("REGISTRY_AUTH_FILE", "/p/auth.json")]);
     assert!(named.contains("/p/auth.json") && named.contains("/d/config.json") && !named.contains("/home"), "{named}");
+}
+
+fn describe_places(variables: &[(&str, &str)]) -> String {
+    let environment = |name: &str| {
+        variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| std::ffi::OsString::from(value))
+    };
+    format!("{:?}", CredentialSource::standard(&environment))
 }

@@ -92,18 +92,21 @@ proptest! {
 
 #[test]
 fn patterns_match_whole_names() {
-    let matches = |pattern: &str, name: &str| pattern.parse::<Pattern>().unwrap().matches(name);
-    assert!(matches("ghcr.io/acme/**", "ghcr.io/acme/a"));
-    assert!(matches("ghcr.io/acme/**", "ghcr.io/acme/a/b"));
-    assert!(matches("GHCR.io/acme/*", "ghcr.io/acme/a"));
-    assert!(!matches("ghcr.io/acme/*", "ghcr.io/acme/a/b"));
-    assert!(!matches("ghcr.io/acme/**", "ghcr.io/acmeevil/a"));
-    assert!(!matches("ghcr.io/acme/**", "evil.example/ghcr.io/acme/a"));
-    assert!(!matches("ghcr.io/acme", "ghcr.io/acme/a"));
-    assert!(matches("localhost:5000/**", "localhost:5000/a"));
+    assert!(pattern_matches("ghcr.io/acme/**", "ghcr.io/acme/a"));
+    assert!(pattern_matches("ghcr.io/acme/**", "ghcr.io/acme/a/b"));
+    assert!(pattern_matches("GHCR.io/acme/*", "ghcr.io/acme/a"));
+    assert!(!pattern_matches("ghcr.io/acme/*", "ghcr.io/acme/a/b"));
+    assert!(!pattern_matches("ghcr.io/acme/**", "ghcr.io/acmeevil/a"));
+    assert!(!pattern_matches("ghcr.io/acme/**", "evil.example/ghcr.io/acme/a"));
+    assert!(!pattern_matches("ghcr.io/acme", "ghcr.io/acme/a"));
+    assert!(pattern_matches("localhost:5000/**", "localhost:5000/a"));
     for text in ["", "oci://a/b", "a/b:1", "a/b@sha256:0", "a/[", &"a".repeat(600)] {
         assert!(matches!(text.parse::<Pattern>(), Err(PolicyError::Pattern { .. })), "{text}");
     }
+}
+
+fn pattern_matches(pattern: &str, name: &str) -> bool {
+    pattern.parse::<Pattern>().unwrap().matches(name)
 }
 
 fn verified(signed_at: Option<&str>) -> Verified {
@@ -138,16 +141,19 @@ fn rules_about_signatures_and_ages() {
     let off = Policy::new().signatures(SignatureRule::Off);
     assert_eq!(judge(off, Ok(verified(None))), Ok(Trust::Unchecked));
     // The clock of the test says 2027-01-15.
-    let cooled = |days: u64| Policy::new().min_age(Duration::from_secs(days * 86_400));
-    assert!(judge(cooled(10), Ok(verified(Some("2027-01-01T00:00:00Z")))).is_ok());
-    let young = judge(cooled(20), Ok(verified(Some("2027-01-01T00:00:00Z")))).unwrap_err();
+    assert!(judge(cooled_policy(10), Ok(verified(Some("2027-01-01T00:00:00Z")))).is_ok());
+    let young = judge(cooled_policy(20), Ok(verified(Some("2027-01-01T00:00:00Z")))).unwrap_err();
     assert!(young.contains("14days") && young.contains("20days"), "{young}");
     // Neither a missing time nor one in the future makes it old.
     for text in [None, Some("soon")] {
-        assert!(judge(cooled(1), Ok(verified(text))).unwrap_err().contains("no signature with a time"));
+        assert!(judge(cooled_policy(1), Ok(verified(text))).unwrap_err().contains("no signature with a time"));
     }
-    assert!(judge(cooled(1), Ok(verified(Some("2127-01-01T00:00:00Z")))).unwrap_err().contains("0s ago"));
+    assert!(judge(cooled_policy(1), Ok(verified(Some("2127-01-01T00:00:00Z")))).unwrap_err().contains("0s ago"));
     assert!(judge(warn.min_age(Duration::from_secs(1)), missing()).is_err());
+}
+
+fn cooled_policy(days: u64) -> Policy {
+    Policy::new().min_age(Duration::from_secs(days * 86_400))
 }
 
 fn entry(name: &str, title: &str, tool: &str, description: &str) -> IndexEntry {

@@ -241,17 +241,14 @@ async fn refuses_what_is_no_manifest_of_a_component() {
     assert!(matches!(error, RegistryError::Malformed { .. }), "{error}");
     let manifest = "application/vnd.oci.image.manifest.v1+json";
     let config = r#"{"mediaType":"application/vnd.wasm.config.v0+json","digest":"sha256:00","size":2}"#;
-    let layer = |media_type: &str, digest: &str, size: i64| {
-        format!(r#"{{"mediaType":"{media_type}","digest":"{digest}","size":{size}}}"#)
-    };
     let digest = Digest::of(b"").to_string();
-    let good = layer("application/wasm", &digest, 10);
+    let good = layer_json("application/wasm", &digest, 10);
     for (config, layers) in [
         (config, String::new()),
         (config, format!("{good},{good}")),
-        (config, layer("application/vnd.oci.image.layer.v1.tar+gzip", &digest, 10)),
-        (config, layer("application/wasm", "sha256:zz", 10)),
-        (config, layer("application/wasm", &digest, -1)),
+        (config, layer_json("application/vnd.oci.image.layer.v1.tar+gzip", &digest, 10)),
+        (config, layer_json("application/wasm", "sha256:zz", 10)),
+        (config, layer_json("application/wasm", &digest, -1)),
         (r#"{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"sha256:00","size":2}"#, good.clone()),
     ] {
         let body = format!(r#"{{"schemaVersion":2,"config":{config},"layers":[{layers}]}}"#);
@@ -266,6 +263,10 @@ async fn refuses_what_is_no_manifest_of_a_component() {
         assert!(error.to_string().contains("acme/greeter"), "{error}");
         assert_nothing_stored(&store);
     }
+}
+
+fn layer_json(media_type: &str, digest: &str, size: i64) -> String {
+    format!(r#"{{"mediaType":"{media_type}","digest":"{digest}","size":{size}}}"#)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -289,25 +290,26 @@ async fn a_tag_that_moves_changes_nothing_that_is_pinned() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn retries_what_is_transient_and_no_more() {
-    let count = |status: u16| async move {
-        let busy = move |seen: &Seen, _: &Contents| {
-            of_manifest(seen).then(|| with_header(full(status, "later"), "retry-after", "0"))
-        };
-        let registry = TestRegistry::with_fault(busy).await;
-        let reference = reference(&registry.host(), "acme/greeter:1.0");
-        let error = get(&client(), &TestStore::new(), &unsigned(), &reference).await.unwrap_err();
-        let seen = registry.contents().seen.len();
-        (error.to_string(), seen)
-    };
     let attempts = limits().retries as usize + 1;
     for status in [429, 500, 503] {
-        let (message, seen) = count(status).await;
+        let (message, seen) = count_requests(status).await;
         assert_eq!(seen, attempts, "{message}");
         assert!(message.contains(&status.to_string()) && message.contains("later"), "{message}");
     }
     for status in [400, 403, 404, 418] {
-        assert_eq!(count(status).await.1, 1, "{status}");
+        assert_eq!(count_requests(status).await.1, 1, "{status}");
     }
+}
+
+async fn count_requests(status: u16) -> (String, usize) {
+    let busy = move |seen: &Seen, _: &Contents| {
+        of_manifest(seen).then(|| with_header(full(status, "later"), "retry-after", "0"))
+    };
+    let registry = TestRegistry::with_fault(busy).await;
+    let reference = reference(&registry.host(), "acme/greeter:1.0");
+    let error = get(&client(), &TestStore::new(), &unsigned(), &reference).await.unwrap_err();
+    let seen = registry.contents().seen.len();
+    (error.to_string(), seen)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -390,9 +392,8 @@ async fn a_release_that_was_signed_for_another_tag_is_refused() {
     // The registry gives out the older release, with its own good signature, under the newer tag.
     {
         let mut contents = registry.contents();
-        let tagged = |tag: &str| ("acme/greeter".to_owned(), tag.to_owned());
-        let moved = contents.manifests[&tagged("1.0")].clone();
-        contents.manifests.insert(tagged("1.1"), moved);
+        let moved = contents.manifests[&tag_of_greeter("1.0")].clone();
+        contents.manifests.insert(tag_of_greeter("1.1"), moved);
     }
     let pinned = new.with_digest(old_release.manifest);
     for (store, asked) in [(&TestStore::new(), &new), (&store, &new), (&store, &pinned), (&TestStore::new(), &pinned)] {
@@ -410,6 +411,10 @@ async fn a_release_that_was_signed_for_another_tag_is_refused() {
     publish(&client(), &reference(&registry.host(), "acme/greeter:latest"), 100, Some(&KEY)).await;
     get(&client(), &TestStore::new(), &signed, &reference(&registry.host(), "acme/greeter:latest")).await.unwrap();
     get(&client(), &TestStore::new(), &signed, &old).await.unwrap();
+}
+
+fn tag_of_greeter(tag: &str) -> (String, String) {
+    ("acme/greeter".to_owned(), tag.to_owned())
 }
 
 fn reference_at(registry: &TestRegistry) -> OciReference {

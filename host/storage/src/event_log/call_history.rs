@@ -34,13 +34,15 @@ impl Reader {
         if left.is_empty() {
             left = self.query(&Filter { model_call: Some(call.to_owned()), ..newest })?;
         }
-        let key = |row: &StoredRecord| (row.record.session.clone(), row.record.call.clone());
         let mut calls = Vec::new();
-        while let Some(first) = left.first().map(key) {
-            let (mut own, others): (Vec<_>, Vec<_>) = left.into_iter().partition(|row| key(row) == first);
+        while let Some(first) = left.first() {
+            let session = first.record.session.clone();
+            let call = first.record.call.clone();
+            let (mut own, others): (Vec<_>, Vec<_>) =
+                left.into_iter().partition(|row| row.record.session == session && row.record.call == call);
             own.reverse();
             left = others;
-            calls.push(self.history(first.0, own)?);
+            calls.push(self.history(session, own)?);
         }
         Ok(calls)
     }

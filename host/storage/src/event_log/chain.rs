@@ -60,6 +60,12 @@ pub(crate) enum Cell<'a> {
     Blob(&'a [u8]),
 }
 
+impl<'a> Cell<'a> {
+    pub(crate) fn text(text: &'a str) -> Self {
+        Self::Text(text.as_bytes())
+    }
+}
+
 /// Hashes the columns of a row except its number and its hashes. Each is hashed with its type and its length, so that
 /// no two rows hash the same bytes.
 pub(crate) fn content_hash(cells: &[Cell<'_>]) -> Hash {

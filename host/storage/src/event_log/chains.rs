@@ -53,9 +53,10 @@ impl Reader {
         for chain in &chains {
             reports.push(self.verify_chain(chain, &marks_of(checkpoints, chain))?);
         }
-        let is_known = |checkpoint: &Checkpoint| chains.iter().any(|chain| chain.log == checkpoint.log.0);
-        for checkpoint in checkpoints.iter().filter(|checkpoint| !is_known(checkpoint)) {
-            reports.push(as_other_log(Report::empty(checkpoint.log), checkpoint));
+        for checkpoint in checkpoints {
+            if chains.iter().all(|chain| chain.log != checkpoint.log.0) {
+                reports.push(as_other_log(Report::empty(checkpoint.log), checkpoint));
+            }
         }
         Ok(reports)
     }

@@ -54,7 +54,9 @@ impl Filter {
         fn text(value: &Option<String>) -> Option<FilterValue<'_>> {
             value.as_deref().map(FilterValue::Text)
         }
-        let moment = |value: Option<Timestamp>| value.map(|value| FilterValue::Integer(row::to_sql(value.0)));
+        fn moment(value: Option<Timestamp>) -> Option<FilterValue<'static>> {
+            value.map(|value| FilterValue::Integer(row::to_sql(value.0)))
+        }
         let conditions = [
             ("session =", text(&self.session)),
             ("actor =", text(&self.actor)),

@@ -255,21 +255,22 @@ mod tests {
 
     #[test]
     fn compares_what_is_there_with_what_was_kept() {
-        let check = |certain: &[ChainHead], pruned: &[ChainHead], expected| {
-            let heads = Heads { last_position: 12, certain: certain.to_vec(), pruned: pruned.to_vec() };
-            assert_eq!(compare(&joined(&[head(1, 3), head(2, 6)]), heads), expected, "{certain:?} {pruned:?}");
-        };
-        check(&[head(2, 6), head(1, 3)], &[], Ok(Continuity::Proven));
-        check(&[head(1, 3)], &[], Err(JoinProblem::Writers { found: 1 }));
-        check(&[head(1, 3), head(2, 6), head(3, 1)], &[], Err(JoinProblem::Writers { found: 3 }));
-        check(&[head(1, 2), head(2, 6)], &[], Err(JoinProblem::Heads));
+        check_heads(&[head(2, 6), head(1, 3)], &[], Ok(Continuity::Proven));
+        check_heads(&[head(1, 3)], &[], Err(JoinProblem::Writers { found: 1 }));
+        check_heads(&[head(1, 3), head(2, 6), head(3, 1)], &[], Err(JoinProblem::Writers { found: 3 }));
+        check_heads(&[head(1, 2), head(2, 6)], &[], Err(JoinProblem::Heads));
         // The last row that was removed was the head, or a later one, or one of a chain that was copied later.
-        check(&[head(1, 3)], &[head(2, 6)], Ok(Continuity::Proven));
-        check(&[head(1, 3)], &[head(2, 8)], Ok(Continuity::Removed));
-        check(&[head(1, 3), head(2, 6)], &[head(3, 5)], Ok(Continuity::Proven));
-        check(&[], &[head(2, 6)], Err(JoinProblem::Writers { found: 1 }));
+        check_heads(&[head(1, 3)], &[head(2, 6)], Ok(Continuity::Proven));
+        check_heads(&[head(1, 3)], &[head(2, 8)], Ok(Continuity::Removed));
+        check_heads(&[head(1, 3), head(2, 6)], &[head(3, 5)], Ok(Continuity::Proven));
+        check_heads(&[], &[head(2, 6)], Err(JoinProblem::Writers { found: 1 }));
         let short = Heads { last_position: 8, certain: vec![head(1, 3), head(2, 6)], pruned: Vec::new() };
         let found = compare(&joined(&[head(1, 3), head(2, 6)]), short);
         assert_eq!(found, Err(JoinProblem::Shortened { last: 8 }));
+    }
+
+    fn check_heads(certain: &[ChainHead], pruned: &[ChainHead], expected: Result<Continuity, JoinProblem>) {
+        let heads = Heads { last_position: 12, certain: certain.to_vec(), pruned: pruned.to_vec() };
+        assert_eq!(compare(&joined(&[head(1, 3), head(2, 6)]), heads), expected, "{certain:?} {pruned:?}");
     }
 }

@@ -102,20 +102,19 @@ impl RawRow {
 
 /// Converts a record to its columns. A time beyond the range of signed integers is clamped.
 pub(crate) fn to_cells<'a>(record: &'a Record, body: &'a str) -> [Cell<'a>; CELL_COUNT] {
-    let text = |text: &'a str| Cell::Text(text.as_bytes());
-    let optional = |value: &'a Option<String>| value.as_deref().map_or(Cell::Null, text);
+    let optional = |value: &'a Option<String>| value.as_deref().map_or(Cell::Null, Cell::text);
     [
-        text(&record.id),
+        Cell::text(&record.id),
         optional(&record.parent),
-        text(&record.session),
+        Cell::text(&record.session),
         Cell::Integer(to_sql(record.at.0)),
-        text(record.kind.as_str()),
+        Cell::text(record.kind.as_str()),
         optional(&record.actor),
         optional(&record.tool),
         optional(&record.digest),
         optional(&record.call),
         optional(&record.status),
-        text(body),
+        Cell::text(body),
     ]
 }
 

@@ -211,9 +211,8 @@ impl Verifier {
     /// Checks the beginning of the chain, before its first row.
     pub(crate) fn check_beginning(&mut self) -> Violation {
         // Of two marks of one row that differ, one is wrong, even if the row was pruned.
-        let pruned = self.marks.range(..self.head.seq);
-        let differ = |hashes: &[Hash]| hashes.windows(2).any(|pair| pair.first() != pair.last());
-        if let Some((seq, _)) = pruned.into_iter().find(|(_, hashes)| differ(hashes)) {
+        let mut pruned = self.marks.range(..self.head.seq);
+        if let Some((seq, _)) = pruned.find(|(_, hashes)| hashes.windows(2).any(|pair| pair.first() != pair.last())) {
             return Some((*seq, Problem::NotAsMarked));
         }
         if self.head.seq > 0 { self.check_anchors() } else { self.check_marks() }
@@ -280,11 +279,12 @@ impl Verifier {
     /// Finds the original place of a misplaced row, from the hashes of the rows in its neighbourhood.
     pub(crate) fn classify_misplaced(&self, row: &ChainRow<'_>, neighbours: &[Hash]) -> (u64, Problem) {
         let (low, high) = Self::neighbourhood(row.seq);
-        let is_place = |place: u64| {
+        let mut places = low..=high;
+        let from = places.find(|place| {
             let mut before = std::iter::once(&self.head.hash).chain(neighbours);
-            before.any(|previous| chain::row_hash(*previous, place, row.content) == row.hash)
-        };
-        let from = (low..=high).find(|place| is_place(*place)).filter(|from| *from != row.seq);
+            before.any(|previous| chain::row_hash(*previous, *place, row.content) == row.hash)
+        });
+        let from = from.filter(|from| *from != row.seq);
         (row.seq, from.map_or(Problem::Replaced, |from| Problem::Moved { from }))
     }
 

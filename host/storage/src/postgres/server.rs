@@ -210,23 +210,24 @@ mod tests {
 
     #[test]
     fn encrypts_connections_to_other_machines_only() {
-        let check = |url: &str, unencrypted, expected| {
-            let found = server(url, unencrypted).unwrap().config.get_ssl_mode();
-            assert_eq!(found, expected, "{url}");
-        };
         for here in ["localhost", "127.0.0.1:5433", "[::1]", "%2Frun%2Fpostgresql"] {
-            check(&format!("postgres://u@{here}/d"), false, SslMode::Disable);
-            check(&format!("postgres://u@{here}/d?sslmode=require"), false, SslMode::Require);
+            check_ssl_mode(&format!("postgres://u@{here}/d"), false, SslMode::Disable);
+            check_ssl_mode(&format!("postgres://u@{here}/d?sslmode=require"), false, SslMode::Require);
         }
         for elsewhere in ["db.example", "10.0.0.1", "localhost.example", "localhost,db.example"] {
-            check(&format!("postgres://u@{elsewhere}/d"), false, SslMode::Require);
-            check(&format!("postgres://u@{elsewhere}/d?sslmode=prefer"), false, SslMode::Require);
-            check(&format!("postgres://u@{elsewhere}/d"), true, SslMode::Disable);
+            check_ssl_mode(&format!("postgres://u@{elsewhere}/d"), false, SslMode::Require);
+            check_ssl_mode(&format!("postgres://u@{elsewhere}/d?sslmode=prefer"), false, SslMode::Require);
+            check_ssl_mode(&format!("postgres://u@{elsewhere}/d"), true, SslMode::Disable);
             let plain = server(&format!("postgres://u@{elsewhere}/d?sslmode=disable"), false).unwrap_err();
             assert!(matches!(plain, SettingsError::Unencrypted(_)), "{plain}");
         }
         // The address that is connected to counts, and not the name that its certificate is for.
-        check("postgres://u@localhost/d?hostaddr=10.0.0.1", false, SslMode::Require);
+        check_ssl_mode("postgres://u@localhost/d?hostaddr=10.0.0.1", false, SslMode::Require);
+    }
+
+    fn check_ssl_mode(url: &str, unencrypted: bool, expected: SslMode) {
+        let found = server(url, unencrypted).unwrap().config.get_ssl_mode();
+        assert_eq!(found, expected, "{url}");
     }
 
     #[test]

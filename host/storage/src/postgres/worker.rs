@@ -69,14 +69,20 @@ impl Worker {
         let job: Job = Box::new(move |pool| {
             Box::pin(async move {
                 let done = tokio::time::timeout(limit, pool.run(job)).await;
-                let late = || StorageError::Unreachable(format!("it did not answer within {} s", limit.as_secs_f32()));
-                drop(answer.send(done.unwrap_or_else(|_| Err(late().into()))));
+                let done = done.unwrap_or_else(|_| {
+                    let reason = format!("it did not answer within {} s", limit.as_secs_f32());
+                    Err(StorageError::Unreachable(reason).into())
+                });
+                drop(answer.send(done));
             })
         });
-        let ended = || StorageError::Unreachable("the connection was closed".to_owned());
-        self.jobs.send(job).map_err(|_| ended())?;
-        receiver.recv().map_err(|_| ended())?
+        self.jobs.send(job).map_err(|_| closed())?;
+        receiver.recv().map_err(|_| closed())?
     }
+}
+
+fn closed() -> StorageError {
+    StorageError::Unreachable("the connection was closed".to_owned())
 }
 
 /// Runs jobs until the worker is dropped.

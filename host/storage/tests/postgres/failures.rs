@@ -14,7 +14,7 @@ use crate::harness::{TestDatabase, address, writer};
 use crate::suite::{Database as _, ids, record, write};
 
 /// Writes until told to stop, and returns the ids of the records that were acknowledged.
-fn write_until(log: &EventLog, (stop, count): (&AtomicBool, &AtomicU64), first: u64) -> BTreeSet<String> {
+fn write_until(log: &EventLog, stop: &AtomicBool, count: &AtomicU64, first: u64) -> BTreeSet<String> {
     let mut acknowledged = BTreeSet::new();
     let mut number = first;
     while !stop.load(Ordering::Relaxed) {
@@ -30,6 +30,16 @@ fn write_until(log: &EventLog, (stop, count): (&AtomicBool, &AtomicU64), first: 
     acknowledged
 }
 
+/// Waits until twenty more records are acknowledged.
+fn wait_for_more(count: &AtomicU64) {
+    let before = count.load(Ordering::Relaxed);
+    let began = Instant::now();
+    while count.load(Ordering::Relaxed) < before + 20 {
+        assert!(began.elapsed() < Duration::from_secs(60), "the log does not recover");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn no_acknowledged_record_is_lost_or_doubled_by_restarts() {
     let Some(mut server) = Postgres::start_with(&["fsync=on"]).unwrap() else { return };
@@ -41,21 +51,14 @@ fn no_acknowledged_record_is_lost_or_doubled_by_restarts() {
         let writers: Vec<_> = (0..4)
             .map(|writer| {
                 let log = &log;
-                let state = (&stop, &count);
-                scope.spawn(move || write_until(log, state, writer * 1_000_000 + 1))
+                let stop = &stop;
+                let count = &count;
+                scope.spawn(move || write_until(log, stop, count, writer * 1_000_000 + 1))
             })
             .collect();
-        // In the middle of writing, each time.
-        let wait_for_more = || {
-            let before = count.load(Ordering::Relaxed);
-            let began = Instant::now();
-            while count.load(Ordering::Relaxed) < before + 20 {
-                assert!(began.elapsed() < Duration::from_secs(60), "the log does not recover");
-                std::thread::sleep(Duration::from_millis(5));
-            }
-        };
         for round in 0..3 {
-            wait_for_more();
+            // In the middle of writing, each time.
+            wait_for_more(&count);
             if round == 1 {
                 server.shut_down().unwrap()
             } else {
@@ -64,7 +67,7 @@ fn no_acknowledged_record_is_lost_or_doubled_by_restarts() {
             std::thread::sleep(Duration::from_millis(200));
             server.run().unwrap();
         }
-        wait_for_more();
+        wait_for_more(&count);
         stop.store(true, Ordering::Relaxed);
         writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect()
     });

@@ -134,29 +134,25 @@ pub fn calls_are_shown_with_their_history(database: &dyn Database) {
     assert_eq!(ids(&shown[0].call), ["verdict", "ran"]);
     assert_eq!(ids(&shown[0].after), ["answer", "end"]);
     assert_eq!(log.reader().show("nothing", None).unwrap(), []);
-    // A forged cycle.
-    let cycle = |id: &str, parent: &str, call: &str| Record {
-        id: id.to_owned(),
-        parent: Some(parent.to_owned()),
-        call: Some(call.to_owned()),
-        ..record(1)
-    };
-    write(&log, cycle("c1", "c2", "x")).unwrap();
-    write(&log, cycle("c2", "c1", "y")).unwrap();
+    write(&log, record_of_cycle("c1", "c2", "x")).unwrap();
+    write(&log, record_of_cycle("c2", "c1", "y")).unwrap();
     let shown = log.reader().show("x", None).unwrap();
     assert_eq!((shown[0].before.len(), shown[0].call.len(), shown[0].after.len()), (1, 1, 0));
 }
 
+/// Returns a record of a forged cycle.
+fn record_of_cycle(id: &str, parent: &str, call: &str) -> Record {
+    Record { id: id.to_owned(), parent: Some(parent.to_owned()), call: Some(call.to_owned()), ..record(1) }
+}
+
 pub fn ids_of_models_find_calls(database: &dyn Database) {
     let log = database.open();
-    let call = |number, call: &str, model_call: &str| Record {
-        call: Some(call.to_owned()),
-        body: json!({ "model_call": model_call }),
-        ..record(number)
-    };
-    for record in
-        [call(1, "one", "call_1_1"), call(2, "two", "call_1_1"), call(3, "three", "one"), call(4, "four", "a\0")]
-    {
+    for record in [
+        record_of_call(1, "one", "call_1_1"),
+        record_of_call(2, "two", "call_1_1"),
+        record_of_call(3, "three", "one"),
+        record_of_call(4, "four", "a\0"),
+    ] {
         write(&log, record).unwrap();
     }
     let found = |id: &str| {
@@ -166,6 +162,10 @@ pub fn ids_of_models_find_calls(database: &dyn Database) {
     assert_eq!(found("call_1_1"), ["two", "one"]);
     assert_eq!(found("one"), ["one"], "an id of a call goes before one of a model");
     assert_eq!(log.reader().verify(None).unwrap().finding, None);
+}
+
+fn record_of_call(number: u64, call: &str, model_call: &str) -> Record {
+    Record { call: Some(call.to_owned()), body: json!({ "model_call": model_call }), ..record(number) }
 }
 
 pub fn prefixes_find_calls(database: &dyn Database) {
@@ -294,24 +294,18 @@ pub fn pruned_logs_still_verify(database: &dyn Database) {
 }
 
 pub fn sessions_are_saved_with_their_records(database: &dyn Database) {
-    let entry = |session: &str, number: u64, content: &str| SessionEntry {
-        session: session.to_owned(),
-        number,
-        at: Timestamp(number * 10),
-        content: content.to_owned(),
-    };
     let log = database.open();
-    block_on(log.append(entry("a", 0, "head"), vec![])).unwrap();
-    block_on(log.append(entry("a", 1, "one"), vec![record(1), record(2)])).unwrap();
-    block_on(log.append(entry("a", 1, "one"), vec![record(1), record(2)])).unwrap();
-    block_on(log.append(entry("b", 7, "other"), vec![])).unwrap();
-    let refused = block_on(log.append(entry("a", 0, "another"), vec![record(3)])).unwrap_err().to_string();
+    block_on(log.append(session_entry("a", 0, "head"), vec![])).unwrap();
+    block_on(log.append(session_entry("a", 1, "one"), vec![record(1), record(2)])).unwrap();
+    block_on(log.append(session_entry("a", 1, "one"), vec![record(1), record(2)])).unwrap();
+    block_on(log.append(session_entry("b", 7, "other"), vec![])).unwrap();
+    let refused = block_on(log.append(session_entry("a", 0, "another"), vec![record(3)])).unwrap_err().to_string();
     assert!(refused.contains("session a was continued by another process"), "{refused}");
     log.close().unwrap();
 
     let log = database.open();
     let reader = database.reader();
-    assert_eq!(reader.session_entries("a").unwrap(), [entry("a", 0, "head"), entry("a", 1, "one")]);
+    assert_eq!(reader.session_entries("a").unwrap(), [session_entry("a", 0, "head"), session_entry("a", 1, "one")]);
     assert_eq!(reader.session_entries("c").unwrap(), []);
     let listed = reader.saved_sessions().unwrap();
     assert_eq!(listed.iter().map(|info| info.session.as_str()).collect::<Vec<_>>(), ["b", "a"]);
@@ -321,6 +315,10 @@ pub fn sessions_are_saved_with_their_records(database: &dyn Database) {
     assert!(!block_on(log.remove_session("a")).unwrap());
     assert_eq!(reader.session_entries("a").unwrap(), []);
     assert_eq!(reader.query(&Filter::default()).unwrap().len(), 2, "the records stay");
+}
+
+fn session_entry(session: &str, number: u64, content: &str) -> SessionEntry {
+    SessionEntry { session: session.to_owned(), number, at: Timestamp(number * 10), content: content.to_owned() }
 }
 
 pub fn writers_at_once_lose_nothing(database: &dyn Database) {

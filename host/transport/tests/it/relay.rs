@@ -40,7 +40,6 @@ async fn passes_a_response_on() {
 
 #[tokio::test]
 async fn keeps_the_bounds_for_the_library() {
-    let flood = |text: &str| Body::Floods(text.repeat(8192).into_bytes());
     let coded = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip";
     for (head, body, is_expected) in [
         ("HTTP/1.1 200 OK", flood("x"), "EventTooLarge"),
@@ -62,6 +61,10 @@ async fn keeps_the_bounds_for_the_library() {
     let (seen, outcome) = relay(&Url::parse(&format!("http://{closed}/")).unwrap(), limits()).await;
     assert_eq!(seen, None);
     assert!(matches!(outcome, Err(TransportError::Unreachable(_))), "{outcome:?}");
+}
+
+fn flood(text: &str) -> Body {
+    Body::Floods(text.repeat(8192).into_bytes())
 }
 
 /// A translation that makes one event of each piece, drops those of `x`, and ends the stream itself if it has seen `b`.

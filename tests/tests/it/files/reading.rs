@@ -13,28 +13,23 @@ async fn nothing_changes_in_a_folder_for_reading() {
     let place = Place::new().await;
     symlink("file.txt", place.path("read/link")).unwrap();
     let before = place.untouchable();
-    let file = |more: Value| {
-        let mut arguments = json!({"folder": 0, "path": "file.txt"});
-        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        arguments
-    };
     let attempts = [
-        ("write", file(json!({"how": 0, "offset": 0, "size": 1, "times": 1}))),
+        ("write", on_file(json!({"how": 0, "offset": 0, "size": 1, "times": 1}))),
         ("open", json!({"folder": 0, "path": "new", "follow": 0, "how": CREATE, "for": READ})),
-        ("open", file(json!({"follow": 1, "how": TRUNCATE, "for": READ}))),
-        ("stream", file(json!({"how": 0, "append": 0, "size": 1, "times": 1}))),
-        ("stream", file(json!({"how": 0, "append": 1, "size": 1, "times": 1}))),
-        ("set-size", file(json!({"size": 0, "for": READ}))),
-        ("set-size", file(json!({"size": 0, "for": WRITE}))),
-        ("set-times", file(json!({"by-path": 0}))),
-        ("set-times", file(json!({"by-path": 1}))),
+        ("open", on_file(json!({"follow": 1, "how": TRUNCATE, "for": READ}))),
+        ("stream", on_file(json!({"how": 0, "append": 0, "size": 1, "times": 1}))),
+        ("stream", on_file(json!({"how": 0, "append": 1, "size": 1, "times": 1}))),
+        ("set-size", on_file(json!({"size": 0, "for": READ}))),
+        ("set-size", on_file(json!({"size": 0, "for": WRITE}))),
+        ("set-times", on_file(json!({"by-path": 0}))),
+        ("set-times", on_file(json!({"by-path": 1}))),
         ("mkdir", json!({"folder": 0, "path": "new"})),
         ("rmdir", json!({"folder": 0, "path": "sub/deeper"})),
-        ("unlink", file(json!({}))),
+        ("unlink", on_file(json!({}))),
         ("unlink", json!({"folder": 0, "path": "link"})),
         ("symlink", json!({"folder": 0, "target": "file.txt", "path": "new"})),
-        ("link", file(json!({"to": 0, "new": "new"}))),
-        ("rename", file(json!({"to": 0, "new": "new"}))),
+        ("link", on_file(json!({"to": 0, "new": "new"}))),
+        ("rename", on_file(json!({"to": 0, "new": "new"}))),
     ];
     for (tool, arguments) in attempts {
         let result = place.call(tool, arguments.clone()).await;
@@ -47,6 +42,12 @@ async fn nothing_changes_in_a_folder_for_reading() {
         assert_eq!(refused.allow.as_deref(), Some(line.as_str()));
     }
     assert_eq!(place.untouchable(), before);
+}
+
+fn on_file(more: Value) -> Value {
+    let mut arguments = json!({"folder": 0, "path": "file.txt"});
+    arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    arguments
 }
 
 #[tokio::test]

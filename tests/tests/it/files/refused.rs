@@ -29,28 +29,32 @@ async fn a_grant_that_cannot_be_kept_fails_the_load() {
     symlink("/proc/self", root.path().join("to-proc")).unwrap();
     symlink("docs/sub", root.path().join("to-sub")).unwrap();
     symlink("loop", root.path().join("loop")).unwrap();
-    let read = |path: &str| Grant::none().with_folder(Folder::read(&format!("{path}:/x")).unwrap());
-    let check = |said: String, says: &[&str]| {
-        for part in says {
-            assert!(said.contains(part), "{part:?} is missing in: {said}");
-        }
-    };
-    check(refused(read(&at("missing"))).await, &["missing", "does not exist", "create it"]);
-    check(refused(read("no-such-folder")).await, &["`no-such-folder` does not exist (at /"]);
-    check(refused(read(&at("file"))).await, &["file", "is granted as a folder, but is not a folder"]);
-    check(refused(read(&at("file/x"))).await, &["is granted as a folder, but is not a folder"]);
-    check(refused(read(&at("loop"))).await, &["cannot open the granted folder", "symbolic links"]);
-    check(refused(read("/")).await, &["root of the file system"]);
-    check(refused(read("/usr/..")).await, &["root of the file system"]);
-    check(refused(read("/proc")).await, &["is in /proc"]);
-    check(refused(read("/proc/self/fd")).await, &["is in /proc"]);
-    check(refused(read("/sys")).await, &["is in /sys"]);
-    check(refused(read("/dev")).await, &["is in /dev"]);
-    check(refused(read(&at("to-proc"))).await, &["to-proc", "is in /proc"]);
+    check_parts(refused(read_grant(&at("missing"))).await, &["missing", "does not exist", "create it"]);
+    check_parts(refused(read_grant("no-such-folder")).await, &["`no-such-folder` does not exist (at /"]);
+    check_parts(refused(read_grant(&at("file"))).await, &["file", "is granted as a folder, but is not a folder"]);
+    check_parts(refused(read_grant(&at("file/x"))).await, &["is granted as a folder, but is not a folder"]);
+    check_parts(refused(read_grant(&at("loop"))).await, &["cannot open the granted folder", "symbolic links"]);
+    check_parts(refused(read_grant("/")).await, &["root of the file system"]);
+    check_parts(refused(read_grant("/usr/..")).await, &["root of the file system"]);
+    check_parts(refused(read_grant("/proc")).await, &["is in /proc"]);
+    check_parts(refused(read_grant("/proc/self/fd")).await, &["is in /proc"]);
+    check_parts(refused(read_grant("/sys")).await, &["is in /sys"]);
+    check_parts(refused(read_grant("/dev")).await, &["is in /dev"]);
+    check_parts(refused(read_grant(&at("to-proc"))).await, &["to-proc", "is in /proc"]);
     let overlap = Grant::none()
         .with_folder(Folder::read(&format!("{}:/a", at("docs"))).unwrap())
         .and_then(|grant| grant.with_folder(Folder::write(&format!("{}:/b", at("to-sub"))).unwrap()));
-    check(refused(overlap).await, &["to-sub", "inside it", "granted for writing"]);
+    check_parts(refused(overlap).await, &["to-sub", "inside it", "granted for writing"]);
+}
+
+fn read_grant(path: &str) -> Result<Grant, impl std::fmt::Debug> {
+    Grant::none().with_folder(Folder::read(&format!("{path}:/x")).unwrap())
+}
+
+fn check_parts(said: String, says: &[&str]) {
+    for part in says {
+        assert!(said.contains(part), "{part:?} is missing in: {said}");
+    }
 }
 
 #[tokio::test]

@@ -149,9 +149,6 @@ fn liftable(module: &[u8]) -> Vec<(String, FuncType)> {
             _ => {}
         }
     }
-    let numbers = |types: &[ValType]| {
-        types.iter().all(|ty| matches!(ty, ValType::I32 | ValType::I64 | ValType::F32 | ValType::F64))
-    };
     let functions_only = exports.into_iter().filter(|export| export.kind == ExternalKind::Func);
     let typed = functions_only.map(|export| {
         let ty: FuncType = types[functions[export.index as usize] as usize].clone();
@@ -159,7 +156,11 @@ fn liftable(module: &[u8]) -> Vec<(String, FuncType)> {
     });
     typed
         .filter(|(_, ty)| {
-            numbers(ty.params()) && numbers(ty.results()) && ty.results().len() <= 1 && ty.params().len() <= 16
+            are_numbers(ty.params()) && are_numbers(ty.results()) && ty.results().len() <= 1 && ty.params().len() <= 16
         })
         .collect()
+}
+
+fn are_numbers(types: &[ValType]) -> bool {
+    types.iter().all(|ty| matches!(ty, ValType::I32 | ValType::I64 | ValType::F32 | ValType::F64))
 }

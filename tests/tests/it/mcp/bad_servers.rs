@@ -16,43 +16,54 @@ const QUESTION: &str = r#"{"jsonrpc":"2.0","id":"q","method":"roots/list"}"#;
 #[tokio::test]
 async fn a_server_that_dies_hangs_or_floods_fails_one_call() {
     let whole = RemoteOptions::default;
-    let quick = || RemoteOptions { deadline: Duration::from_secs(1), ..RemoteOptions::default() };
-    let long = || RemoteOptions { output: 1000, unasked: 100, ..RemoteOptions::default() };
-    let for_ever = |line: &str| format!("while :; do echo '{line}'; done");
-    let check = async |on_call: &str, options: RemoteOptions, expected: ErrorKind, words: &str| {
-        let remote = fake(&[("ON_CALL", on_call)], options);
-        remote.tools().await.unwrap();
-        let started = Instant::now();
-        let error = call(&remote, "t").await.unwrap_err();
-        assert!(error.kind == expected && error.message.contains(words), "{on_call}: {error}");
-        assert!(started.elapsed() < Duration::from_secs(20), "{on_call}: {:?}", started.elapsed());
-        remote.close().await;
-    };
     let gone = ErrorKind::Interrupted;
     let late = ErrorKind::Deadline;
     let much = ErrorKind::OutputTooLarge;
-    check("echo goodbye >&2; sleep 0.2; exit 3", whole(), gone, "stderr: goodbye").await;
-    check("exec 1>&-; sleep 1000", whole(), gone, "the call may have run").await;
-    check("sleep 1000", quick(), late, "did not answer within 1000 ms").await;
-    check("echo junk; echo '{}'; echo '[1]'; sleep 1000", quick(), late, "did not answer").await;
-    check(&format!("echo '{STRAY}'; sleep 1000"), quick(), late, "1 answers to unknown requests").await;
-    check("yes | tr -d '\\n'", long(), much, "was disconnected").await;
-    check("yes junk", long(), much, "or too much other data").await;
-    check("yes ''", long(), much, "or too much other data").await;
-    check("text $(printf %3000000s x | tr ' ' x)", long(), much, "far larger than 1000 bytes").await;
-    check(
+    check_failure("echo goodbye >&2; sleep 0.2; exit 3", whole(), gone, "stderr: goodbye").await;
+    check_failure("exec 1>&-; sleep 1000", whole(), gone, "the call may have run").await;
+    check_failure("sleep 1000", quick_options(), late, "did not answer within 1000 ms").await;
+    check_failure("echo junk; echo '{}'; echo '[1]'; sleep 1000", quick_options(), late, "did not answer").await;
+    check_failure(&format!("echo '{STRAY}'; sleep 1000"), quick_options(), late, "1 answers to unknown requests").await;
+    check_failure("yes | tr -d '\\n'", long_options(), much, "was disconnected").await;
+    check_failure("yes junk", long_options(), much, "or too much other data").await;
+    check_failure("yes ''", long_options(), much, "or too much other data").await;
+    check_failure("text $(printf %3000000s x | tr ' ' x)", long_options(), much, "far larger than 1000 bytes").await;
+    check_failure(
         "printf '{\"jsonrpc\":\"2.0\",\"id\":%s,\"x\":[0' $id; yes ,0 | head -n 100000 | tr -d '\\n'; echo ']}'",
         whole(),
         much,
         "was disconnected",
     )
     .await;
-    check("text $(printf %1001s x | tr ' ' x)", long(), much, "1001 bytes").await;
+    check_failure("text $(printf %1001s x | tr ' ' x)", long_options(), much, "1001 bytes").await;
     for line in [LOG, STRAY, QUESTION] {
-        check(&for_ever(line), long(), much, "more than 100 unrequested messages").await;
+        check_failure(&repeat_line(line), long_options(), much, "more than 100 unrequested messages").await;
     }
-    check("fail -32602 'no\\u001b'", long(), ErrorKind::ToolFailed, "refused the call: no\\u{1b}").await;
-    check("while :; do echo noise >&2; done", quick(), late, "did not answer").await;
+    check_failure("fail -32602 'no\\u001b'", long_options(), ErrorKind::ToolFailed, "refused the call: no\\u{1b}")
+        .await;
+    check_failure("while :; do echo noise >&2; done", quick_options(), late, "did not answer").await;
+}
+
+fn quick_options() -> RemoteOptions {
+    RemoteOptions { deadline: Duration::from_secs(1), ..RemoteOptions::default() }
+}
+
+fn long_options() -> RemoteOptions {
+    RemoteOptions { output: 1000, unasked: 100, ..RemoteOptions::default() }
+}
+
+fn repeat_line(line: &str) -> String {
+    format!("while :; do echo '{line}'; done")
+}
+
+async fn check_failure(on_call: &str, options: RemoteOptions, expected: ErrorKind, words: &str) {
+    let remote = fake(&[("ON_CALL", on_call)], options);
+    remote.tools().await.unwrap();
+    let started = Instant::now();
+    let error = call(&remote, "t").await.unwrap_err();
+    assert!(error.kind == expected && error.message.contains(words), "{on_call}: {error}");
+    assert!(started.elapsed() < Duration::from_secs(20), "{on_call}: {:?}", started.elapsed());
+    remote.close().await;
 }
 
 #[tokio::test]
@@ -190,26 +201,14 @@ async fn request(stream: &mut tokio::net::TcpStream) -> Option<serde_json::Value
 
 #[tokio::test]
 async fn answers_of_too_many_values_are_not_parsed() {
-    let bomb = |values: usize| {
-        let zeroes = "0,".repeat(values);
-        format!(r#"{{"jsonrpc":"2.0","id":ID,"result":{{"content":[],"structuredContent":{{"a":[{zeroes}0]}}}}}}"#)
-    };
-    // One string, of which the parser would make as many values.
-    let hidden = |name: &str| {
-        let zeroes = "0,".repeat(1_000_000);
-        format!(
-            r#"{{"jsonrpc":"2.0","id":ID,"result":{{"content":[],"structuredContent":{{"{name}":"[{zeroes}0]"}}}}}}"#
-        )
-    };
-    let event = |body: String| format!("data: {body}\n\n");
     for (kind, body, says) in [
-        ("application/json", hidden("$serde_json::private::RawValue"), "is reserved"),
-        ("text/event-stream", event(hidden(r"\u0024serde_json::private::RawValue")), "is reserved"),
-        ("application/json", bomb(1_000_000), "100000 values"),
-        ("text/event-stream", event(bomb(1_000_000)), "100000 values"),
-        ("application/json", bomb(1_000), "[0,0,"),
-        ("text/event-stream", event(bomb(1_000)), "[0,0,"),
-        ("text/event-stream", format!("{}\n\n", event(bomb(1_000)).trim_end().repeat(3_000)), ""),
+        ("application/json", hidden_values("$serde_json::private::RawValue"), "is reserved"),
+        ("text/event-stream", event_of(hidden_values(r"\u0024serde_json::private::RawValue")), "is reserved"),
+        ("application/json", many_values(1_000_000), "100000 values"),
+        ("text/event-stream", event_of(many_values(1_000_000)), "100000 values"),
+        ("application/json", many_values(1_000), "[0,0,"),
+        ("text/event-stream", event_of(many_values(1_000)), "[0,0,"),
+        ("text/event-stream", format!("{}\n\n", event_of(many_values(1_000)).trim_end().repeat(3_000)), ""),
     ] {
         let (url, serving) = over_http(kind, body).await;
         let options = RemoteOptions { deadline: Duration::from_secs(10), ..RemoteOptions::default() };
@@ -222,4 +221,19 @@ async fn answers_of_too_many_values_are_not_parsed() {
         remote.close().await;
         serving.abort();
     }
+}
+
+fn many_values(values: usize) -> String {
+    let zeroes = "0,".repeat(values);
+    format!(r#"{{"jsonrpc":"2.0","id":ID,"result":{{"content":[],"structuredContent":{{"a":[{zeroes}0]}}}}}}"#)
+}
+
+/// Returns one string, of which the parser would make as many values.
+fn hidden_values(name: &str) -> String {
+    let zeroes = "0,".repeat(1_000_000);
+    format!(r#"{{"jsonrpc":"2.0","id":ID,"result":{{"content":[],"structuredContent":{{"{name}":"[{zeroes}0]"}}}}}}"#)
+}
+
+fn event_of(body: String) -> String {
+    format!("data: {body}\n\n")
 }

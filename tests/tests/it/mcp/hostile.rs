@@ -47,19 +47,14 @@ async fn no_guest_forges_a_message() {
 async fn arguments_have_one_reading() {
     let host = host(&["calculator"], &[]).await;
     let mut raw = Raw::open(&host).await;
-    let called = |arguments: &str| {
-        format!(
-            r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"calculator__add","arguments":{arguments}}}}}"#
-        )
-    };
     for (arguments, says) in [(r#"{"a":1,"b":1,"a":2}"#, "/a: "), (r#"{"a":1,"b":1,"\u0061":2}"#, "/a: ")] {
-        raw.line(&called(arguments)).await;
+        raw.line(&call_line(arguments)).await;
         let result = raw.answer(7).await["result"].clone();
         assert_eq!(result["_meta"]["fumehood/error"]["kind"], "invalid_arguments", "{arguments}: {result}");
         assert!(result["content"][0]["text"].as_str().unwrap().contains(says), "{arguments}: {result}");
     }
     // The schema has the type `number`, so the nearest double is accepted.
-    raw.line(&called(r#"{"a":0.1000000000000000055511151231257827,"b":1}"#)).await;
+    raw.line(&call_line(r#"{"a":0.1000000000000000055511151231257827,"b":1}"#)).await;
     assert_eq!(raw.answer(7).await["result"]["structuredContent"]["result"], json!(1.1));
     for message in [
         r#"{"jsonrpc":"2.0","id":7,"method":"ping","method":"tools/list"}"#,
@@ -72,9 +67,15 @@ async fn arguments_have_one_reading() {
         let code = answer["error"]["code"].as_i64().unwrap();
         assert!([-32600, -32602].contains(&code), "{message}: {answer}");
     }
-    raw.line(&called(r#"{"a":0.1,"b":9007199254740993}"#)).await;
+    raw.line(&call_line(r#"{"a":0.1,"b":9007199254740993}"#)).await;
     assert_eq!(raw.answer(7).await["result"]["isError"], false);
     raw.leave().await;
+}
+
+fn call_line(arguments: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"calculator__add","arguments":{arguments}}}}}"#
+    )
 }
 
 #[tokio::test]

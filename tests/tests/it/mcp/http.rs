@@ -116,11 +116,6 @@ async fn sessions_have_separate_histories_of_flows() {
         let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}).to_string();
         served.send(&served.post(&headers, &body)).await.1
     };
-    let is_refused = |answer: &str| {
-        let is_refused = answer.contains(r#""kind":"needs_approval""#);
-        assert_ne!(is_refused, answer.contains(r#""result":"#) && !answer.contains(r#""isError":true"#), "{answer}");
-        is_refused
-    };
     let first = open().await;
     let second = open().await;
     assert!(!is_refused(&call(&first, "calculator__add").await));
@@ -129,4 +124,10 @@ async fn sessions_have_separate_histories_of_flows() {
     assert!(!is_refused(&call(&second, "calculator__add").await));
     assert!(is_refused(&call(&second, "calculator__divide").await), "now it has");
     served.end().await;
+}
+
+fn is_refused(answer: &str) -> bool {
+    let is_refused = answer.contains(r#""kind":"needs_approval""#);
+    assert_ne!(is_refused, answer.contains(r#""result":"#) && !answer.contains(r#""isError":true"#), "{answer}");
+    is_refused
 }

@@ -216,20 +216,18 @@ async fn a_state_is_for_one_answer_to_one_request() {
     let mut other = Raw::connect_to(&gateway.server);
     let first = raw.request("tools/call", call_with(None)).await["result"].clone();
     let answer = || answer_to(&first, accepted("Ann"));
-    let refusal = async |raw: &mut Raw, request: Value| {
-        let refused = raw.request("tools/call", request).await;
-        assert_eq!(refused["error"]["code"], -32602, "{refused}");
-        refused["error"]["message"].as_str().unwrap().to_owned()
-    };
     let right = call_with(Some((&first, answer())));
     let mut forged = right.clone();
     forged["requestState"] = json!("A".repeat(43));
-    assert!(refusal(&mut raw, forged).await.starts_with("no call is waiting for this answer"));
-    assert!(refusal(&mut other, right.clone()).await.starts_with("no call is waiting"), "it is that of another client");
+    assert!(read_refusal(&mut raw, forged).await.starts_with("no call is waiting for this answer"));
+    assert!(
+        read_refusal(&mut other, right.clone()).await.starts_with("no call is waiting"),
+        "it is that of another client"
+    );
     for (member, value) in [("arguments", json!({"a": 1, "b": [3]})), ("name", json!("other__u"))] {
         let mut changed = right.clone();
         changed[member] = value;
-        let why = refusal(&mut raw, changed).await;
+        let why = read_refusal(&mut raw, changed).await;
         assert!(why.contains("a different name or different arguments"), "{member}: {why}");
     }
     // The order of members means nothing.
@@ -237,7 +235,7 @@ async fn a_state_is_for_one_answer_to_one_request() {
     reordered["arguments"] = json!({"b": [2.50], "a": 1});
     let second = raw.request("tools/call", reordered).await["result"].clone();
     assert_eq!(questions(&second)[0].1, "other asks: Sure?");
-    assert!(refusal(&mut raw, right).await.contains("was already used"));
+    assert!(read_refusal(&mut raw, right).await.contains("was already used"));
     assert_eq!(gateway.ended(), Vec::<String>::new(), "the call still waits");
     // Abandoned, it ends at the server, and leaves the places that it had.
     raw.leave().await;
@@ -250,6 +248,12 @@ async fn a_state_is_for_one_answer_to_one_request() {
     }
     other.leave().await;
     gateway.tools.close().await;
+}
+
+async fn read_refusal(raw: &mut Raw, request: Value) -> String {
+    let refused = raw.request("tools/call", request).await;
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    refused["error"]["message"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]

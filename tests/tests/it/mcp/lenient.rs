@@ -353,21 +353,22 @@ async fn an_error_without_an_id_fails_the_request_that_it_answers() {
 
 #[tokio::test]
 async fn redirects_within_the_origin_are_followed_and_others_are_named() {
-    let redirecting = |target: &'static str| {
-        move |asked: &Asked| match asked.path.as_str() {
-            "/mcp" => (307, format!("location: {target}\r\n"), String::new()),
-            _ => honest(asked),
-        }
-    };
-    let (url, serving) = serve(redirecting("/mcp/")).await;
+    let (url, serving) = serve(redirect_to("/mcp/")).await;
     let remote = at(url);
     assert_eq!(text(call(&remote, "t").await), "done");
     remote.close().await;
     serving.abort();
-    let (url, serving) = serve(redirecting("https://other.example/mcp?key=secret")).await;
+    let (url, serving) = serve(redirect_to("https://other.example/mcp?key=secret")).await;
     let remote = at(url);
     let said = text(call(&remote, "t").await);
     assert!(said.contains("redirects to https://other.example/mcp;") && !said.contains("secret"), "{said}");
     remote.close().await;
     serving.abort();
+}
+
+fn redirect_to(target: &'static str) -> impl Fn(&Asked) -> (u16, String, String) {
+    move |asked: &Asked| match asked.path.as_str() {
+        "/mcp" => (307, format!("location: {target}\r\n"), String::new()),
+        _ => honest(asked),
+    }
 }

@@ -62,17 +62,13 @@ async fn connected() -> Raw {
 async fn entries_are_listed_in_pages_and_read() {
     let mut raw = connected().await;
     let first = raw.request("resources/list", json!({})).await["result"].clone();
-    let names = |page: &Value| {
-        let listed = page["resources"].as_array().unwrap();
-        listed.iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
-    };
-    assert_eq!(names(&first), ["broken", "bytes", "picture"]);
+    assert_eq!(names_of(&first), ["broken", "bytes", "picture"]);
     let picture = json!({
         "uri": "test://picture", "name": "picture", "title": "Title of picture", "mimeType": "image/png"
     });
     assert_eq!(first["resources"][2], picture);
     let second = raw.request("resources/list", json!({"cursor": first["nextCursor"]})).await["result"].clone();
-    assert_eq!((names(&second), second.get("nextCursor")), (vec!["rules".to_owned()], None));
+    assert_eq!((names_of(&second), second.get("nextCursor")), (vec!["rules".to_owned()], None));
     assert_eq!(raw.request("resources/list", json!({"cursor": "3"})).await["error"]["code"], -32602);
     let templates = raw.request("resources/templates/list", json!({})).await;
     assert_eq!(templates["result"]["resourceTemplates"], json!([]));
@@ -86,6 +82,11 @@ async fn entries_are_listed_in_pages_and_read() {
         assert_eq!(contents, json!([expected]));
     }
     raw.leave().await;
+}
+
+fn names_of(page: &Value) -> Vec<String> {
+    let listed = page["resources"].as_array().unwrap();
+    listed.iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
 }
 
 #[tokio::test]

@@ -141,16 +141,12 @@ async fn approvals_with_the_names_of_earlier_releases_still_hold() {
         change(&mut definitions[0]);
         Some(Approval::new(Manifest::new(None, "mcp", Vec::new(), &definitions)))
     };
-    let escape = |definition: &mut ToolDefinition| {
-        definition.export = Some("API-self".into());
-        definition.name = ToolName::parse("_x41__x50__x49_-self").unwrap();
-    };
     for (change, expected) in [
         (&(|_: &mut ToolDefinition| {}) as &dyn Fn(&mut ToolDefinition), true),
-        (&escape, true),
+        (&escape_name, true),
         (
             &|definition: &mut ToolDefinition| {
-                escape(definition);
+                escape_name(definition);
                 definition.description = "Something else.".into();
             },
             false,
@@ -162,4 +158,9 @@ async fn approvals_with_the_names_of_earlier_releases_still_hold() {
         assert_eq!(tools.find("other__API-self").unwrap().is_approved(), expected);
     }
     remote.close().await;
+}
+
+fn escape_name(definition: &mut ToolDefinition) {
+    definition.export = Some("API-self".into());
+    definition.name = ToolName::parse("_x41__x50__x49_-self").unwrap();
 }

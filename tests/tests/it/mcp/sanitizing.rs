@@ -118,18 +118,10 @@ async fn nothing_is_hidden_in_knowledge_and_prompts() {
         mime_type: format!("text/{EVIL}"),
         source: Source::text(EVIL),
     };
-    let prompt = |name: &str| Prompt {
-        name: name.to_owned(),
-        title: Some(EVIL.to_owned()),
-        description: Some(EVIL.to_owned()),
-        parameters: vec![Parameter { name: "of".to_owned(), description: EVIL.to_owned(), required: true }],
-        entries: vec!["fumehood://knowledge/evil".to_owned()],
-        text: Source::text(format!("{EVIL} {{of}}")),
-    };
     let mut library = Library::default();
     library.add_entry(entry).unwrap();
-    library.add_prompt(prompt("ask")).unwrap();
-    assert!(matches!(library.add_prompt(prompt(EVIL)), Err(LibraryError::HiddenName(_))));
+    library.add_prompt(hidden_prompt("ask")).unwrap();
+    assert!(matches!(library.add_prompt(hidden_prompt(EVIL)), Err(LibraryError::HiddenName(_))));
     let host = host(&["calculator"], &[]).await;
     let options = ServerOptions {
         library: Arc::new(library),
@@ -151,6 +143,17 @@ async fn nothing_is_hidden_in_knowledge_and_prompts() {
         assert_visible(&answer);
     }
     raw.leave().await;
+}
+
+fn hidden_prompt(name: &str) -> Prompt {
+    Prompt {
+        name: name.to_owned(),
+        title: Some(EVIL.to_owned()),
+        description: Some(EVIL.to_owned()),
+        parameters: vec![Parameter { name: "of".to_owned(), description: EVIL.to_owned(), required: true }],
+        entries: vec!["fumehood://knowledge/evil".to_owned()],
+        text: Source::text(format!("{EVIL} {{of}}")),
+    }
 }
 
 #[tokio::test]

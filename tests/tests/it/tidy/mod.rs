@@ -2,6 +2,7 @@
 
 mod crates;
 mod files;
+mod idioms;
 mod names;
 mod pages;
 mod platform;

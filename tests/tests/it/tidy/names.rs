@@ -26,10 +26,6 @@ fn constants_have_standard_names() {
 
 #[test]
 fn tests_are_named_by_behaviour() {
-    let is_numbered = |name: &str| {
-        let number = name.split('_').next().and_then(|item| item.get(1..)).unwrap_or_default();
-        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
-    };
     let mut broken = Vec::new();
     for name in tests().unwrap() {
         if is_numbered(&name) {
@@ -40,4 +36,9 @@ fn tests_are_named_by_behaviour() {
         }
     }
     fail_on("tests are named by behaviour", &broken);
+}
+
+fn is_numbered(name: &str) -> bool {
+    let number = name.split('_').next().and_then(|item| item.get(1..)).unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -290,7 +290,7 @@ fn metrics_service(
     listener: &Listener,
 ) -> Arc<dyn HttpService> {
     let actor = serve.actor.as_deref().map(Arc::from);
-    Arc::new(MetricsService::new((metrics, running), config.telemetry.metrics_readers.clone(), actor, listener))
+    Arc::new(MetricsService::new(metrics, running, config.telemetry.metrics_readers.clone(), actor, listener))
 }
 
 /// Binds the addresses of clients and of the dashboard, if there are any. Shows a new token only after that, so that it is one

@@ -224,16 +224,16 @@ mod tests {
 
     #[test]
     fn entry_of_another_process_is_refused_with_its_records() {
-        let entry = |content: &str| {
-            let entry =
-                SessionEntry { session: "s".to_owned(), number: 0, at: Timestamp(1), content: content.to_owned() };
-            Item::prepare(&Rows::Entry(Box::new(entry), vec![record(content)]))
-        };
-        let items = [entry("one"), entry("one"), entry("two")];
+        let items = [prepare_entry("one"), prepare_entry("one"), prepare_entry("two")];
         let plan = Plan::new(&items, Known::default(), begin());
         assert_eq!((plan.entries.len(), plan.rows.len()), (1, 1));
         assert!(plan.outcomes[1].is_ok());
         assert!(plan.outcomes[2].as_ref().unwrap_err().contains("was continued by another process"));
+    }
+
+    fn prepare_entry(content: &str) -> Item {
+        let entry = SessionEntry { session: "s".to_owned(), number: 0, at: Timestamp(1), content: content.to_owned() };
+        Item::prepare(&Rows::Entry(Box::new(entry), vec![record(content)]))
     }
 
     #[test]

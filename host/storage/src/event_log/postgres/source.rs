@@ -127,6 +127,10 @@ fn read(row: &Row) -> Result<RawRow, StorageError> {
     })
 }
 
+fn read_number(row: &Row, column: usize) -> Result<u64, tokio_postgres::Error> {
+    Ok(row::from_sql(row.try_get(column)?))
+}
+
 impl RecordSource for PostgresSource {
     fn query(&self, filter: &Filter) -> Result<Vec<StoredRecord>, ReadError> {
         let (sql, values) = to_sql(filter);
@@ -195,13 +199,12 @@ impl RecordSource for PostgresSource {
                        FROM session_entries GROUP BY session ORDER BY max(at) DESC, session";
             let rows = connection.query(sql, &[]).await?;
             let info = |row: &Row| {
-                let number = |index| Ok::<_, tokio_postgres::Error>(row::from_sql(row.try_get(index)?));
                 Ok(SavedSessionInfo {
                     session: row.try_get(0)?,
-                    entries: number(1)?,
-                    bytes: number(2)?,
-                    began_at: Timestamp(number(3)?),
-                    changed_at: Timestamp(number(4)?),
+                    entries: read_number(row, 1)?,
+                    bytes: read_number(row, 2)?,
+                    began_at: Timestamp(read_number(row, 3)?),
+                    changed_at: Timestamp(read_number(row, 4)?),
                 })
             };
             rows.iter().map(info).collect()
@@ -299,8 +302,7 @@ fn to_sql(filter: &Filter) -> (String, Vec<Value>) {
         conditions.push((beyond, Value::Integer(row::to_sql(seq))));
     }
     // No record has a text with a NUL character, and the server takes none.
-    let is_impossible = |value: &Value| matches!(value, Value::Text(text) if text.contains('\0'));
-    if conditions.iter().any(|(_, value)| is_impossible(value)) {
+    if conditions.iter().any(|(_, value)| matches!(value, Value::Text(text) if text.contains('\0'))) {
         conditions = vec![("position <", Value::Integer(0))];
     }
     let mut sql = format!("SELECT {} FROM records", columns());

@@ -180,19 +180,20 @@ mod tests {
 
     #[test]
     fn months_follow_the_calendar() {
-        let check = |at: i64, expected: Option<&str>| {
-            assert_eq!(Month::of(at).map(Month::table).as_deref(), expected, "{at}");
-        };
-        check(1_577_836_800_000 - 1, None);
-        check(1_577_836_800_000, Some("records_2020_01"));
-        check(1_582_934_400_000, Some("records_2020_02"));
-        check(1_582_934_400_000 + 86_400_000, Some("records_2020_03"));
-        check(1_795_478_400_000, Some("records_2026_11"));
-        check(4_102_444_800_000 - 1, Some("records_2099_12"));
-        check(4_102_444_800_000, None);
-        check(1_000, None);
-        check(i64::MAX, None);
-        check(i64::MIN, None);
+        check_month(1_577_836_800_000 - 1, None);
+        check_month(1_577_836_800_000, Some("records_2020_01"));
+        check_month(1_582_934_400_000, Some("records_2020_02"));
+        check_month(1_582_934_400_000 + 86_400_000, Some("records_2020_03"));
+        check_month(1_795_478_400_000, Some("records_2026_11"));
+        check_month(4_102_444_800_000 - 1, Some("records_2099_12"));
+        check_month(4_102_444_800_000, None);
+        check_month(1_000, None);
+        check_month(i64::MAX, None);
+        check_month(i64::MIN, None);
+    }
+
+    fn check_month(at: i64, expected: Option<&str>) {
+        assert_eq!(Month::of(at).map(Month::table).as_deref(), expected, "{at}");
     }
 
     #[test]

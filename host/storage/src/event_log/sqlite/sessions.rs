@@ -40,16 +40,19 @@ pub(super) fn list(connection: &Connection) -> rusqlite::Result<Vec<SavedSession
          GROUP BY session ORDER BY max(at) DESC, session",
     )?;
     let info = |row: &Row<'_>| {
-        let number = |index| row.get(index).map(row::from_sql);
         Ok(SavedSessionInfo {
             session: row.get(0)?,
-            entries: number(1)?,
-            bytes: number(2)?,
-            began_at: Timestamp(number(3)?),
-            changed_at: Timestamp(number(4)?),
+            entries: read_number(row, 1)?,
+            bytes: read_number(row, 2)?,
+            began_at: Timestamp(read_number(row, 3)?),
+            changed_at: Timestamp(read_number(row, 4)?),
         })
     };
     statement.query_map([], info)?.collect()
+}
+
+fn read_number(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    row.get(column).map(row::from_sql)
 }
 
 /// Inserts an entry behind the last one of its session.

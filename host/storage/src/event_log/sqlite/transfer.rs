@@ -35,6 +35,36 @@ impl FileCopy {
     }
 }
 
+fn write_rows(connection: &mut Connection, rows: &[CopiedRow], anchors: &[StoredAnchor]) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for CopiedRow { row, content } in rows {
+        let values: [&dyn ToSql; 14] = [
+            &row::to_sql(row.seq),
+            &row.id,
+            &row.parent,
+            &row.session,
+            &row.at,
+            &row.kind,
+            &row.actor,
+            &row.tool,
+            &row.digest,
+            &row.call,
+            &row.status,
+            &row.body,
+            content,
+            &row.hash,
+        ];
+        transaction
+            .prepare_cached(&format!(
+                "INSERT INTO records (seq, {CELLS}, content, hash)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
+            ))?
+            .execute(values.as_slice())?;
+    }
+    anchors.iter().try_for_each(|anchor| insert_anchor(&transaction, anchor))?;
+    transaction.commit()
+}
+
 impl CopyTarget for FileCopy {
     fn begin(&mut self, chain: &CopiedChain) -> Result<Mark, TransferError> {
         let set = "UPDATE meta SET value = ?1 WHERE name = 'log'";
@@ -45,36 +75,7 @@ impl CopyTarget for FileCopy {
     }
 
     fn write(&mut self, rows: Vec<CopiedRow>, anchors: Vec<StoredAnchor>) -> Result<(), TransferError> {
-        let mut write = || -> rusqlite::Result<()> {
-            let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            for CopiedRow { row, content } in &rows {
-                let values: [&dyn ToSql; 14] = [
-                    &row::to_sql(row.seq),
-                    &row.id,
-                    &row.parent,
-                    &row.session,
-                    &row.at,
-                    &row.kind,
-                    &row.actor,
-                    &row.tool,
-                    &row.digest,
-                    &row.call,
-                    &row.status,
-                    &row.body,
-                    content,
-                    &row.hash,
-                ];
-                transaction
-                    .prepare_cached(&format!(
-                        "INSERT INTO records (seq, {CELLS}, content, hash)
-                         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
-                    ))?
-                    .execute(values.as_slice())?;
-            }
-            anchors.iter().try_for_each(|anchor| insert_anchor(&transaction, anchor))?;
-            transaction.commit()
-        };
-        Ok(write().map_err(StorageError::from)?)
+        Ok(write_rows(&mut self.connection, &rows, &anchors).map_err(StorageError::from)?)
     }
 
     fn source(&self) -> Result<Arc<dyn RecordSource>, TransferError> {

@@ -84,28 +84,26 @@ fn a_call_is_shown_with_what_led_to_it_and_what_followed() {
     }
     let elsewhere = Record { session: "later".to_owned(), call: Some("a".to_owned()), ..record(2) };
     write(&log, elsewhere).unwrap();
-    let ids = |rows: &[fumehood_storage::event_log::StoredRecord]| {
-        rows.iter().map(|row| row.record.id.clone()).collect::<Vec<_>>().join(" ")
-    };
     let shown = log.reader().show("a", None).unwrap();
     assert_eq!(shown.iter().map(|call| call.session.as_str()).collect::<Vec<_>>(), ["later", "s"]);
     let shown = log.reader().show("a", Some("s")).unwrap();
     assert_eq!(shown.len(), 1);
-    assert_eq!(ids(&shown[0].before), "start asked");
-    assert_eq!(ids(&shown[0].call), "verdict ran");
-    assert_eq!(ids(&shown[0].after), "answer end");
+    assert_eq!(join_ids(&shown[0].before), "start asked");
+    assert_eq!(join_ids(&shown[0].call), "verdict ran");
+    assert_eq!(join_ids(&shown[0].after), "answer end");
     assert_eq!(log.reader().show("nothing", None).unwrap(), []);
+}
+
+fn join_ids(rows: &[fumehood_storage::event_log::StoredRecord]) -> String {
+    rows.iter().map(|row| row.record.id.clone()).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
 fn model_call_id_finds_all_its_calls() {
     let log = EventLog::in_memory(&Options::default()).unwrap();
-    let call = |number, call: &str, model_call: &str| Record {
-        call: Some(call.to_owned()),
-        body: serde_json::json!({ "model_call": model_call }),
-        ..record(number)
-    };
-    for record in [call(1, "one", "call_1_1"), call(2, "two", "call_1_1"), call(3, "three", "one")] {
+    for record in
+        [record_of_call(1, "one", "call_1_1"), record_of_call(2, "two", "call_1_1"), record_of_call(3, "three", "one")]
+    {
         write(&log, record).unwrap();
     }
     let found = |id: &str| {
@@ -114,6 +112,10 @@ fn model_call_id_finds_all_its_calls() {
     };
     assert_eq!(found("call_1_1"), ["two", "one"]);
     assert_eq!(found("one"), ["one"], "an id of a call goes before one of a model");
+}
+
+fn record_of_call(number: u64, call: &str, model_call: &str) -> Record {
+    Record { call: Some(call.to_owned()), body: serde_json::json!({ "model_call": model_call }), ..record(number) }
 }
 
 #[test]

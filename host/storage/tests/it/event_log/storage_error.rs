@@ -86,39 +86,43 @@ fn error_names_a_path_that_cannot_be_created() {
 #[cfg(unix)]
 #[test]
 fn log_and_key_are_readable_by_owner_only() {
-    use std::os::unix::fs::PermissionsExt;
     let (folder, _) = temporary_path();
     let path = folder.path().join("a/b/events.db");
     let log = EventLog::open(&path, &quick()).unwrap();
     write(&log, record(1)).unwrap();
-    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(path.parent().unwrap()), 0o700);
-    assert_eq!(mode(path.parent().unwrap().parent().unwrap()), 0o700);
+    assert_eq!(mode_of(path.parent().unwrap()), 0o700);
+    assert_eq!(mode_of(path.parent().unwrap().parent().unwrap()), 0o700);
     for entry in fs::read_dir(path.parent().unwrap()).unwrap() {
         let entry = entry.unwrap().path();
-        assert_eq!(mode(&entry), 0o600, "{}", entry.display());
+        assert_eq!(mode_of(&entry), 0o600, "{}", entry.display());
     }
+}
+
+fn mode_of(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
 /// As root only reading is tested, because root may write everywhere.
 #[cfg(unix)]
 #[test]
 fn reads_a_log_in_a_read_only_folder() {
-    use std::os::unix::fs::PermissionsExt;
     let (folder, path) = temporary_path();
     let log = EventLog::open(&path, &quick()).unwrap();
     write_all(&log, 1..=3);
     log.close().unwrap();
-    let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-    set(&path, 0o400);
-    set(folder.path(), 0o500);
+    set_mode(&path, 0o400);
+    set_mode(folder.path(), 0o500);
     assert_eq!(Reader::open(&path, &quick()).unwrap().verify(None).unwrap().rows, 3);
     let is_root = fs::write(folder.path().join("probe"), "").is_ok();
     if !is_root {
         let error = refusal(&path).to_string();
         assert!(error.contains("the file or its folder is read-only"), "{error}");
     }
-    set(folder.path(), 0o700);
+    set_mode(folder.path(), 0o700);
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap()
 }
 
 #[test]

@@ -81,14 +81,15 @@ fn detects_removed_rows() {
 
 #[test]
 fn detects_reordered_rows() {
-    let swap = |a: u64, b: u64| {
-        format!(
-            "UPDATE records SET seq = -1 WHERE seq = {a}; UPDATE records SET seq = {a} WHERE seq = {b};
+    check(&swap_rows(4, 5), 4, Problem::Moved { from: 5 }, "row 4 was moved: it was written as row 5");
+    check(&swap_rows(2, 9), 2, Problem::Moved { from: 9 }, "row 2 was moved: it was written as row 9");
+}
+
+fn swap_rows(a: u64, b: u64) -> String {
+    format!(
+        "UPDATE records SET seq = -1 WHERE seq = {a}; UPDATE records SET seq = {a} WHERE seq = {b};
              UPDATE records SET seq = {b} WHERE seq = -1"
-        )
-    };
-    check(&swap(4, 5), 4, Problem::Moved { from: 5 }, "row 4 was moved: it was written as row 5");
-    check(&swap(2, 9), 2, Problem::Moved { from: 9 }, "row 2 was moved: it was written as row 9");
+    )
 }
 
 #[test]
