@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn an_announcement_counts_once_its_run_has_answered() {
-        let mut known: _ = Introductions::default();
+        let mut known = Introductions::default();
         let worker: WorkerName = "w".into();
         let now = Duration::ZERO;
         assert_eq!(known.on_announcement(now, &worker, &announcement(1, 1)), Introduction::Ask);
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_replayed_announcement_of_an_earlier_run_displaces_nothing() {
-        let mut known: _ = Introductions::default();
+        let mut known = Introductions::default();
         let worker: WorkerName = "w".into();
         let now = Duration::ZERO;
         known.on_asked(now, &worker, 77, announcement(2, 1));
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn keys_are_exchanged_anew_after_a_while() {
-        let mut known: _ = Introductions::default();
+        let mut known = Introductions::default();
         let worker: WorkerName = "w".into();
         known.on_asked(Duration::ZERO, &worker, 77, announcement(1, 1));
         assert!(known.on_answer(Duration::ZERO, &worker, 1, 77).is_some());
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn versions_one_apart_work_together() {
-        let mut known: _ = Introductions::default();
+        let mut known = Introductions::default();
         let worker: WorkerName = "w".into();
         for (version, is_compatible) in
             [(PROTOCOL_VERSION - 1, true), (PROTOCOL_VERSION + 1, true), (PROTOCOL_VERSION + 2, false)]
