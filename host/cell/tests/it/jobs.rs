@@ -180,7 +180,7 @@ async fn a_cancelled_job_stops_its_guest_or_never_begins() {
 fn waiting_job(id: u128) -> Job {
     let owner = "a".into();
     let tool = "test__wait".to_owned();
-    Job::begin(JobId::from_bits(id), (owner, tool), Timestamp(1000), Duration::from_secs(60))
+    Job::begin(JobId::from_bits(id), owner, tool, Timestamp(1000), Duration::from_secs(60))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -188,13 +188,6 @@ async fn another_gateway_cancels_a_job_only_if_it_is_in_the_queue() {
     let Some(cell) = Cell::start() else { return };
     let (gateway, first) = cell.gateway("g1").await;
     let (_, second) = cell.gateway("g2").await;
-<<<<<<< HEAD
-    let job = |id: u128| {
-        let tool = "test__wait".to_owned();
-        Job::begin(JobId::from_bits(id), "a".into(), tool, Timestamp(1000), Duration::from_secs(60))
-    };
-=======
->>>>>>> idiom-run
     for id in [1, 2] {
         first.create(&waiting_job(id), &JobLimits::default()).await.unwrap();
     }
@@ -254,7 +247,7 @@ async fn a_request_of_a_stranger_or_a_changed_one_runs_nothing() {
 }
 
 fn job_of(id: u128, owner: &str, now: Timestamp) -> Job {
-    Job::begin(JobId::from_bits(id), (owner.into(), "test__wait".to_owned()), now, Duration::from_secs(60))
+    Job::begin(JobId::from_bits(id), owner.into(), "test__wait".to_owned(), now, Duration::from_secs(60))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -264,20 +257,10 @@ async fn records_are_those_of_gateways_and_of_their_owner() {
     let (_, second) = cell.gateway("g2").await;
     let now = Timestamp(1000);
     let limits = JobLimits { owner_jobs: 2, ..JobLimits::default() };
-<<<<<<< HEAD
-    let job = |id: u128, owner: &str| {
-        Job::begin(JobId::from_bits(id), owner.into(), "test__wait".to_owned(), now, Duration::from_secs(60))
-    };
-    first.create(&job(1, "a"), &limits).await.unwrap();
-    second.create(&job(2, "a"), &limits).await.unwrap();
-    second.create(&job(3, "b"), &limits).await.unwrap();
-    assert!(first.create(&job(4, "a"), &limits).await.is_err(), "the owner has as many as it may have");
-=======
     first.create(&job_of(1, "a", now), &limits).await.unwrap();
     second.create(&job_of(2, "a", now), &limits).await.unwrap();
     second.create(&job_of(3, "b", now), &limits).await.unwrap();
     assert!(first.create(&job_of(4, "a", now), &limits).await.is_err(), "the owner has as many as it may have");
->>>>>>> idiom-run
     let found = second.find("a", JobId::from_bits(1), now).await.unwrap().unwrap();
     assert_eq!(found.state.as_str(), "working");
     assert!(second.find("b", JobId::from_bits(1), now).await.unwrap().is_none());
