@@ -78,7 +78,7 @@ fn list(arguments: &Arguments, store: &Store, lock: &Lock) -> Result<Exit> {
                 Cell::new(display_bytes(record.component_bytes)),
                 Cell::new(signer.unwrap_or_else(|| "nobody".to_owned())),
                 Cell::new(moment::format_second(record.pulled_at)),
-                Cell::new(if row(record) { "yes" } else { "no" }),
+                Cell::new(if is_used(record) { "yes" } else { "no" }),
             ]);
         }
         table::print(table, 0, &[1, 4, 3])?;

@@ -267,7 +267,7 @@ fn services(
     listener: &Listener,
 ) -> Result<(Vec<Arc<dyn HttpService>>, String)> {
     let mut services: Vec<Arc<dyn HttpService>> = Vec::new();
-    let mut urls: _ = Vec::new();
+    let mut urls = Vec::new();
     let base = format!("http://{}", listener.address());
     if faces.has_mcp() {
         services.push(Arc::new(McpService::with_tools(tools.clone(), options, listener)));
