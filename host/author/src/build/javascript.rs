@@ -1,6 +1,6 @@
 //! Components in JavaScript, by ComponentizeJS in Node.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use super::{BuildError, Compiled, Labels, toolchain};

@@ -199,11 +199,11 @@ mod tests {
     use super::*;
 
     fn metadata() -> CargoMetadata {
-        fn edge(to: &str, kind: Option<&str>) -> Value {
+        fn edge(to: &str, kind: Option<&str>) -> serde_json::Value {
             json!({"pkg": to, "dep_kinds": [{"kind": kind}]})
         }
 
-        fn package(id: &str, kind: &str, source: Option<&str>) -> Value {
+        fn package(id: &str, kind: &str, source: Option<&str>) -> serde_json::Value {
             json!({"id": id, "name": id, "version": "1.0.0", "source": source, "manifest_path": "/x/Cargo.toml",
                 "targets": [{"kind": [kind]}]})
         }

@@ -347,7 +347,7 @@ mod tests {
 
     #[test]
     fn sdk_is_a_version_or_a_checkout() {
-        fn manifest(scaffold: &Scaffold) -> bool {
+        fn manifest(scaffold: &Scaffold) -> String {
             let files = scaffold.files();
             files.into_iter().find(|(name, _)| name == Path::new("Cargo.toml")).unwrap().1
         }
