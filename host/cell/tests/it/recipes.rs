@@ -176,7 +176,7 @@ async fn users_of_the_recipe_run_jobs() {
     }
     assert_eq!(guest.ran(), 4);
     let now = Timestamp(1000);
-    let job = Job::begin(JobId::from_bits(1), ("owner".into(), "test__wait".to_owned()), now, PATIENCE);
+    let job = Job::begin(JobId::from_bits(1), "owner".into(), "test__wait".to_owned(), now, PATIENCE);
     jobs.create(&job, &JobLimits::default()).await.unwrap();
     assert_eq!(jobs.list("owner", now).await.unwrap().len(), 1);
     jobs.remove("owner", JobId::from_bits(1)).await.unwrap();
