@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fumehood_tests::postgres::Postgres;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

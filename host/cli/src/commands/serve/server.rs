@@ -159,8 +159,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     let sessions = sessions.map(|sessions| offered.agents(sessions, &host, recording.as_ref()));
     let running = offered.tools.running().clone();
     if let Some(metrics) = &metrics {
-        metrics.follow_tools(&offered.tools.of(&Arc::new(Tenant::anyone(METRICS))));
-        running.subscribe(Arc::clone(metrics) as Arc<dyn CallSink>);
+        follow(metrics, &offered.tools);
     }
     if let Some(dashboard) = &dashboard {
         let shown = dashboard::Sources {
@@ -256,6 +255,12 @@ impl Open {
         }
         served.map(|()| Exit::Ok)
     }
+}
+
+/// Counts the tools and their calls in the metrics.
+fn follow(metrics: &Arc<Metrics>, tools: &TenantTools) {
+    metrics.follow_tools(&tools.of(&Arc::new(Tenant::anyone(METRICS))));
+    tools.running().subscribe(Arc::clone(metrics) as Arc<dyn CallSink>);
 }
 
 /// Creates the services of a listener, and the URLs that they have there.

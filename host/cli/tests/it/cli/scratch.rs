@@ -32,15 +32,16 @@ fn start_in(bench: &Workbench, temporary: &Path, arguments: &[&str]) -> Child {
     command.spawn().unwrap()
 }
 
+fn run_once(bench: &Workbench, temporary: &Path) {
+    assert!(start_in(bench, temporary, &["call", "count.wasm", "run", r#"{"to": 3}"#]).wait().unwrap().success())
+}
+
 #[test]
 fn files_of_a_killed_host_are_removed_by_the_next_one() {
     let bench = Workbench::new();
     bench.program("files").program("count");
     let temporary = bench.path("temporary");
     std::fs::create_dir(&temporary).unwrap();
-    let next = || {
-        assert!(start_in(&bench, &temporary, &["call", "count.wasm", "run", r#"{"to": 3}"#]).wait().unwrap().success())
-    };
 
     let open = r#"{"folder": 0, "path": "nothing", "times": 4000000000}"#;
     let limits = ["--scratch", "1MiB", "--timeout", "100s", "--fuel", "100000G"];
@@ -52,14 +53,14 @@ fn files_of_a_killed_host_are_removed_by_the_next_one() {
     std::fs::create_dir(space.join("folder")).unwrap();
     std::fs::write(space.join("folder/left"), "left").unwrap();
     for _ in 0..3 {
-        next();
+        run_once(&bench, &temporary);
         assert!(space.join("folder/left").exists(), "it is still in use");
     }
     killed.kill().unwrap();
     killed.wait().unwrap();
     assert!(space.join("folder/left").exists(), "who is killed removes nothing");
     wait("it is never removed", || {
-        next();
+        run_once(&bench, &temporary);
         roots(&temporary).is_empty().then_some(())
     });
 }
