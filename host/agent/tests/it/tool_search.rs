@@ -287,7 +287,9 @@ async fn run_twice(driver: impl Fn() -> Box<dyn Driver>, call: impl Fn(&str, &st
         });
         let lists: Vec<_> = lists.collect();
         assert_eq!(lists[0], [true, false, false]);
-        assert_eq!(lists[1..5], [[true, true, false]; 4]);
+        for (at, listed) in lists.iter().enumerate().take(5).skip(1) {
+            assert_eq!(*listed, [true, true, false], "request {at}");
+        }
     }
     assert_eq!(agent.session().shown_tools(), ["mail__send_message"]);
 
