@@ -44,6 +44,7 @@ pub mod key_value;
 pub mod opaque_numbers;
 pub mod persistence;
 pub mod policy;
+pub mod program;
 pub mod record;
 pub mod saved_session;
 pub mod schema;

@@ -140,6 +140,7 @@ pub use fumehood_core::persistence;
 pub use fumehood_core::policy::approval;
 pub use fumehood_core::policy::permission::{self, Grant};
 pub use fumehood_core::policy::redact;
+pub use fumehood_core::program;
 pub use fumehood_core::record;
 pub use fumehood_core::saved_session;
 pub use fumehood_core::schema::gate::{
