@@ -79,7 +79,7 @@ fn intent(id: &str, name: &str, euros: u32) -> ToolIntent {
 }
 
 /// A model that looks once and pays twice in one batch, and then repeats what it was told.
-fn model() -> Arc<dyn Model> {
+pub(super) fn model() -> Arc<dyn Model> {
     Arc::new(|request: &Request| {
         let told: Vec<&str> = request
             .messages

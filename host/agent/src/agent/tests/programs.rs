@@ -19,7 +19,7 @@ use crate::code::{CodeMode, Interpreter};
 
 /// An interpreter whose programs are lines, each a call; lines of one paragraph run at once. Its value is the list of
 /// results. Like any, it depends on its program and the results alone.
-struct Lines;
+pub(super) struct Lines;
 
 struct NoClock;
 
@@ -55,13 +55,13 @@ impl Interpreter for Lines {
     }
 }
 
-const SEQUENCE: &str =
+pub(super) const SEQUENCE: &str =
     "host__look {\"euros\":0}\n\nhost__pay {\"euros\":1}\n\nhost__pay {\"euros\":2}\n\nhost__look {\"euros\":3}";
-const AT_ONCE: &str =
+pub(super) const AT_ONCE: &str =
     "host__look {\"euros\":0}\nhost__pay {\"euros\":1}\nhost__pay {\"euros\":2}\n\nhost__look {\"euros\":3}";
 
 /// A model that runs this program, and then repeats what it was told.
-fn writing(program: &'static str) -> Arc<dyn Model> {
+pub(super) fn writing(program: &'static str) -> Arc<dyn Model> {
     Arc::new(move |request: &Request| {
         let told = request.messages.iter().find(|message| message.tool_call_id.is_some());
         let arguments = json!({ "code": program }).to_string();
