@@ -309,9 +309,6 @@ impl Agent {
         let started = Instant::now();
         match wait_until(&self.cancel, wait_for_wall_time(limit), self.executor.execute(calls, &scope)).await {
             WaitOutcome::Done(outcome) => {
-                if let Some(state) = &outcome.state {
-                    self.scope.state = Some(Arc::clone(state));
-                }
                 let fuel = outcome.executions.iter().map(|execution| execution.result.metadata.fuel_used);
                 if let Some(tenant) = &self.tenant {
                     // The rest was taken while the calls ran.

@@ -12,15 +12,14 @@ use fumehood_core::tool::ToolProvider;
 
 use super::allowlist::{Allowlists, DefaultAllowlist, Implementation};
 use super::approver::Approver;
-use super::config::{CodeConfig, IdGenerator, Modes, Observers, PipelineConfig, StateSink, default_policy};
+use super::config::{CodeConfig, IdGenerator, Modes, PipelineConfig, default_policy};
 use super::error::PipelineError;
 use super::executor::Pipeline;
 use super::flows::unknown_labelled_tool;
 use super::guardrail::{Judge, JudgePolicy, Rule, Rules};
-use super::hook::{AfterHook, AfterHooks, BeforeHook, BeforeHooks};
 use crate::clock::{Clock, SystemClock};
 use crate::code::{CodeMode, CodeTools, Interpreter, ProgramLimits, RUN_CODE};
-use crate::memory::{self, Episodes, READ_RESULT, ResultStore};
+use crate::memory::{self, READ_RESULT, ResultStore};
 use crate::registry::{BuiltIns, Policy, ToolRegistry};
 use crate::tool_search::{SEARCH_TOOLS, ToolCatalogue, ToolSearch};
 
@@ -36,16 +35,11 @@ pub struct PipelineBuilder {
     judge: Option<(Arc<dyn Judge>, JudgePolicy)>,
     approver: Option<Arc<dyn Approver>>,
     flows: Option<FlowPolicy>,
-    before: BeforeHooks,
-    after: AfterHooks,
     call_hooks: CallHooks,
     policies: HashMap<String, Policy>,
     agent_policy: Policy,
     recorder: Arc<dyn Recorder>,
     clock: Arc<dyn Clock>,
-    observers: Observers,
-    episodes: Option<Arc<Episodes>>,
-    state_sink: Option<Arc<dyn StateSink>>,
     search: Option<ToolSearch>,
     memory: bool,
     results: Option<Arc<ResultStore>>,
@@ -71,16 +65,11 @@ impl Default for PipelineBuilder {
             judge: None,
             approver: None,
             flows: None,
-            before: BeforeHooks::default(),
-            after: AfterHooks::default(),
             call_hooks: CallHooks::default(),
             policies: HashMap::new(),
             agent_policy: Policy::default(),
             recorder: Arc::new(NullRecorder),
             clock: Arc::new(SystemClock),
-            observers: Observers::default(),
-            episodes: None,
-            state_sink: None,
             search: None,
             memory: false,
             results: None,
@@ -141,24 +130,10 @@ impl PipelineBuilder {
         self
     }
 
-    /// Adds a hook that runs before calls.
-    #[must_use]
-    pub fn before(mut self, hook: Arc<dyn BeforeHook>) -> Self {
-        self.before.add(hook);
-        self
-    }
-
-    /// Sets the hooks of an operator. They run next to the tool: after hooks before calls, and before hooks after calls.
+    /// Sets the hooks of an operator. They run next to the tool, after every other check.
     #[must_use]
     pub fn call_hooks(mut self, hooks: CallHooks) -> Self {
         self.call_hooks = hooks;
-        self
-    }
-
-    /// Adds a hook that runs after calls.
-    #[must_use]
-    pub fn after(mut self, hook: Arc<dyn AfterHook>) -> Self {
-        self.after.add(hook);
         self
     }
 
@@ -187,27 +162,6 @@ impl PipelineBuilder {
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
-        self
-    }
-
-    /// Sets the observers.
-    #[must_use]
-    pub fn observers(mut self, observers: Observers) -> Self {
-        self.observers = observers;
-        self
-    }
-
-    /// Sets the store of summaries of calls.
-    #[must_use]
-    pub fn episodes(mut self, episodes: Arc<Episodes>) -> Self {
-        self.episodes = Some(episodes);
-        self
-    }
-
-    /// Sets the receiver of states that hooks changed.
-    #[must_use]
-    pub fn state_sink(mut self, sink: Arc<dyn StateSink>) -> Self {
-        self.state_sink = Some(sink);
         self
     }
 
@@ -302,8 +256,6 @@ impl PipelineBuilder {
             judge: self.judge,
             approver: self.approver,
             flows: self.flows,
-            before: self.before,
-            after: self.after,
             call_hooks: self.call_hooks,
             policies: self.policies,
             agent_policy: self.agent_policy.or(&default_policy()),
@@ -311,11 +263,8 @@ impl PipelineBuilder {
             recorder: self.recorder,
             clock: self.clock,
             ids: Arc::new(IdGenerator::new()?),
-            observers: self.observers,
-            episodes: self.episodes,
             results: self.results,
             image_bytes: self.image_bytes,
-            state_sink: self.state_sink,
             modes: self.modes,
             repairs: self.repairs.map(Arc::new),
         };

@@ -1,7 +1,6 @@
 //! The stages of a dispatch that run the hooks of an operator.
 //!
-//! They are next to the tool: they see the arguments that hooks of the embedder changed, and the embedder's hooks see
-//! only what they leave of a result.
+//! They are next to the tool: they see the arguments that guardrails changed.
 
 use std::sync::Arc;
 

@@ -3,13 +3,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use fumehood_core::call::result::CallError;
 use fumehood_core::call::{Arguments, CallContext};
 use fumehood_core::chat::Usage;
 use fumehood_core::record::RecordKind;
 use fumehood_core::schema::gate::RepairPolicy;
 use fumehood_core::telemetry;
-use fumehood_core::tool::{InvalidCall, NameForm, Stop, Tool, ToolAliases, ValidatedCall};
+use fumehood_core::tool::{InvalidCall, NameForm, Tool, ToolAliases, ValidatedCall};
 use serde_json::{Map, Value, json};
 
 use super::abort::{Abort, not_allowed, not_shown, printable_name, schema_mismatch, unauthorized, unknown_tool};
@@ -18,7 +17,6 @@ use super::guardrail::{CallQuestion, Judgement, ProposedCall, Ruling, Verdict, V
 use crate::catch_panic::{catch_panic, catch_panic_sync};
 use crate::code::RUN_CODE;
 use crate::execution::Status;
-use crate::registry::retry::{Fault, Remedy, escalate};
 use crate::registry::{Policy, RegisteredTool};
 use crate::tool_search::{SEARCH_TOOLS, SearchTool};
 
@@ -56,7 +54,7 @@ impl Dispatch<'_> {
         }
         self.journal.set_tool(name, found.tool.digest());
         let given = changed.as_ref().map_or(RawArguments::Text(&self.call.arguments), RawArguments::Value);
-        let call = validate_arguments(&found, &policy, given, self.config.repairs.as_deref())?;
+        let call = validate_arguments(&found, given, self.config.repairs.as_deref())?;
         telemetry::emit_repairs(&call);
         self.repairs = call.repairs().to_vec();
         let actor = self.batch.scope.actor.as_deref();
@@ -127,7 +125,7 @@ impl Dispatch<'_> {
             id: self.call.id.clone(),
             execution: Some(Arc::from(self.execution())),
             actor: self.batch.scope.actor.clone(),
-            state: self.batch.state(),
+            state: self.batch.scope.state.clone(),
             step: Some(self.batch.step.clone()),
             ..CallContext::default()
         }
@@ -215,34 +213,6 @@ impl Dispatch<'_> {
     }
 }
 
-/// Checks arguments against the schema and the tool's own type. Applies the tool's remedy if they do not fit.
-fn validate_arguments(
-    found: &RegisteredTool,
-    policy: &Policy,
-    given: RawArguments<'_>,
-    repairs: Option<&RepairPolicy>,
-) -> Result<ValidatedCall, Abort> {
-    let (fault, error) = match validate(found, given, repairs) {
-        Ok(call) => return Ok(call),
-        Err(Invalid::Withheld(refusal)) => return Err(Abort::refusal(Status::RejectedDenied, *refusal)),
-        Err(Invalid::Arguments(fault, error)) => (fault, *error),
-    };
-    let refused = |error| Err(Abort::refusal(Status::RejectedSchema, error));
-    match policy.remedy(fault) {
-        // The same arguments would fail again.
-        Remedy::Tell | Remedy::Retry(_) => refused(error),
-        Remedy::Fix(fix) => {
-            let fixed = catch_panic_sync(|| fix(&given.to_text(), &error)).ok().flatten();
-            match fixed.map(|fixed| validate(found, RawArguments::Value(&fixed), None)) {
-                Some(Ok(call)) => Ok(call),
-                Some(Err(_)) | None => refused(error),
-            }
-        }
-        Remedy::Escalate { severity, advice } => refused(escalate(error, *severity, advice)),
-        Remedy::Stop => Err(Abort::Stop(Stop::new(error.message))),
-    }
-}
-
 /// Arguments that are to be checked.
 #[derive(Clone, Copy)]
 enum RawArguments<'a> {
@@ -258,13 +228,6 @@ impl<'a> RawArguments<'a> {
         }
     }
 
-    fn to_text(self) -> Cow<'a, str> {
-        match self {
-            Self::Text(text) => Cow::Borrowed(text),
-            Self::Value(value) => Cow::Owned(value.to_string()),
-        }
-    }
-
     /// Returns the value; `None` if the text is not JSON.
     fn to_value(self) -> Option<Cow<'a, Value>> {
         match self {
@@ -274,31 +237,25 @@ impl<'a> RawArguments<'a> {
     }
 }
 
-/// The reason that a call is not valid.
-enum Invalid {
-    Withheld(Box<CallError>),
-    Arguments(Fault, Box<CallError>),
-}
-
 /// Checks arguments against the schema and the tool's own type.
-fn validate(
+fn validate_arguments(
     found: &RegisteredTool,
     given: RawArguments<'_>,
     repairs: Option<&RepairPolicy>,
-) -> Result<ValidatedCall, Invalid> {
+) -> Result<ValidatedCall, Abort> {
     let schema = found.tool.input_schema();
     let call = found.tool.validate_with(given.to_arguments(), repairs).map_err(|error| match error {
-        InvalidCall::Withheld(refusal) => Invalid::Withheld(Box::new(refusal)),
+        InvalidCall::Withheld(refusal) => Abort::refusal(Status::RejectedDenied, refusal),
         error => {
             let mismatch = schema_mismatch(schema, given.to_value().as_deref(), &error.to_string());
-            Invalid::Arguments(Fault::InvalidArguments, Box::new(mismatch))
+            Abort::refusal(Status::RejectedSchema, mismatch)
         }
     })?;
     match catch_panic_sync(|| found.accepts(&call)).unwrap_or_else(Err) {
         Ok(()) => Ok(call),
         Err(problem) => {
             let mismatch = schema_mismatch(schema, Some(call.arguments()), &problem);
-            Err(Invalid::Arguments(Fault::Deserialization, Box::new(mismatch)))
+            Err(Abort::refusal(Status::RejectedSchema, mismatch))
         }
     }
 }

@@ -16,13 +16,11 @@ mod executor;
 mod finalize;
 mod flows;
 pub mod guardrail;
-pub mod hook;
-mod hook_stages;
 mod journal;
 mod program;
 mod skill_call;
 
 pub use builder::PipelineBuilder;
-pub use config::{Modes, Observers, RELAY_TOOLS, StateSink};
+pub use config::{Modes, RELAY_TOOLS};
 pub use error::PipelineError;
 pub use executor::Pipeline;

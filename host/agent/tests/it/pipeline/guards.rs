@@ -5,19 +5,19 @@ use std::sync::Arc;
 use fumehood_agent::approver::{Answer, Approver, Question};
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::Scope;
-use fumehood_agent::guardrail::{Judge, JudgePolicy, Judgement, ProposedCall, Rule, RuleFn, Verdict};
-use fumehood_agent::hook::{BeforeAction, BeforeHook, Field, HookFn, ToolUse};
-use fumehood_agent::pipeline::Modes;
+use fumehood_agent::guardrail::{Judge, JudgePolicy, Judgement, ProposedCall, RuleFn, Verdict};
 use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
 use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::CallError;
 use fumehood_core::chat::Usage;
+use fumehood_core::hook::{BeforeDecision, CallHook};
 use fumehood_core::record::RecordKind;
 use fumehood_core::tool::ToolProvider as _;
 use serde_json::json;
 
-use super::stage::{Pair, Stage, read_only, stage, stage_of};
+use super::stage::{Pair, Stage, before, read_only, stage, stage_of};
 
 const ADD: &str = r#"{"a": 1, "b": 2}"#;
 
@@ -130,81 +130,56 @@ async fn a_person_is_asked_and_nobody_means_no() {
     assert_eq!(statuses(&no), ["ask", "deny"]);
 }
 
+/// Returns a hook that changes the arguments to these.
+fn changing(arguments: &'static str) -> Arc<dyn CallHook> {
+    before("change", move |_| BeforeDecision::Modify { arguments: arguments.to_owned() })
+}
+
 #[tokio::test]
 async fn a_hook_changes_or_blocks_a_call() {
-    fn hook(before: BeforeAction) -> Arc<dyn BeforeHook> {
-        Arc::new(HookFn::new("hook", 0, &[Field::Arguments], move |call: &mut ToolUse| {
-            call.arguments = json!({"a": 10, "b": 10});
-            before.clone()
-        }))
-    }
-
-    let changed = stage(|builder| builder.before(hook(BeforeAction::Continue)));
+    let changed = stage(|builder| builder.call_hooks([changing(r#"{"a": 10, "b": 10}"#)].into_iter().collect()));
     assert_eq!(changed.call("add", ADD).await.result.text().as_deref(), Some("20"));
-    let blocked = stage(|builder| builder.before(hook(BeforeAction::Block { message: None })));
+    let block = before("block", |_| BeforeDecision::Deny { error: CallError::new(ErrorKind::Denied, "not today") });
+    let blocked = stage(|builder| builder.call_hooks([block].into_iter().collect()));
     let execution = blocked.call("add", ADD).await;
     assert!(execution.is_blocked());
-    assert_eq!(execution.error_message(), "Tool execution blocked by beforeToolUse hook.");
+    assert_eq!(execution.error_message(), "denied by the hook `block`: not today");
     assert_eq!(blocked.recorder.kinds(), [RecordKind::ToolRejected]);
 }
 
 #[tokio::test]
 async fn checks_arguments_that_a_hook_changed() {
-    let hook = HookFn::new("hook", 0, &[Field::Arguments], |call: &mut ToolUse| {
-        call.arguments = json!({"a": "x"});
-        BeforeAction::Continue
-    });
-    let stage = stage(|builder| builder.before(Arc::new(hook)));
-    assert_eq!(stage.call("add", ADD).await.status, Status::RejectedSchema);
+    let stage = stage(|builder| builder.call_hooks([changing(r#"{"a": "x"}"#)].into_iter().collect()));
+    let execution = stage.call("add", ADD).await;
+    assert_eq!(execution.status, Status::Blocked);
+    assert!(execution.error_message().contains("changed the arguments to invalid ones"));
 }
 
 #[tokio::test]
-async fn undeclared_changes_are_undone_and_fail_in_strict_mode() {
-    fn hook() -> Arc<dyn BeforeHook> {
-        Arc::new(HookFn::new("sly", 0, &[] as &[Field], |call: &mut ToolUse| {
-            call.arguments = json!({"a": 10, "b": 10});
-            BeforeAction::Continue
-        }))
-    }
-
-    let lenient = stage(|builder| builder.before(hook()));
-    assert_eq!(lenient.call("add", ADD).await.result.text().as_deref(), Some("3"));
-    assert_eq!(statuses(&lenient), ["undeclared_change"]);
-    let strict = stage(|builder| builder.before(hook()).modes(Modes { strict_hooks: true, ..Modes::default() }));
-    let execution = strict.call("add", ADD).await;
-    assert!(execution.error_message().contains("'sly' changed `arguments`"), "{}", execution.error_message());
-}
-
-#[tokio::test]
-async fn hooks_run_in_descending_priority() {
+async fn hooks_run_in_the_order_in_which_they_are_given() {
     let order = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let hooks = [("low", -1), ("mid", 0), ("high", 9)].map(|(name, priority)| {
+    let hooks = ["first", "second", "third"].map(|name| {
         let order = Arc::clone(&order);
-        Arc::new(HookFn::new(name, priority, &[] as &[Field], move |_: &mut ToolUse| {
+        before(name, move |_| {
             order.lock().unwrap().push(name);
-            BeforeAction::Continue
-        }))
+            BeforeDecision::Allow
+        })
     });
-    let [low, mid, high] = hooks;
-    let stage = stage(|builder| builder.before(low).before(mid).before(high));
+    let stage = stage(|builder| builder.call_hooks(hooks.into_iter().collect()));
     stage.call("add", ADD).await;
-    assert_eq!(*order.lock().unwrap(), ["high", "mid", "low"]);
+    assert_eq!(*order.lock().unwrap(), ["first", "second", "third"]);
 }
 
 #[tokio::test]
-async fn a_tool_that_asks_for_it_sees_the_state_as_hooks_left_it() {
+async fn a_tool_that_asks_for_it_sees_the_state() {
     let tools = BuiltIns::default();
     let run =
         |_: Pair, call: CallContext| async move { Ok::<_, BuiltInError>(call.state.as_deref().map(str::to_owned)) };
     tools.register(BuiltIn::new("with", "Sees.", run).unwrap().with_state().with_annotations(read_only())).unwrap();
     tools.register(BuiltIn::new("without", "Does not see.", run).unwrap()).unwrap();
-    let hook = HookFn::new("state", 0, &[Field::State], |call: &mut ToolUse| {
-        call.state = Some(Arc::from(r#"{"n":2}"#));
-        BeforeAction::Continue
-    });
-    let mut stage = stage_of(Arc::new(tools), |builder| builder.before(Arc::new(hook)));
+    let mut stage = stage_of(Arc::new(tools), |builder| builder);
     stage.scope = Scope { state: Some(Arc::from(r#"{"n":1}"#)), ..stage.scope };
-    assert_eq!(stage.call("with", ADD).await.result.text().as_deref(), Some(r#"{"n":2}"#));
+    assert_eq!(stage.call("with", ADD).await.result.text().as_deref(), Some(r#"{"n":1}"#));
     assert_eq!(stage.call("without", ADD).await.result.text().as_deref(), Some("null"));
     assert_eq!(stage.scope.state.as_deref(), Some(r#"{"n":1}"#));
 }
@@ -228,7 +203,7 @@ async fn state_of_a_tool_is_a_copy_that_it_cannot_change() {
     let outcome = stage.batch(&[("counts", r#"{"a": 7, "b": 0}"#), ("counts", r#"{"a": 8, "b": 0}"#)]).await;
     let texts: Vec<_> = outcome.executions.iter().map(|it| it.result.text().unwrap().into_owned()).collect();
     assert_eq!(texts, [r#"[1,7,"{\"n\":1}"]"#, r#"[1,8,"{\"n\":1}"]"#]);
-    assert_eq!((outcome.state, stage.scope.state), (None, Some(state)), "the agent's own is unchanged");
+    assert_eq!(stage.scope.state, Some(state), "the agent's own is unchanged");
     let after = tools.tools();
     assert!(before.iter().zip(&after).all(|(one, other)| Arc::ptr_eq(one, other)), "so is the registered tool");
 }

@@ -12,17 +12,19 @@ use fumehood_agent::code::{CodeMode, ProgramLimits};
 use fumehood_agent::execution::{Status, ToolExecution};
 use fumehood_agent::executor::{BatchEnd, Scope, ToolExecutor as _};
 use fumehood_agent::guardrail::{ProposedCall, RuleFn, Verdict};
-use fumehood_agent::hook::{AfterAction, BeforeAction, CompletedToolUse, Field, HookFn, ToolUse};
 use fumehood_agent::pipeline::{PipelineBuilder, PipelineError};
 use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Policy};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
 use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::CallError;
+use fumehood_core::hook::{AfterDecision, BeforeDecision};
 use fumehood_core::record::{Record, RecordKind};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::stage::{Nothing, Stage, intent, stage, stage_of};
+use super::stage::{Nothing, Stage, after, before, intent, stage, stage_of};
 use crate::line_interpreter::Lines;
 
 fn code_stage(mode: CodeMode, with: impl FnOnce(PipelineBuilder) -> PipelineBuilder) -> Stage {
@@ -284,23 +286,20 @@ async fn the_deadline_is_paused_while_a_person_is_asked() {
 
 #[tokio::test]
 async fn hooks_and_policies_hold_within_programs() {
-    let block = |call: &mut ToolUse| match call.tool.as_str() {
-        "divide" => BeforeAction::Block { message: Some("not today".to_owned()) },
-        _ => BeforeAction::Continue,
-    };
-    let redact = |done: &mut CompletedToolUse| {
-        if done.tool == "echo" {
-            done.outcome = Ok(vec![Content::text("[redacted]")]);
-        }
-        AfterAction::Continue
-    };
+    let block = before("block", |call| match call.tool().full_name() {
+        "divide" => BeforeDecision::Deny { error: CallError::new(ErrorKind::Denied, "not today") },
+        _ => BeforeDecision::Allow,
+    });
+    let redact = after("redact", |call, _| match call.tool().full_name() {
+        "echo" => AfterDecision::Replace(Ok(vec![Content::text("[redacted]")])),
+        _ => AfterDecision::Keep,
+    });
     let stage = beside(|builder| {
-        let builder = builder.before(Arc::new(HookFn::new("block", 0, &[], block)));
-        let builder = builder.after(Arc::new(HookFn::new("redact", 0, &[Field::Result], redact)));
+        let builder = builder.call_hooks([block, redact].into_iter().collect());
         builder.tool_policy("add", Policy { result_bytes: Some(1), ..Policy::default() })
     });
     let code = "host__divide {\"a\": 1, \"b\": 2}\nhost__echo {\"text\": \"secret\"}\nhost__add {\"a\": 10, \"b\": 2}";
-    assert_eq!(stage.values(code).await, json!([["denied", "not today"], "[redacted]", 12]));
+    assert_eq!(stage.values(code).await, json!([["denied", "denied by the hook `block`: not today"], "[redacted]", 12]));
     assert!(!stage.recorder.text().contains("not today\\n") && stage.recorder.text().contains("[redacted]"));
 }
 

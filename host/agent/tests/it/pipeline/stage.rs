@@ -9,9 +9,12 @@ use fumehood_agent::pipeline::{Pipeline, PipelineBuilder};
 use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
+use fumehood_core::call::content::Content;
+use fumehood_core::call::result::CallError;
 use fumehood_core::chat::ToolIntent;
+use fumehood_core::hook::{AfterDecision, BeforeDecision, CallHook};
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
-use fumehood_core::tool::Stop;
+use fumehood_core::tool::{Stop, ValidatedCall};
 use fumehood_core::tool::definition::Annotations;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -107,6 +110,59 @@ pub(crate) fn stage_of(tools: Arc<BuiltIns>, with: impl FnOnce(PipelineBuilder) 
     let builder = PipelineBuilder::default().built_ins(tools).allowlists(everything()).recorder(recorder.clone());
     let scope = Scope { session: "s".to_owned(), execution: "e".to_owned(), step: 1, ..Scope::default() };
     Stage { pipeline: with(builder).build().unwrap(), recorder, scope }
+}
+
+type Before = dyn Fn(&ValidatedCall) -> BeforeDecision + Send + Sync;
+type After = dyn Fn(&ValidatedCall, &Result<Vec<Content>, CallError>) -> AfterDecision + Send + Sync;
+
+/// A hook made of functions.
+struct FnHook {
+    name: &'static str,
+    before: Box<Before>,
+    after: Option<Box<After>>,
+}
+
+impl CallHook for FnHook {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn decides_on_results(&self) -> bool {
+        self.after.is_some()
+    }
+
+    fn before<'a>(
+        &'a self,
+        call: &'a ValidatedCall,
+        _: &'a CallContext,
+    ) -> BoxFuture<'a, Result<BeforeDecision, CallError>> {
+        Box::pin(async { Ok((self.before)(call)) })
+    }
+
+    fn after<'a>(
+        &'a self,
+        call: &'a ValidatedCall,
+        _: &'a CallContext,
+        outcome: &'a Result<Vec<Content>, CallError>,
+    ) -> BoxFuture<'a, Result<AfterDecision, CallError>> {
+        Box::pin(async { Ok(self.after.as_ref().map_or(AfterDecision::Keep, |after| after(call, outcome))) })
+    }
+}
+
+/// Returns a hook that decides on calls.
+pub(crate) fn before(
+    name: &'static str,
+    decide: impl Fn(&ValidatedCall) -> BeforeDecision + Send + Sync + 'static,
+) -> Arc<dyn CallHook> {
+    Arc::new(FnHook { name, before: Box::new(decide), after: None })
+}
+
+/// Returns a hook that decides on results.
+pub(crate) fn after(
+    name: &'static str,
+    decide: impl Fn(&ValidatedCall, &Result<Vec<Content>, CallError>) -> AfterDecision + Send + Sync + 'static,
+) -> Arc<dyn CallHook> {
+    Arc::new(FnHook { name, before: Box::new(|_| BeforeDecision::Allow), after: Some(Box::new(decide)) })
 }
 
 pub(crate) fn intent(id: &str, name: &str, arguments: &str) -> ToolIntent {
