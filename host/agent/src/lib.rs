@@ -52,6 +52,6 @@ pub use drivers::{batch, driver, native, react, recover, render};
 pub use fumehood_core::persistence;
 pub use memory::knowledge;
 pub use names::suggest;
-pub use pipeline::{allowlist, approval_queue, approver, guardrail};
+pub use pipeline::{allowlist, approval_queue, guardrail};
 pub use registry::{identity, retry};
 pub use session::{breaker, budget, transcript};

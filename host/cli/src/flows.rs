@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use fumehood::agent::memory;
-use fumehood::flow::{FlowAction, FlowLabel, FlowLabels, FlowPolicy, FlowScope};
+use fumehood::flow::{FlowLabel, FlowLabels, FlowPolicy, FlowScope};
 use fumehood::{SEPARATOR, Tool};
 
 use crate::config::Config;
@@ -28,10 +28,7 @@ pub(crate) fn policy(config: &Config, tools: &[Arc<Tool>]) -> Result<Option<Flow
             FlowScopeName::Session => FlowScope::Session,
             FlowScopeName::Program => FlowScope::Program,
         })
-        .action(match section.action.unwrap_or_default() {
-            FlowActionName::Ask => FlowAction::Ask,
-            FlowActionName::Deny => FlowAction::Deny,
-        });
+        .deny(section.action == Some(FlowActionName::Deny));
     for (name, labels) in labelled {
         policy = policy.label_component(&name, labels.labels());
     }

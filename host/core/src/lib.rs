@@ -38,7 +38,6 @@ pub mod call;
 pub mod chat;
 pub mod digest;
 pub mod flow;
-pub mod hook;
 pub mod job;
 pub mod key_value;
 pub mod opaque_numbers;

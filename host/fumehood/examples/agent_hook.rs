@@ -10,29 +10,25 @@ use std::sync::Arc;
 
 use fumehood::agent::registry::{BuiltIn, BuiltInError, BuiltIns};
 use fumehood::boxed::BoxFuture;
-use fumehood::hooks::{BeforeDecision, CallHook, CallHooks, Redaction, ToolPatterns};
+use fumehood::hooks::{Redaction, ToolPatterns};
 use fumehood::model::{ScriptedModel, ScriptedReply};
-use fumehood::{CallContext, CallError, ErrorKind, Host, ValidatedCall};
+use fumehood::policy::{Decision, Policies, Policy, Ruling};
+use fumehood::{CallContext, CallError, Host, Tool, ValidatedCall};
 
 /// A hook that denies to close accounts.
 struct NoClosing;
 
-impl CallHook for NoClosing {
+impl Policy for NoClosing {
     fn name(&self) -> &str {
         "no_closing"
     }
 
-    fn applies_to(&self, tool: &str) -> bool {
-        tool == "close_account"
+    fn applies_to(&self, tool: &Tool) -> bool {
+        tool.full_name() == "close_account"
     }
 
-    fn before<'a>(
-        &'a self,
-        _: &'a ValidatedCall,
-        _: &'a CallContext,
-    ) -> BoxFuture<'a, Result<BeforeDecision, CallError>> {
-        let error = CallError::new(ErrorKind::Denied, "accounts are not closed here");
-        Box::pin(std::future::ready(Ok(BeforeDecision::Deny { error })))
+    fn before<'a>(&'a self, _: &'a ValidatedCall, _: &'a CallContext) -> BoxFuture<'a, Result<Ruling, CallError>> {
+        Box::pin(std::future::ready(Ok(Decision::deny("accounts are not closed here").into())))
     }
 }
 
@@ -45,7 +41,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
     tools.register(BuiltIn::new("close_account", "Closes the account.", account)?)?;
 
     let redact = Redaction::new("redact", ToolPatterns::default(), "hunter2", "[redacted]")?;
-    let hooks: CallHooks = [Arc::new(NoClosing) as Arc<dyn CallHook>, Arc::new(redact)].into_iter().collect();
+    let hooks: Policies = [Arc::new(NoClosing) as Arc<dyn Policy>, Arc::new(redact)].into_iter().collect();
 
     let model = ScriptedModel::new(vec![
         ScriptedReply::call("account", "{}"),

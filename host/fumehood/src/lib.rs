@@ -138,6 +138,7 @@ pub use fumehood_core::flow;
 pub use fumehood_core::job;
 pub use fumehood_core::persistence;
 pub use fumehood_core::policy::approval;
+pub use fumehood_core::policy::call as policy;
 pub use fumehood_core::policy::permission::{self, Grant};
 pub use fumehood_core::policy::redact;
 pub use fumehood_core::program;

@@ -6,18 +6,17 @@ use std::sync::{Arc, Mutex};
 
 use fumehood::agent::agent::{Agent, Outcome};
 use fumehood::agent::allowlist::{Allowlists, Skill};
-use fumehood::agent::approver::{Answer, Approver, Question};
 use fumehood::agent::batch::BatchDriver;
 use fumehood::agent::execution::Status;
 use fumehood::agent::executor::{BatchOutcome, Scope, ToolExecutor};
-use fumehood::agent::guardrail::{ProposedCall, RuleFn, Verdict};
 use fumehood::agent::memory::InMemoryStore;
 use fumehood::agent::react::ReactDriver;
 use fumehood::agent::registry::{BuiltIn, BuiltInError, BuiltIns};
 use fumehood::chat::{Model, ModelError, Request, Response, Role, ToolIntent, ToolSpec};
 use fumehood::event_log::{Filter, Options, Reader};
 use fumehood::model::{ScriptedModel, ScriptedReply};
-use fumehood::{AgentBuilder, AgentError, Host, Load};
+use fumehood::policy::{Answer, Approver, Decision, PolicyFn, Question};
+use fumehood::{AgentBuilder, AgentError, CallContext, Host, Load, ValidatedCall};
 
 const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../example-tools/dist/calculator.wasm");
 const ADD: &str = r#"{"a": 3, "b": 5}"#;
@@ -169,7 +168,7 @@ async fn rules_people_memory_and_functions_are_a_line_each() {
     let greet = BuiltIn::new("greet", "Greets.", greet).unwrap();
     let tools = Arc::new(BuiltIns::default());
     tools.register(greet).unwrap();
-    let ask = RuleFn::new("ask", |_: &ProposedCall| Verdict::Ask { question: "may it?".to_owned() });
+    let ask = PolicyFn::new("ask", |_: &ValidatedCall, _: &CallContext| Decision::ask("may it?"));
     let (model, offered) = calls("greet", "{}");
     let agent = host.agent(model).allow(["greet"]).built_ins(tools).memory(Arc::new(InMemoryStore::default()));
     let agent = agent.pipeline(|pipeline| pipeline.rule(Arc::new(ask))).approver(Arc::new(CallsOnly));

@@ -62,7 +62,7 @@ impl<'a> Batch<'a> {
         let state = Arc::new(Mutex::new(state));
         let session = scope.session.as_str().into();
         let execution = scope.execution.as_str().into();
-        let step = SessionStep { session, execution, number: scope.step };
+        let step = SessionStep { session, execution, number: scope.step, skill: scope.skill.clone() };
         Self { scope, allowed: Arc::new(allowed), program: None, past, step, state }
     }
 

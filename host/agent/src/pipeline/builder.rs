@@ -5,22 +5,20 @@ use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::flow::FlowPolicy;
-use fumehood_core::hook::CallHooks;
+use fumehood_core::policy::call::{Approver, Policies, Policy};
 use fumehood_core::record::{NullRecorder, Recorder};
 use fumehood_core::schema::gate::RepairPolicy;
 use fumehood_core::tool::ToolProvider;
 
 use super::allowlist::{Allowlists, DefaultAllowlist, Implementation};
-use super::approver::Approver;
 use super::config::{CodeConfig, IdGenerator, Modes, PipelineConfig, default_policy};
 use super::error::PipelineError;
 use super::executor::Pipeline;
 use super::flows::unknown_labelled_tool;
-use super::guardrail::{Judge, JudgePolicy, Rule, Rules};
 use crate::clock::{Clock, SystemClock};
 use crate::code::{CodeMode, CodeTools, Interpreter, ProgramLimits, RUN_CODE};
 use crate::memory::{self, READ_RESULT, ResultStore};
-use crate::registry::{BuiltIns, Policy, ToolRegistry};
+use crate::registry::{BuiltIns, ToolPolicy, ToolRegistry};
 use crate::tool_search::{SEARCH_TOOLS, ToolCatalogue, ToolSearch};
 
 /// Builder of a [`Pipeline`].
@@ -31,13 +29,13 @@ pub struct PipelineBuilder {
     code: Option<(Arc<dyn Interpreter>, CodeMode)>,
     skill_interpreter: Option<(Arc<dyn Interpreter>, ProgramLimits)>,
     allowlists: Allowlists,
-    rules: Rules,
-    judge: Option<(Arc<dyn Judge>, JudgePolicy)>,
+    rules: Vec<Arc<dyn Policy>>,
+    judge: Option<Arc<dyn Policy>>,
     approver: Option<Arc<dyn Approver>>,
     flows: Option<FlowPolicy>,
-    call_hooks: CallHooks,
-    policies: HashMap<String, Policy>,
-    agent_policy: Policy,
+    call_hooks: Policies,
+    policies: HashMap<String, ToolPolicy>,
+    agent_policy: ToolPolicy,
     recorder: Arc<dyn Recorder>,
     clock: Arc<dyn Clock>,
     search: Option<ToolSearch>,
@@ -61,13 +59,13 @@ impl Default for PipelineBuilder {
             code: None,
             skill_interpreter: None,
             allowlists: Allowlists::default(),
-            rules: Rules::default(),
+            rules: Vec::new(),
             judge: None,
             approver: None,
             flows: None,
-            call_hooks: CallHooks::default(),
+            call_hooks: Policies::default(),
             policies: HashMap::new(),
-            agent_policy: Policy::default(),
+            agent_policy: ToolPolicy::default(),
             recorder: Arc::new(NullRecorder),
             clock: Arc::new(SystemClock),
             search: None,
@@ -102,17 +100,17 @@ impl PipelineBuilder {
         self
     }
 
-    /// Adds a rule after the others.
+    /// Adds a policy that decides on calls, after the others.
     #[must_use]
-    pub fn rule(mut self, rule: Arc<dyn Rule>) -> Self {
-        self.rules.add(rule);
+    pub fn rule(mut self, rule: Arc<dyn Policy>) -> Self {
+        self.rules.push(rule);
         self
     }
 
-    /// Sets the judge of calls that every rule allowed.
+    /// Sets the policy that judges calls that every rule allowed.
     #[must_use]
-    pub fn judge(mut self, judge: Arc<dyn Judge>, policy: JudgePolicy) -> Self {
-        self.judge = Some((judge, policy));
+    pub fn judge(mut self, judge: Arc<dyn Policy>) -> Self {
+        self.judge = Some(judge);
         self
     }
 
@@ -132,21 +130,21 @@ impl PipelineBuilder {
 
     /// Sets the hooks of an operator. They run next to the tool, after every other check.
     #[must_use]
-    pub fn call_hooks(mut self, hooks: CallHooks) -> Self {
+    pub fn call_hooks(mut self, hooks: Policies) -> Self {
         self.call_hooks = hooks;
         self
     }
 
     /// Sets the policy for calls of one tool. It takes precedence over the tool's own policy.
     #[must_use]
-    pub fn tool_policy(mut self, tool: impl Into<String>, policy: Policy) -> Self {
+    pub fn tool_policy(mut self, tool: impl Into<String>, policy: ToolPolicy) -> Self {
         self.policies.insert(tool.into(), policy);
         self
     }
 
     /// Sets the policy for calls of tools that do not set their own.
     #[must_use]
-    pub fn agent_policy(mut self, policy: Policy) -> Self {
+    pub fn agent_policy(mut self, policy: ToolPolicy) -> Self {
         self.agent_policy = policy;
         self
     }

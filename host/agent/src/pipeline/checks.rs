@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use fumehood_core::call::result::CallError;
 use fumehood_core::call::{Arguments, CallContext};
 use fumehood_core::chat::Usage;
+use fumehood_core::policy::call::{CallQuestion, Decision, Policy, ProposedCall, Ruling};
 use fumehood_core::record::RecordKind;
 use fumehood_core::schema::gate::RepairPolicy;
 use fumehood_core::telemetry;
@@ -13,11 +15,10 @@ use serde_json::{Map, Value, json};
 
 use super::abort::{Abort, not_allowed, not_shown, printable_name, schema_mismatch, unauthorized, unknown_tool};
 use super::dispatch::Dispatch;
-use super::guardrail::{CallQuestion, Judgement, ProposedCall, Ruling, Verdict, VerdictSource};
 use crate::catch_panic::{catch_panic, catch_panic_sync};
 use crate::code::RUN_CODE;
 use crate::execution::Status;
-use crate::registry::{Policy, RegisteredTool};
+use crate::registry::{RegisteredTool, ToolPolicy};
 use crate::tool_search::{SEARCH_TOOLS, SearchTool};
 
 /// A call that passed every check and may run.
@@ -25,7 +26,7 @@ pub(super) struct AuthorizedCall {
     pub(super) found: RegisteredTool,
     pub(super) call: ValidatedCall,
     pub(super) context: CallContext,
-    pub(super) policy: Policy,
+    pub(super) policy: ToolPolicy,
 }
 
 impl Dispatch<'_> {
@@ -59,18 +60,16 @@ impl Dispatch<'_> {
         self.repairs = call.repairs().to_vec();
         let actor = self.batch.scope.actor.as_deref();
         check_authorization(&found, actor, &call)?;
+        let context = self.context();
         let call = if self.has_guardrails() {
-            match Box::pin(self.apply_guardrails(&call)).await? {
-                Some(changed) => recheck(&found, actor, changed)?,
-                None => call,
-            }
+            Box::pin(self.apply_guardrails(&found, call, &context)).await?
         } else {
             self.check_refusal().map(|()| call)?
         };
         if self.config.flows.is_some() {
-            Box::pin(self.check_flow(&found, &call)).await?;
+            Box::pin(self.check_flow(&found, &call, &context)).await?;
         }
-        Ok(AuthorizedCall { found, call, context: self.context(), policy })
+        Ok(AuthorizedCall { found, call, context, policy })
     }
 
     /// Finds the tool of this full name: one of a provider, one of code mode, or the search within the allowlist of the
@@ -136,39 +135,42 @@ impl Dispatch<'_> {
         !self.config.rules.is_empty() || self.config.judge.is_some()
     }
 
-    /// Runs rules and judge, and asks the approver where they require it. Returns the arguments if they were changed.
-    async fn apply_guardrails(&mut self, call: &ValidatedCall) -> Result<Option<Value>, Abort> {
-        let mut proposed = self.proposed(call);
-        let outcome = self.config.rules.evaluate(&mut proposed);
-        let mut changed = !outcome.notes.is_empty();
-        for note in outcome.notes {
-            self.add_note(note);
-        }
-        let mut questions = Vec::new();
-        for ruling in outcome.rulings {
-            questions.extend(self.record_verdict(ruling, &proposed, Usage::default()).await?);
-        }
-        if let Some((judge, policy)) = &self.config.judge
-            && policy.applies(&proposed)
-        {
-            let failed = |panic: String| Verdict::Deny { reason: format!("the judge failed: {panic}") }.into();
-            let Judgement { verdict, usage } = catch_panic(judge.judge(&proposed)).await.unwrap_or_else(failed);
+    /// Runs the rules and the judge, and asks the approver where they require it. Returns the call as they leave it.
+    async fn apply_guardrails(
+        &mut self,
+        found: &RegisteredTool,
+        call: ValidatedCall,
+        context: &CallContext,
+    ) -> Result<ValidatedCall, Abort> {
+        let config = self.config;
+        let mut call = call;
+        let mut is_changed = false;
+        let mut asked = Vec::new();
+        for policy in config.rules.iter().chain(&config.judge).filter(|policy| policy.applies_to(&found.tool)) {
+            let Ruling { decision, usage } = evaluate(policy.as_ref(), &call, context).await;
             self.batch.add_usage(usage);
-            if let Verdict::Modify { arguments, note } = &verdict {
-                proposed.arguments = arguments.clone();
-                self.add_note(note.clone());
-                changed = true;
+            let arguments = decided_arguments(&decision, &call);
+            if let Some(question) = self.record_verdict(policy.name(), &decision, &arguments, usage).await? {
+                asked.push((policy.name(), question));
             }
-            questions
-                .extend(self.record_verdict(Ruling { source: VerdictSource::Judge, verdict }, &proposed, usage).await?);
+            if let Decision::Rewrite { to, note } = decision {
+                note.into_iter().for_each(|note| self.add_note(note));
+                call = found.tool.validate(to).map_err(|error| invalid_change(&error.to_string()))?;
+                is_changed = true;
+            }
         }
-        if questions.is_empty() {
+        if asked.is_empty() {
             self.check_refusal()?;
         }
-        for question in questions {
-            self.ask_approver(call.tool(), CallQuestion { proposed: proposed.clone(), ..question }).await?;
+        for (from, question) in asked {
+            let proposed = ProposedCall::new(&call, context);
+            self.ask_approver(&found.tool, CallQuestion { from: from.to_owned(), question, proposed }).await?;
         }
-        Ok(changed.then_some(proposed.arguments))
+        if is_changed {
+            found.accepts(&call).map_err(|problem| invalid_change(&problem))?;
+            check_authorization(found, self.batch.scope.actor.as_deref(), &call)?;
+        }
+        Ok(call)
     }
 
     /// Adds a note unless it is there: a call that a hook changed goes through the rules twice.
@@ -178,38 +180,60 @@ impl Dispatch<'_> {
         }
     }
 
-    /// Records a verdict. A denial ends the call; a question is returned, to be asked once all rules and the judge have
-    /// agreed.
-    pub(super) async fn record_verdict(
+    /// Records a decision. A denial ends the call; a question is returned, to be asked once all policies have agreed.
+    pub(super) async fn record_verdict<T>(
         &mut self,
-        ruling: Ruling,
-        proposed: &ProposedCall,
+        by: &str,
+        decision: &Decision<T>,
+        arguments: &Value,
         usage: Usage,
-    ) -> Result<Option<CallQuestion>, Abort> {
-        let Ruling { source, verdict } = ruling;
-        let reason = match &verdict {
-            Verdict::Allow => None,
-            Verdict::Modify { note: text, .. } | Verdict::Deny { reason: text } | Verdict::Ask { question: text } => {
-                Some(text.as_str())
-            }
+    ) -> Result<Option<String>, Abort> {
+        let reason = match decision {
+            Decision::Allow => None,
+            Decision::Rewrite { note, .. } => note.as_deref(),
+            Decision::Deny { error } => Some(error.message.as_str()),
+            Decision::Ask { question } => Some(question.as_str()),
         };
         let body = || {
-            let mut body = Map::from_iter([("by".to_owned(), Value::from(source.as_str()))]);
+            let mut body = Map::from_iter([("by".to_owned(), Value::from(by))]);
             body.extend(reason.map(|reason| ("reason".to_owned(), Value::from(reason))));
             let tokens = (usage != Usage::default()).then(|| json!({"input": usage.input, "output": usage.output}));
             body.extend(tokens.map(|tokens| ("usage".to_owned(), tokens)));
-            let arguments = catch_panic_sync(|| self.persist.arguments(&proposed.arguments)).unwrap_or_default();
+            let arguments = catch_panic_sync(|| self.persist.arguments(arguments)).unwrap_or_default();
             body.extend(arguments.map(|arguments| ("arguments".to_owned(), arguments)));
             Value::Object(body)
         };
-        self.journal.record(RecordKind::Verdict, Some(verdict.as_str()), body).await?;
-        match verdict {
-            Verdict::Allow | Verdict::Modify { .. } => Ok(None),
-            Verdict::Deny { reason } => Err(Abort::denial(format!("denied by {}: {reason}", source.as_str()))),
-            Verdict::Ask { question } => {
-                Ok(Some(CallQuestion { from: source.as_str().to_owned(), question, proposed: proposed.clone() }))
+        self.journal.record(RecordKind::Verdict, Some(decision.as_str()), body).await?;
+        match decision {
+            Decision::Allow | Decision::Rewrite { .. } => Ok(None),
+            Decision::Deny { error } => {
+                let message = format!("denied by {by}: {}", error.message);
+                Err(Abort::refusal(Status::RejectedDenied, CallError { message: message.into(), ..error.clone() }))
             }
+            Decision::Ask { question } => Ok(Some(question.clone())),
         }
+    }
+}
+
+/// Evaluates a policy before a call. One that fails or panics denies.
+async fn evaluate(policy: &dyn Policy, call: &ValidatedCall, context: &CallContext) -> Ruling {
+    let name = policy.name();
+    // `before` itself may panic before it returns a future.
+    match catch_panic(async { policy.before(call, context).await }).await {
+        Ok(Ok(ruling)) => ruling,
+        Ok(Err(error)) => Decision::deny(format!("the rule '{name}' failed: {}", error.message)).into(),
+        Err(panic) => Decision::deny(format!("the rule '{name}' could not be evaluated: {panic}")).into(),
+    }
+}
+
+/// Returns the arguments that a decision leaves.
+fn decided_arguments(decision: &Decision<Arguments>, call: &ValidatedCall) -> Value {
+    match decision {
+        Decision::Rewrite { to: Arguments::Value(value), .. } => value.clone(),
+        Decision::Rewrite { to: Arguments::Text(text), .. } => {
+            serde_json::from_str(text).unwrap_or_else(|_| Value::from(text.as_str()))
+        }
+        _ => call.arguments().clone(),
     }
 }
 
@@ -267,14 +291,6 @@ fn check_authorization(found: &RegisteredTool, actor: Option<&str>, call: &Valid
         // A check that panics has not allowed the call.
         Ok(false) | Err(_) => Err(unauthorized(found.tool.full_name())),
     }
-}
-
-/// Takes arguments that a guardrail changed through the gate, the type and the authorization again.
-fn recheck(found: &RegisteredTool, actor: Option<&str>, changed: Value) -> Result<ValidatedCall, Abort> {
-    let call = found.tool.validate(Arguments::Value(changed)).map_err(|error| invalid_change(&error.to_string()))?;
-    found.accepts(&call).map_err(|problem| invalid_change(&problem))?;
-    check_authorization(found, actor, &call)?;
-    Ok(call)
 }
 
 fn invalid_change(problem: &str) -> Abort {

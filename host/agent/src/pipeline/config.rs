@@ -8,20 +8,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fumehood_core::flow::FlowPolicy;
-use fumehood_core::hook::CallHooks;
 use fumehood_core::opaque_numbers::OpaqueNumbers;
 use fumehood_core::persistence::Persistence;
+use fumehood_core::policy::call::{Approver, Policies, Policy};
 use fumehood_core::record::{Durability, Recorder};
 use fumehood_core::schema::gate::RepairPolicy;
 use fumehood_core::tool::Tool;
 
 use super::allowlist::Allowlists;
-use super::approver::Approver;
-use super::guardrail::{Judge, JudgePolicy, Rules};
 use crate::clock::Clock;
 use crate::code::{CodeMode, CodeTools, Interpreter, RUN_CODE};
 use crate::memory::{READ_RESULT, ResultStore};
-use crate::registry::{Policy, RegisteredTool, ToolRegistry};
+use crate::registry::{RegisteredTool, ToolPolicy, ToolRegistry};
 use crate::tool_search::ToolCatalogue;
 use crate::truncate::DEFAULT_RESULT_BYTES;
 
@@ -56,11 +54,11 @@ impl Default for Modes {
 
 /// Returns the policy for tools without any other: results of at most [`DEFAULT_RESULT_BYTES`], and an expected
 /// duration of 10 s.
-pub(super) fn default_policy() -> Policy {
-    Policy {
+pub(super) fn default_policy() -> ToolPolicy {
+    ToolPolicy {
         result_bytes: Some(DEFAULT_RESULT_BYTES),
         expected_duration: Some(Duration::from_secs(10)),
-        ..Policy::default()
+        ..ToolPolicy::default()
     }
 }
 
@@ -80,13 +78,13 @@ pub(super) struct PipelineConfig {
     /// `Some` if tools have to be found before they are called.
     pub(super) catalogue: Option<Arc<ToolCatalogue>>,
     pub(super) allowlists: Allowlists,
-    pub(super) rules: Rules,
-    pub(super) judge: Option<(Arc<dyn Judge>, JudgePolicy)>,
+    pub(super) rules: Vec<Arc<dyn Policy>>,
+    pub(super) judge: Option<Arc<dyn Policy>>,
     pub(super) approver: Option<Arc<dyn Approver>>,
     pub(super) flows: Option<FlowPolicy>,
-    pub(super) call_hooks: CallHooks,
-    pub(super) policies: HashMap<String, Policy>,
-    pub(super) agent_policy: Policy,
+    pub(super) call_hooks: Policies,
+    pub(super) policies: HashMap<String, ToolPolicy>,
+    pub(super) agent_policy: ToolPolicy,
     /// The names of the tools whose calls are not recorded in full.
     pub(super) withheld: Vec<String>,
     pub(super) recorder: Arc<dyn Recorder>,
@@ -103,7 +101,7 @@ pub(super) struct PipelineConfig {
 
 impl PipelineConfig {
     /// Returns the policy for calls of a tool: what the host sets for it, then its own, then that of the agent.
-    pub(super) fn policy(&self, found: &RegisteredTool) -> Policy {
+    pub(super) fn policy(&self, found: &RegisteredTool) -> ToolPolicy {
         let name = found.tool.full_name();
         let own = found.policy().or(&self.agent_policy);
         let policy = self.policies.get(name).map_or(own.clone(), |policy| policy.clone().or(&own));
@@ -111,7 +109,7 @@ impl PipelineConfig {
             return policy;
         }
         // It passes on arguments and results of a tool whose calls are not recorded.
-        Policy { persist: Some(Persistence::Nothing), ..policy }
+        ToolPolicy { persist: Some(Persistence::Nothing), ..policy }
     }
 
     /// Finds the tools whose calls are not recorded in full, and those that pass on what they got and gave.

@@ -139,7 +139,7 @@ impl Dispatch<'_> {
     async fn run_stages(&mut self) -> Result<(Status, CallResult), Abort> {
         self.check_tenant_fuel()?;
         let CompletedCall { authorized, result } = self.run_once().await?;
-        let result = if self.config.call_hooks.decide_on_results(authorized.call.tool().full_name()) {
+        let result = if self.config.call_hooks.decide_on_results(authorized.call.tool()) {
             Box::pin(self.run_call_hooks_after(&authorized, result)).await
         } else {
             result
@@ -172,7 +172,7 @@ impl Dispatch<'_> {
         self.journal.record_started(body).await?;
         authorized.context.observer = self.journal.observer(self.persist.is_full());
         self.start_in_history(&authorized.found);
-        self.config.call_hooks.hold_back(authorized.call.tool().full_name(), &mut authorized.context);
+        self.config.call_hooks.hold_back(&authorized.found.tool, &mut authorized.context);
         let started = Instant::now();
         let (result, attempts) = self.run_attempts(&authorized).await;
         let suspended = take(&mut *self.suspended.lock().unwrap_or_else(PoisonError::into_inner));

@@ -4,7 +4,6 @@ mod abort;
 pub mod allowlist;
 mod approval;
 pub mod approval_queue;
-pub mod approver;
 mod batch;
 mod builder;
 mod call_hook_stages;

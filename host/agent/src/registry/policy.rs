@@ -11,7 +11,7 @@ use super::retry::RetryPolicy;
 /// A setting that is `None` is taken from the next policy in this order: that of the host for the tool, that of the
 /// tool, that of the agent, and the default.
 #[derive(Debug, Clone, Default)]
-pub struct Policy {
+pub struct ToolPolicy {
     /// The part of its calls that is recorded. Default: [`Persistence::Full`].
     pub persist: Option<Persistence>,
     /// The retries of calls that ran and failed. Default: none.
@@ -24,7 +24,7 @@ pub struct Policy {
     pub expected_duration: Option<Duration>,
 }
 
-impl Policy {
+impl ToolPolicy {
     /// Returns whether a part of the calls is not recorded.
     pub(crate) fn is_withheld(&self) -> bool {
         self.persist.as_ref().is_some_and(|persist| !persist.is_full())
@@ -48,11 +48,11 @@ mod tests {
 
     #[test]
     fn the_tool_goes_before_the_agent_and_the_agent_before_the_default() {
-        let policy = |retry| Policy { retry, ..Policy::default() };
+        let policy = |retry| ToolPolicy { retry, ..ToolPolicy::default() };
         let once = Some(RetryPolicy::new(1));
         let never = Some(RetryPolicy::new(0));
         assert_eq!(policy(never).or(&policy(once)).retry, never);
         assert_eq!(policy(None).or(&policy(once)).retry, once);
-        assert_eq!(policy(None).or(&Policy::default()).retry, None);
+        assert_eq!(policy(None).or(&ToolPolicy::default()).retry, None);
     }
 }

@@ -74,11 +74,7 @@ impl AgentBuilder {
 }
 
 impl Interpreter for JavaScript {
-    fn run<'a>(
-        &'a self,
-        program: Program,
-        calls: &'a mut dyn ProgramCalls,
-    ) -> BoxFuture<'a, ProgramExecution> {
+    fn run<'a>(&'a self, program: Program, calls: &'a mut dyn ProgramCalls) -> BoxFuture<'a, ProgramExecution> {
         Box::pin(async move {
             let interpreter = match self.host.interpreter().await {
                 Ok(interpreter) => interpreter,

@@ -7,7 +7,8 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::history::CallHistories;
 use fumehood_core::call::result::{CallError, CallResult};
 use fumehood_core::call::{Call, CallContext};
-use fumehood_core::flow::{FlowAction, FlowPolicy};
+use fumehood_core::flow::FlowPolicy;
+use fumehood_core::policy::call::{Decision, NOBODY_TO_ASK};
 use fumehood_core::tool::{PendingCall, Stop, Tool, ToolLayer, ToolProvider};
 
 use super::call_log::CallLog;
@@ -52,15 +53,17 @@ impl FlowProvider {
     fn admit(&self, tool: &Tool, context: &CallContext, is_valid: impl FnOnce() -> bool) -> Result<(), CallError> {
         let history = context.history.clone().unwrap_or_else(|| self.actors.of(context.actor.clone()));
         let judged = context.program.as_ref().filter(|_| self.policy.is_per_program()).unwrap_or(&history);
-        if let Some(violation) = self.policy.check(tool, &judged.past(), |name| self.tools.find(name)) {
-            return Err(match self.policy.then() {
-                FlowAction::Ask => {
-                    let message = format!("this call needs approval: {violation}");
-                    CallError::new(ErrorKind::NeedsApproval, message)
-                        .with_hint("no person can be asked here; continue without this call")
-                }
-                _ => CallError::new(ErrorKind::Denied, format!("denied by flows: {violation}")),
-            });
+        match self.policy.decide(tool, &judged.past(), |name| self.tools.find(name)) {
+            Decision::Allow => {}
+            Decision::Rewrite { to, .. } => match to {},
+            Decision::Deny { error } => {
+                let message = format!("denied by flows: {}", error.message);
+                return Err(CallError { message: message.into(), ..error });
+            }
+            Decision::Ask { question } => {
+                let message = format!("this call needs approval: {question}");
+                return Err(CallError::new(ErrorKind::NeedsApproval, message).with_hint(NOBODY_TO_ASK));
+            }
         }
         let name = tool.full_name();
         // A call that the gate refuses reads nothing. It is looked at once for each tool and session.

@@ -3,21 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{Call, CallContext};
-use fumehood_core::hook::{CallHooks, HookQuestion};
+use fumehood_core::policy::call::{Answer, Approver, CallQuestion, NOBODY_TO_ASK, Policies, Question};
 use fumehood_core::telemetry;
 use fumehood_core::tool::{PendingCall, Stop, ToolLayer, ToolProvider, ValidatedCall, unknown_tool};
 
 use crate::events::call_log::{CallEntry, CallLog};
-
-/// A way to ask a person what a hook wants to know.
-pub trait HookApprover: Send + Sync {
-    /// Asks whether the call may run. Dropping the future withdraws the question.
-    fn ask<'a>(&'a self, call: &'a ValidatedCall, question: &'a HookQuestion) -> BoxFuture<'a, bool>;
-}
 
 /// The tools of a provider, whose calls pass hooks. Optionally every call is recorded before it runs, with the arguments
 /// and the result as the hooks leave them; without hooks, it is only recorded. For a host without hooks, see
@@ -25,9 +18,9 @@ pub trait HookApprover: Send + Sync {
 #[derive(Clone)]
 pub struct HookedTools {
     tools: Arc<dyn ToolProvider>,
-    hooks: CallHooks,
+    hooks: Policies,
     log: Option<CallLog>,
-    approver: Option<Arc<dyn HookApprover>>,
+    approver: Option<Arc<dyn Approver>>,
 }
 
 impl fmt::Debug for HookedTools {
@@ -39,7 +32,7 @@ impl fmt::Debug for HookedTools {
 impl HookedTools {
     /// Puts hooks around the tools of a provider. Nobody can be asked, and nothing is recorded.
     #[must_use]
-    pub fn new(tools: Arc<dyn ToolProvider>, hooks: CallHooks) -> Self {
+    pub fn new(tools: Arc<dyn ToolProvider>, hooks: Policies) -> Self {
         Self { tools, hooks, log: None, approver: None }
     }
 
@@ -52,7 +45,7 @@ impl HookedTools {
 
     /// Sets who is asked. Without an approver, a call about which a hook asks is refused.
     #[must_use]
-    pub fn approver(mut self, approver: Option<Arc<dyn HookApprover>>) -> Self {
+    pub fn approver(mut self, approver: Option<Arc<dyn Approver>>) -> Self {
         self.approver = approver;
         self
     }
@@ -66,7 +59,7 @@ impl HookedTools {
         let tool = call.tool().full_name().to_owned();
         let result = match self.clear(call, &context, entry.as_mut()).await {
             Ok(call) => {
-                self.hooks.hold_back(&tool, &mut context);
+                self.hooks.hold_back(call.tool(), &mut context);
                 match self.tools.call(call.clone(), context.clone()).await {
                     Ok(result) => self.hooks.after(&call, &context, result).await,
                     Err(stop) => failed_call(id, tool, CallError::new(ErrorKind::ToolFailed, stop.reason)),
@@ -90,10 +83,14 @@ impl HookedTools {
         let repairs = call.repairs().to_vec();
         let cleared = self.hooks.before(call, context).await?;
         for question in &cleared.questions {
-            let approver = self.approver.as_ref().ok_or_else(|| question.unanswered())?;
-            if !approver.ask(&cleared.call, question).await {
-                let message = format!("a person denied this call after a question by the hook `{}`", question.hook);
-                return Err(CallError::new(ErrorKind::Denied, message));
+            let approver = self.approver.as_ref().ok_or_else(|| unanswered(question))?;
+            match approver.ask(Question::Call(question)).await {
+                Answer::Allow => {}
+                Answer::Deny { .. } => {
+                    let message = format!("a person denied this call after a question by {}", question.from);
+                    return Err(CallError::new(ErrorKind::Denied, message));
+                }
+                Answer::Defer => return Err(unanswered(question)),
             }
         }
         if let Some(entry) = entry {
@@ -130,6 +127,12 @@ impl HookedTools {
             }
         }
     }
+}
+
+/// Returns the error of a call about which nobody can be asked.
+fn unanswered(question: &CallQuestion) -> CallError {
+    let message = format!("{} requires a person's approval of this call: {}", question.from, question.question);
+    CallError::new(ErrorKind::NeedsApproval, message).with_hint(NOBODY_TO_ASK)
 }
 
 /// Creates the result of a call that did not run.

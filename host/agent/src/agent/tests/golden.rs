@@ -7,6 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use fumehood_core::flow::{FlowLabel, FlowLabels, FlowPolicy};
+use fumehood_core::policy::call::DeferringApprover;
 use fumehood_core::program::{Program, ProgramCalls, ProgramExecution};
 use fumehood_core::saved_session::SessionEntry;
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,6 @@ use super::deferred::{Shop, answer, model, yes};
 use super::programs::{AT_ONCE, Lines, SEQUENCE, writing};
 use super::saved::Saved;
 use super::*;
-use crate::approver::DeferringApprover;
 use crate::code::{CodeMode, Interpreter};
 
 /// A session as a file: its entries, the records that came with them, and those of its calls.
@@ -196,7 +196,12 @@ async fn golden_sessions_resume() {
         let (text, paid) = complete(&kind, &saved).await;
         let is_waiting = !kind.is_lax || kind.has_flows;
         assert_eq!(text.is_some(), is_waiting, "{}", kind.name);
-        assert_eq!(paid, if is_waiting { kind.paid } else { 0 }, "{}: calls that have ended are not made again", kind.name);
+        assert_eq!(
+            paid,
+            if is_waiting { kind.paid } else { 0 },
+            "{}: calls that have ended are not made again",
+            kind.name
+        );
         for number in 1..=entries.len() {
             let saved = Saved::after(&entries[..number]);
             complete(&kind, &saved).await;

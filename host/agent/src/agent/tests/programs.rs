@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use fumehood_core::call::CancellationToken;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::result::Metadata;
+use fumehood_core::policy::call::{Answer, Approver, DeferringApprover, Question};
 use fumehood_core::program::{FinishedCall, Program, ProgramCalls, ProgramClock, ProgramExecution};
 use serde_json::{Value, json};
 
@@ -14,7 +15,6 @@ use super::deferred::{Shop, answer, no, waiting, yes};
 use super::saved::Saved;
 use super::*;
 use crate::agent::{CancelHandle, Outcome};
-use crate::approver::{Answer, Approver, DeferringApprover, Question};
 use crate::code::{CodeMode, Interpreter};
 
 /// An interpreter whose programs are lines, each a call; lines of one paragraph run at once. Its value is the list of

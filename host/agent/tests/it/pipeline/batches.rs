@@ -10,9 +10,7 @@ use fumehood_agent::executor::{BatchEnd, ToolExecutor as _};
 use fumehood_agent::pipeline::Modes;
 use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns};
 use fumehood_core::call::CallContext;
-use fumehood_core::call::error_kind::ErrorKind;
-use fumehood_core::call::result::CallError;
-use fumehood_core::hook::{BeforeDecision, CallHooks};
+use fumehood_core::policy::call::{Decision, Policies};
 use fumehood_core::record::{NullRecorder, RecordKind};
 
 use super::stage::{Nothing, Stage, before, intent, stage, stage_of};
@@ -123,10 +121,10 @@ async fn the_first_failure_ends_the_batch_if_asked_to() {
     assert_eq!((lenient.ended, lenient.executions.len()), (None, 3));
 }
 
-fn block_echo() -> CallHooks {
+fn block_echo() -> Policies {
     let block = before("no_echo", |call| match call.tool().full_name() {
-        "echo" => BeforeDecision::Deny { error: CallError::new(ErrorKind::Denied, "no echo") },
-        _ => BeforeDecision::Allow,
+        "echo" => Decision::deny("no echo"),
+        _ => Decision::Allow,
     });
     [block].into_iter().collect()
 }
@@ -181,7 +179,11 @@ async fn onlookers_see_successful_actions() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let results = Arc::clone(&seen);
     tap.on_record(RecordKind::ToolResult, move |record| {
-        results.lock().unwrap().push(format!("{} {}", record.tool.as_deref().unwrap(), record.body["result"]["status"]));
+        results.lock().unwrap().push(format!(
+            "{} {}",
+            record.tool.as_deref().unwrap(),
+            record.body["result"]["status"]
+        ));
     });
     let recorder = Arc::clone(&tap);
     stage(|builder| builder.recorder(recorder)).batch(&[ADD, ("stop", "{}")]).await;

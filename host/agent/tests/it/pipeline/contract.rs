@@ -10,12 +10,14 @@ use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltInTool as _, BuiltIns
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
 use fumehood_core::call::content::Content;
-use fumehood_core::hook::AfterDecision;
+use fumehood_core::policy::call::Decision;
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use fumehood_core::tool::ToolProvider as _;
 use serde_json::json;
 
-use super::stage::{Nothing, Stage, Pair, RecordingRecorder, Text, after, everything, intent, read_only, stage, stage_of, tools};
+use super::stage::{
+    Nothing, Pair, RecordingRecorder, Stage, Text, after, everything, intent, read_only, stage, stage_of, tools,
+};
 
 const ADD: &str = r#"{"a": 1, "b": 2}"#;
 
@@ -108,7 +110,7 @@ async fn a_hook_can_mark_what_writes_touched_and_leaves_reads_alone() {
         if outcome.is_ok() && call.tool().definition().annotations.read_only != Some(true) {
             marks.lock().unwrap().push(call.arguments()["text"].as_str().unwrap_or_default().to_owned());
         }
-        AfterDecision::Keep
+        Decision::Allow
     });
     let stage = stage_of(Arc::new(tools), |builder| builder.call_hooks([mark].into_iter().collect()));
     stage.batch(&[("read", r#"{"text": "a.txt"}"#), ("write", r#"{"text": "b.txt"}"#), ("write", "{}")]).await;
@@ -119,7 +121,7 @@ async fn a_hook_can_mark_what_writes_touched_and_leaves_reads_alone() {
 async fn a_hook_changes_the_result_after_the_call() {
     let change = after("change", |_, outcome| {
         assert!(outcome.is_ok());
-        AfterDecision::Replace(Ok(vec![Content::text("changed")]))
+        Decision::Rewrite { to: Ok(vec![Content::text("changed")]), note: None }
     });
     let stage = stage(|builder| builder.call_hooks([change].into_iter().collect()));
     assert_eq!(stage.call("add", ADD).await.result.text().as_deref(), Some("changed"));

@@ -5,7 +5,6 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fumehood_agent::approver::{Answer, Approver, Question};
 use fumehood_agent::code::CodeMode;
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::ToolExecutor as _;
@@ -13,12 +12,12 @@ use fumehood_agent::memory::{self, InMemoryStore, Memory};
 use fumehood_agent::pipeline::{PipelineBuilder, PipelineError};
 use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns};
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::call::CallContext;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::history::CallHistory;
 use fumehood_core::call::result::CallResult;
-use fumehood_core::flow::{FlowAction, FlowLabel, FlowLabels, FlowPolicy, FlowScope, ToolFlow};
-use fumehood_core::hook::BeforeDecision;
+use fumehood_core::call::{Arguments, CallContext};
+use fumehood_core::flow::{FlowLabel, FlowLabels, FlowPolicy, FlowScope, ToolFlow};
+use fumehood_core::policy::call::{Answer, Approver, Decision, Question};
 use fumehood_core::record::RecordKind;
 use fumehood_core::tool::definition::Annotations;
 use fumehood_core::tool::name::Namespace;
@@ -229,7 +228,7 @@ async fn private_data_stays_in_whatever_way_it_is_carried() {
         let (world, last) = attempt(Some(FlowPolicy::new()), &replies).await;
         assert!(!world.has_leaked(), "{name}: {last}");
         assert!(last.contains("private data may become public"), "{name}: {last}");
-        let (world, last) = attempt(Some(FlowPolicy::new().action(FlowAction::Deny)), &replies).await;
+        let (world, last) = attempt(Some(FlowPolicy::new().deny(true)), &replies).await;
         assert!(!world.has_leaked() && last.contains("denied by flows"), "{name}: {last}");
     }
 }
@@ -358,8 +357,8 @@ async fn a_person_decides_about_each_call() {
         let approver = Arc::new(Asked(Mutex::default(), allows));
         // A hook that changes the arguments of one call, which is checked once more.
         let trim = before("trim", |call| match call.arguments()["text"].as_str() {
-            Some(" x") => BeforeDecision::Modify { arguments: post("x") },
-            _ => BeforeDecision::Allow,
+            Some(" x") => Decision::Rewrite { to: Arguments::Text(post("x")), note: None },
+            _ => Decision::Allow,
         });
         let stage = stage_of(Arc::new(tools(&world)), |builder| {
             let builder = builder.flows(FlowPolicy::new()).approver(Arc::clone(&approver) as _);

@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use fumehood_agent::execution::Status;
-use fumehood_agent::guardrail::{ProposedCall, RuleFn, Verdict};
-use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Policy};
+use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, ToolPolicy};
 use fumehood_agent::retry::RetryPolicy;
 use fumehood_core::call::CallContext;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
-use fumehood_core::hook::{AfterDecision, BeforeDecision};
+use fumehood_core::policy::call::{Decision, PolicyFn};
 use fumehood_core::record::RecordKind;
+use fumehood_core::tool::ValidatedCall;
 use fumehood_core::tool::definition::Annotations;
 use serde_json::json;
 
@@ -56,15 +56,15 @@ async fn the_order_of_a_call() {
     let ruled = Arc::clone(&order);
     let before = before("before", move |_| {
         first.lock().unwrap().push("before");
-        BeforeDecision::Allow
+        Decision::Allow
     });
     let after = after("after", move |_, _| {
         last.lock().unwrap().push("after");
-        AfterDecision::Keep
+        Decision::Allow
     });
-    let rule = RuleFn::new("rule", move |_: &ProposedCall| {
+    let rule = PolicyFn::new("rule", move |_: &ValidatedCall, _: &CallContext| {
         ruled.lock().unwrap().push("rule");
-        Verdict::Allow
+        Decision::Allow
     });
     let stage = stage(|builder| builder.rule(Arc::new(rule)).call_hooks([before, after].into_iter().collect()));
     stage.call("add", ADD).await;
@@ -75,7 +75,7 @@ async fn the_order_of_a_call() {
 
 #[tokio::test]
 async fn a_hook_transforms_a_result_before_anybody_sees_it() {
-    let redact = after("redact", |_, _| AfterDecision::Replace(Ok(vec![Content::text("[redacted]")])));
+    let redact = after("redact", |_, _| Decision::Rewrite { to: Ok(vec![Content::text("[redacted]")]), note: None });
     let stage = stage(|builder| builder.call_hooks([redact].into_iter().collect()));
     assert_eq!(stage.call("echo", SECRET).await.result.text().as_deref(), Some("[redacted]"));
     assert!(!stage.recorder.of_kind(RecordKind::ToolResult)[0].body.to_string().contains("hunter2"));
@@ -86,7 +86,7 @@ async fn a_hook_transforms_a_result_before_anybody_sees_it() {
 async fn a_hook_rejects_a_result_and_the_model_never_sees_it() {
     let reject = after("secrets", |_, outcome| {
         assert!(outcome.is_ok());
-        AfterDecision::Reject { reason: "contains secrets".to_owned() }
+        Decision::deny("contains secrets")
     });
     let execution = stage(|builder| builder.call_hooks([reject].into_iter().collect())).call("echo", SECRET).await;
     assert_eq!(execution.error().unwrap().kind, ErrorKind::Denied);
@@ -98,7 +98,7 @@ async fn a_hook_rejects_a_result_and_the_model_never_sees_it() {
 async fn a_hook_that_panics_lets_nothing_through() {
     let broken = after("broken", |_, outcome| {
         assert!(outcome.is_err(), "broken on purpose");
-        AfterDecision::Keep
+        Decision::Allow
     });
     let execution = stage(|builder| builder.call_hooks([broken].into_iter().collect())).call("echo", SECRET).await;
     assert!(execution.has_error());
@@ -106,7 +106,7 @@ async fn a_hook_that_panics_lets_nothing_through() {
 }
 
 /// Returns a tool that fails a number of times and then succeeds, and the counter of its calls.
-fn flaky(failures: u32, annotations: Annotations, policy: Policy) -> (Arc<BuiltIns>, Arc<AtomicU32>) {
+fn flaky(failures: u32, annotations: Annotations, policy: ToolPolicy) -> (Arc<BuiltIns>, Arc<AtomicU32>) {
     let calls = Arc::new(AtomicU32::new(0));
     let counts = Arc::clone(&calls);
     let run = move |_: Nothing, _: CallContext| {
@@ -124,8 +124,8 @@ fn flaky(failures: u32, annotations: Annotations, policy: Policy) -> (Arc<BuiltI
     (Arc::new(tools), calls)
 }
 
-fn retries(max_retries: u32) -> Policy {
-    Policy { retry: Some(RetryPolicy::new(max_retries)), ..Policy::default() }
+fn retries(max_retries: u32) -> ToolPolicy {
+    ToolPolicy { retry: Some(RetryPolicy::new(max_retries)), ..ToolPolicy::default() }
 }
 
 async fn check_attempts(annotations: Annotations, expected: u32) {
@@ -152,7 +152,7 @@ async fn the_host_goes_before_the_tool() {
 
 #[tokio::test]
 async fn failures_of_every_sort_come_back_as_results() {
-    let (flaky, _) = flaky(9, Annotations::default(), Policy::default());
+    let (flaky, _) = flaky(9, Annotations::default(), ToolPolicy::default());
     let stage = stage_of(tools(), |builder| builder);
     let down = stage_of(flaky, |builder| builder).call("flaky", "{}").await;
     assert_eq!(down.error().unwrap().kind, ErrorKind::Unavailable);
@@ -174,7 +174,7 @@ async fn the_model_sees_4096_bytes() {
 
 #[tokio::test]
 async fn a_call_that_overruns_is_marked_and_its_result_used() {
-    let policy = Policy { expected_duration: Some(std::time::Duration::ZERO), ..Policy::default() };
+    let policy = ToolPolicy { expected_duration: Some(std::time::Duration::ZERO), ..ToolPolicy::default() };
     let stage = stage(|builder| builder.tool_policy("add", policy));
     assert_eq!(stage.call("add", ADD).await.result.text().as_deref(), Some("3"));
     assert_eq!(stage.recorder.of_kind(RecordKind::ToolFinished)[0].body["overran"], true);

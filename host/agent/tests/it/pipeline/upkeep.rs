@@ -10,7 +10,7 @@ use fumehood_agent::knowledge::Knowledge;
 use fumehood_agent::memory::{self, InMemoryStore, Memory};
 use fumehood_agent::persistence::Persistence;
 use fumehood_agent::pipeline::PipelineBuilder;
-use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltInTool as _, BuiltIns, Policy, ToolError};
+use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltInTool as _, BuiltIns, ToolError, ToolPolicy};
 use fumehood_core::call::CallContext;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::event::Progress;
@@ -137,7 +137,7 @@ fn skills_take_handles_and_names_still_work() {
 async fn what_a_tool_keeps_to_itself_is_in_no_record() {
     async fn records_with(persist: Persistence) -> Arc<RecordingRecorder> {
         let stage = stage(|builder| {
-            let policy = Policy { persist: Some(persist), ..Policy::default() };
+            let policy = ToolPolicy { persist: Some(persist), ..ToolPolicy::default() };
             builder.tool_policy("echo", policy)
         });
         let execution = stage.call("echo", r#"{"text": "hunter2"}"#).await;

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use fumehood::hooks::{CallHooks, HookedTools};
+use fumehood::hooks::HookedTools;
+use fumehood::policy::Policies;
 use fumehood::{
     Call, CallError, CallLog, CallResult, CancellationToken, Component, ErrorKind, EventStream, Host, HostBuilder,
     Limits, Load, Namespace, Observed, QualifiedName, ResultForm, SEPARATOR, ToolName, ToolProvider as _,
@@ -99,7 +100,7 @@ impl Invocation<'_> {
         Ok((host, hook_components))
     }
 
-    async fn load_hooks(&self, host: &Host, components: Vec<ConfiguredComponent>) -> Result<CallHooks> {
+    async fn load_hooks(&self, host: &Host, components: Vec<ConfiguredComponent>) -> Result<Policies> {
         for hook in components {
             host::load(host, &hook.label, hook.load).await?;
         }
@@ -267,7 +268,7 @@ fn missing_tool(target: &str, tools: &[&str], inspect: &str) -> UsageError {
 }
 
 /// Calls a tool, and prints log lines and progress as they arrive. Ctrl-C stops the tool.
-async fn call_and_watch(host: &Host, request: Call, hooks: CallHooks, log: Option<&CallLog>) -> CallResult {
+async fn call_and_watch(host: &Host, request: Call, hooks: Policies, log: Option<&CallLog>) -> CallResult {
     let mut events = host.subscribe();
     let interrupted = CancellationToken::new();
     let request = request.cancelled_by(interrupted.clone());

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use fumehood::hooks::CallHooks;
 use fumehood::http_api::SessionAgents;
 use fumehood::listener::{TenantTools, UsageLedger};
+use fumehood::policy::Policies;
 use fumehood::{FlowProvider, Host, ToolProvider};
 
 use super::code_mode::CodeLayer;
@@ -26,7 +26,7 @@ pub(super) struct Offered {
     pub(super) behind_code: TenantTools,
     /// The same without hooks, flows and records.
     pub(super) for_agents: TenantTools,
-    pub(super) hooks: CallHooks,
+    pub(super) hooks: Policies,
     /// The number of tools that can be called.
     pub(super) count: usize,
 }
@@ -57,11 +57,11 @@ pub(super) fn offer(
     let host = sources.host;
     let hooks = hooks::from_config(config, host)?;
     let only = config.serve.tools.as_deref();
-    let all = ServedTools::new(sources.clone(), None, &CallHooks::default(), None).tools();
+    let all = ServedTools::new(sources.clone(), None, &Policies::default(), None).tools();
     for name in only.unwrap_or_default() {
         flows::is_loaded(config, &all, name, "`tools` of [serve]", "is not served")?;
     }
-    let plain = ServedTools::new(sources.clone(), only, &CallHooks::default(), None);
+    let plain = ServedTools::new(sources.clone(), only, &Policies::default(), None);
     let offered = ServedTools::new(sources, only, &hooks, log.as_ref());
     let tools: Arc<dyn ToolProvider> = match flows::policy(config, &offered.tools())? {
         Some(policy) => Arc::new(FlowProvider::new(Arc::new(offered), policy).recorded(log.clone())),

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fumehood::boxed::BoxFuture;
-use fumehood::hooks::{CallHooks, HookedTools};
+use fumehood::hooks::HookedTools;
+use fumehood::policy::Policies;
 use fumehood::{
     Call, CallContext, CallError, CallLog, CallResult, Changes, Host, McpTools, Metadata, ProviderKind, RecordedHost,
     Stop, Tool, ToolProvider, ValidatedCall,
@@ -33,7 +34,7 @@ impl ServedTools {
     pub(crate) fn new(
         Sources { host, cell, remotes }: Sources<'_>,
         only: Option<&[String]>,
-        hooks: &CallHooks,
+        hooks: &Policies,
         log: Option<&CallLog>,
     ) -> Self {
         let components: Arc<dyn ToolProvider> = match (log, cell) {
@@ -66,7 +67,7 @@ impl ServedTools {
 }
 
 /// Puts the hooks, which also record calls, in front of the tools.
-fn with_hooks(tools: Arc<dyn ToolProvider>, hooks: &CallHooks, log: Option<&CallLog>) -> Arc<dyn ToolProvider> {
+fn with_hooks(tools: Arc<dyn ToolProvider>, hooks: &Policies, log: Option<&CallLog>) -> Arc<dyn ToolProvider> {
     Arc::new(HookedTools::new(tools, hooks.clone()).log(log.cloned()))
 }
 

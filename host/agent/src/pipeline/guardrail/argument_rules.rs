@@ -1,12 +1,15 @@
-//! Rules about paths in arguments: inside the workspace, and not on the ignore list.
+//! Rules about arguments: their size, and paths in them, which are inside the workspace and not on the ignore list.
 //!
 //! Paths are compared as text: nothing here reads a disk.
 
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::result::CallError;
+use fumehood_core::call::{Arguments, CallContext};
+use fumehood_core::policy::call::{Decision, Policy, Ruling};
 use fumehood_core::text::sanitize::truncate_str;
+use fumehood_core::tool::ValidatedCall;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use serde_json::Value;
-
-use super::rule::{ProposedCall, Rule, Verdict};
 
 /// Default names of arguments that hold paths.
 const DEFAULT_FIELDS: [&str; 6] = ["path", "paths", "file", "directory", "source", "destination"];
@@ -35,17 +38,20 @@ impl Workspace {
         self.fields = fields;
         self
     }
+
+    fn decide(&self, arguments: &Value) -> Decision<Arguments> {
+        let outside = find_path(arguments, &self.fields, &mut |path| path_components(path, &self.roots).err());
+        outside.map_or(Decision::Allow, Decision::deny)
+    }
 }
 
-impl Rule for Workspace {
+impl Policy for Workspace {
     fn name(&self) -> &str {
         "workspace"
     }
 
-    fn evaluate(&self, proposed: &ProposedCall) -> Verdict {
-        let outside =
-            find_path(&proposed.arguments, &self.fields, &mut |path| path_components(path, &self.roots).err());
-        outside.map_or(Verdict::Allow, |reason| Verdict::Deny { reason })
+    fn before<'a>(&'a self, call: &'a ValidatedCall, _: &'a CallContext) -> BoxFuture<'a, Result<Ruling, CallError>> {
+        Box::pin(std::future::ready(Ok(self.decide(call.arguments()).into())))
     }
 }
 
@@ -91,21 +97,53 @@ impl IgnoreList {
             self.list.matched(&path, true).is_ignore() || (is_whole && self.list.matched(&path, false).is_ignore())
         })
     }
-}
 
-impl Rule for IgnoreList {
-    fn name(&self) -> &str {
-        "ignore_list"
-    }
-
-    fn evaluate(&self, proposed: &ProposedCall) -> Verdict {
+    fn decide(&self, arguments: &Value) -> Decision<Arguments> {
         let Workspace { roots, fields } = &self.workspace;
-        let ignored = find_path(&proposed.arguments, fields, &mut |path| match path_components(path, roots) {
+        let ignored = find_path(arguments, fields, &mut |path| match path_components(path, roots) {
             Ok(components) if self.is_ignored(&components) => Some(format!("the path {path:?} is on the ignore list")),
             Ok(_) => None,
             Err(reason) => Some(reason),
         });
-        ignored.map_or(Verdict::Allow, |reason| Verdict::Deny { reason })
+        ignored.map_or(Decision::Allow, Decision::deny)
+    }
+}
+
+impl Policy for IgnoreList {
+    fn name(&self) -> &str {
+        "ignore_list"
+    }
+
+    fn before<'a>(&'a self, call: &'a ValidatedCall, _: &'a CallContext) -> BoxFuture<'a, Result<Ruling, CallError>> {
+        Box::pin(std::future::ready(Ok(self.decide(call.arguments()).into())))
+    }
+}
+
+/// A rule that denies calls with more than this many bytes of arguments, as JSON.
+#[derive(Debug, Clone, Copy)]
+pub struct ArgumentBytes(
+    /// The maximum, in bytes.
+    pub usize,
+);
+
+impl ArgumentBytes {
+    fn decide(self, arguments: &Value) -> Decision<Arguments> {
+        let bytes = arguments.to_string().len();
+        if bytes <= self.0 {
+            return Decision::Allow;
+        }
+        let max = self.0;
+        Decision::deny(format!("the arguments are {bytes} bytes; at most {max} are allowed: send less at a time"))
+    }
+}
+
+impl Policy for ArgumentBytes {
+    fn name(&self) -> &str {
+        "size_cap"
+    }
+
+    fn before<'a>(&'a self, call: &'a ValidatedCall, _: &'a CallContext) -> BoxFuture<'a, Result<Ruling, CallError>> {
+        Box::pin(std::future::ready(Ok(self.decide(call.arguments()).into())))
     }
 }
 
@@ -174,24 +212,15 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn is_denied(rule: &dyn Rule, arguments: Value) -> bool {
-        let proposed = ProposedCall {
-            alias: None,
-            tool: "fs__read".to_owned(),
-            annotations: fumehood_core::tool::definition::Annotations::default(),
-            arguments,
-            actor: None,
-            skill: None,
-            session: String::new(),
-        };
-        matches!(rule.evaluate(&proposed), Verdict::Deny { .. })
+    fn is_denied(decision: &Decision<Arguments>) -> bool {
+        matches!(decision, Decision::Deny { .. })
     }
 
     #[test]
     fn paths_outside_the_workspace_are_denied() {
         let rule = Workspace::new(vec!["/home/me/project".to_owned()]);
         for path in ["src/a.rs", "./src", "/home/me/project", "/home/me/project/a/b", "a..b", "...a", ""] {
-            assert!(!is_denied(&rule, json!({"path": path})), "{path}");
+            assert!(!is_denied(&rule.decide(&json!({"path": path}))), "{path}");
         }
         let outside = [
             "/etc/passwd",
@@ -209,19 +238,20 @@ mod tests {
             "\\\\server\\x",
         ];
         for path in outside {
-            assert!(is_denied(&rule, json!({"path": path})), "{path}");
+            assert!(is_denied(&rule.decide(&json!({"path": path}))), "{path}");
         }
-        assert!(is_denied(&rule, json!({"edits": [{"path": "../a"}]})));
-        assert!(is_denied(&rule, json!({"paths": ["a", "../b"]})));
-        assert!(!is_denied(&rule, json!({"text": "../a"})));
+        assert!(is_denied(&rule.decide(&json!({"edits": [{"path": "../a"}]}))));
+        assert!(is_denied(&rule.decide(&json!({"paths": ["a", "../b"]}))));
+        assert!(!is_denied(&rule.decide(&json!({"text": "../a"}))));
     }
 
     #[test]
     fn paths_on_the_ignore_list_are_denied() {
         let workspace = Workspace::new(vec!["/w".to_owned()]);
         let rule = IgnoreList::new(workspace, "node_modules\n*.key\n/build/\n# a comment\n!ok.key\n").unwrap();
-        let check =
-            |path: &str, expected: bool| assert_eq!(is_denied(&rule, json!({"path": path})), expected, "{path}");
+        let check = |path: &str, expected: bool| {
+            assert_eq!(is_denied(&rule.decide(&json!({"path": path}))), expected, "{path}")
+        };
         check("node_modules", true);
         check("a/node_modules/b/c.js", true);
         check("/w/node_modules/x", true);
@@ -236,8 +266,8 @@ mod tests {
 
     #[test]
     fn arguments_over_the_size_cap_are_denied() {
-        let rule = crate::pipeline::guardrail::rule::ArgumentBytes(10);
-        assert!(!is_denied(&rule, json!({"a": "bc"})));
-        assert!(is_denied(&rule, json!({"a": "bcd"})));
+        let rule = ArgumentBytes(10);
+        assert!(!is_denied(&rule.decide(&json!({"a": "bc"}))));
+        assert!(is_denied(&rule.decide(&json!({"a": "bcd"}))));
     }
 }

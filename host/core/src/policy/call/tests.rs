@@ -1,5 +1,6 @@
-//! Tests of the order of hooks, and of what they may decide.
+//! Tests of the order of policies, and of what they may decide.
 
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -19,8 +20,8 @@ use crate::tool::name::ToolName;
 use crate::tool::{Tool, ValidatedCall};
 
 type Log = Arc<Mutex<Vec<String>>>;
-type Before = Box<dyn Fn(&Value) -> Result<BeforeDecision, CallError> + Send + Sync>;
-type After = Box<dyn Fn(&Result<Vec<Content>, CallError>) -> Result<AfterDecision, CallError> + Send + Sync>;
+type Before = Box<dyn Fn(&Value) -> Result<Decision<Arguments>, CallError> + Send + Sync>;
+type After = Box<dyn Fn(&Result<Vec<Content>, CallError>) -> Result<Decision<Outcome>, CallError> + Send + Sync>;
 
 /// A hook made of functions, which writes down when it runs.
 struct Scripted {
@@ -31,34 +32,34 @@ struct Scripted {
     after: After,
 }
 
-impl CallHook for Scripted {
+impl Policy for Scripted {
     fn name(&self) -> &str {
         self.name
     }
 
-    fn applies_to(&self, tool: &str) -> bool {
-        tool != "other"
+    fn applies_to(&self, tool: &Tool) -> bool {
+        tool.full_name() != "other"
+    }
+
+    fn decides_on_results(&self) -> bool {
+        true
     }
 
     fn authorize<'a>(
         &'a self,
         call: &'a ValidatedCall,
         _: &'a CallContext,
-    ) -> BoxFuture<'a, Result<Authorization, CallError>> {
+    ) -> BoxFuture<'a, Result<Decision<Infallible>, CallError>> {
         self.log.lock().unwrap().push(format!("{} authorize {}", self.name, call.arguments()));
         let is_denied = self.denies.as_ref() == Some(call.arguments());
         let reason = "not you".to_owned();
-        let decision = if is_denied { Authorization::Deny { reason } } else { Authorization::Allow };
+        let decision = if is_denied { Decision::deny(reason) } else { Decision::Allow };
         Box::pin(std::future::ready(Ok(decision)))
     }
 
-    fn before<'a>(
-        &'a self,
-        call: &'a ValidatedCall,
-        _: &'a CallContext,
-    ) -> BoxFuture<'a, Result<BeforeDecision, CallError>> {
+    fn before<'a>(&'a self, call: &'a ValidatedCall, _: &'a CallContext) -> BoxFuture<'a, Result<Ruling, CallError>> {
         self.log.lock().unwrap().push(format!("{} before {}", self.name, call.arguments()));
-        Box::pin(std::future::ready((self.before)(call.arguments())))
+        Box::pin(std::future::ready((self.before)(call.arguments()).map(Ruling::from)))
     }
 
     fn after<'a>(
@@ -66,20 +67,20 @@ impl CallHook for Scripted {
         _: &'a ValidatedCall,
         _: &'a CallContext,
         outcome: &'a Result<Vec<Content>, CallError>,
-    ) -> BoxFuture<'a, Result<AfterDecision, CallError>> {
+    ) -> BoxFuture<'a, Result<Decision<Outcome>, CallError>> {
         self.log.lock().unwrap().push(format!("{} after", self.name));
         Box::pin(std::future::ready((self.after)(outcome)))
     }
 }
 
 fn hook(name: &'static str, log: &Log) -> Scripted {
-    let before: Before = Box::new(|_| Ok(BeforeDecision::Allow));
-    let after: After = Box::new(|_| Ok(AfterDecision::Keep));
+    let before: Before = Box::new(|_| Ok(Decision::Allow));
+    let after: After = Box::new(|_| Ok(Decision::Allow));
     Scripted { name, log: Arc::clone(log), denies: None, before, after }
 }
 
-fn hooks(hooks: impl IntoIterator<Item = Scripted>) -> CallHooks {
-    hooks.into_iter().map(|hook| Arc::new(hook) as Arc<dyn CallHook>).collect()
+fn hooks(hooks: impl IntoIterator<Item = Scripted>) -> Policies {
+    hooks.into_iter().map(|hook| Arc::new(hook) as Arc<dyn Policy>).collect()
 }
 
 fn tool(name: &str) -> Arc<Tool> {
@@ -111,7 +112,7 @@ fn result() -> CallResult {
 
 fn modify(arguments: &str) -> Before {
     let arguments = arguments.to_owned();
-    Box::new(move |_| Ok(BeforeDecision::Modify { arguments: arguments.clone() }))
+    Box::new(move |_| Ok(Decision::Rewrite { to: Arguments::Text(arguments.clone()), note: None }))
 }
 
 #[tokio::test]
@@ -156,7 +157,7 @@ async fn refuses_what_hooks_deny_or_change_to_invalid_arguments() {
     for widened in ["{}", r#"{"n":"2"}"#, r#"{"n":2,"m":3}"#, r#"{"n":2,"n":3}"#, "nonsense", ""] {
         check(Scripted { before: modify(widened), ..hook("h", &log) }, ErrorKind::Denied, "to invalid ones").await;
     }
-    let denies: Before = Box::new(move |_| Ok(BeforeDecision::Deny { error: error() }));
+    let denies: Before = Box::new(move |_| Ok(Decision::Deny { error: error() }));
     check(Scripted { before: denies, ..hook("h", &log) }, ErrorKind::Denied, "never on Sundays").await;
     let fails: Before = Box::new(|_| Err(CallError::new(ErrorKind::Deadline, "too slow")));
     check(Scripted { before: fails, ..hook("h", &log) }, ErrorKind::Denied, "deadline: too slow").await;
@@ -165,11 +166,13 @@ async fn refuses_what_hooks_deny_or_change_to_invalid_arguments() {
 #[tokio::test]
 async fn returns_questions_with_the_name_of_their_hook() {
     let log = Log::default();
-    let asks: Before = Box::new(|_| Ok(BeforeDecision::Ask { question: "Really?".to_owned() }));
+    let asks: Before = Box::new(|_| Ok(Decision::ask("Really?")));
     let asking = hooks([Scripted { before: asks, ..hook("h", &log) }]);
     let cleared = asking.before(call(json!({"n": 1})), &CallContext::default()).await.unwrap();
-    assert_eq!(cleared.questions, [HookQuestion { hook: "h".to_owned(), question: "Really?".to_owned() }]);
-    assert_eq!(cleared.questions[0].unanswered().kind, ErrorKind::NeedsApproval);
+    let [question] = cleared.questions.as_slice() else { panic!("{cleared:?}") };
+    assert_eq!((question.from.as_str(), question.question.as_str()), ("the hook `h`", "Really?"));
+    assert_eq!(question.proposed.arguments, json!({"n": 1}));
+    assert_eq!(question.unanswered().kind, ErrorKind::NeedsApproval);
 }
 
 #[tokio::test]
@@ -186,22 +189,24 @@ async fn withholds_what_hooks_reject_or_change_to_invalid_results() {
         vec![Content::json(r#"{"sum":"3"}"#.to_owned()).unwrap()]
     }
 
-    check(Box::new(|_| Ok(AfterDecision::Reject { reason: "secret".to_owned() })), "secret").await;
+    check(Box::new(|_| Ok(Decision::deny("secret"))), "secret").await;
     check(Box::new(|_| Err(CallError::new(ErrorKind::Trap, "it crashed"))), "trap: it crashed").await;
-    check(Box::new(|_| Ok(AfterDecision::Replace(Ok(vec![Content::text("3")])))), "to an invalid one").await;
-    check(Box::new(|_| Ok(AfterDecision::Replace(Ok(Vec::new())))), "to an invalid one").await;
-    check(Box::new(move |_| Ok(AfterDecision::Replace(Ok(wrong_result())))), "to an invalid one").await;
+    check(Box::new(|_| Ok(Decision::Rewrite { to: Ok(vec![Content::text("3")]), note: None })), "to an invalid one")
+        .await;
+    check(Box::new(|_| Ok(Decision::Rewrite { to: Ok(Vec::new()), note: None })), "to an invalid one").await;
+    check(Box::new(move |_| Ok(Decision::Rewrite { to: Ok(wrong_result()), note: None })), "to an invalid one").await;
 }
 
 #[tokio::test]
 async fn passes_on_replaced_results_and_messages() {
     let log = Log::default();
-    let four: After =
-        Box::new(|_| Ok(AfterDecision::Replace(Ok(vec![Content::json(r#"{"sum":4}"#.to_owned()).unwrap()]))));
+    let four: After = Box::new(|_| {
+        Ok(Decision::Rewrite { to: Ok(vec![Content::json(r#"{"sum":4}"#.to_owned()).unwrap()]), note: None })
+    });
     let replacing = hooks([Scripted { after: four, ..hook("h", &log) }]);
     let replaced = replacing.after(&call(json!({"n": 1})), &CallContext::default(), result()).await;
     assert_eq!(replaced.text().as_deref(), Some(r#"{"sum":4}"#));
-    let message: After = Box::new(|_| Ok(AfterDecision::Replace(Err("[left out]".to_owned()))));
+    let message: After = Box::new(|_| Ok(Decision::Rewrite { to: Err("[left out]".to_owned()), note: None }));
     let failed = CallError::new(ErrorKind::Quota, "a@b.c").with_hint("write to a@b.c");
     let failed = CallResult { outcome: Err(failed), ..result() };
     let rewriting = hooks([Scripted { after: message, ..hook("h", &log) }]);
@@ -248,7 +253,7 @@ async fn what_hooks_do_not_see_is_dropped() {
     for (tool, expected) in [("add", Err("the tool has hooks")), ("other", Ok(()))] {
         let client_requests = Some(Arc::new(Willing) as Arc<dyn ClientRequests>);
         let mut context = CallContext { client_meta: client_meta.clone(), client_requests, ..CallContext::default() };
-        hooks.hold_back(tool, &mut context);
+        hooks.hold_back(&self::tool(tool), &mut context);
         assert_eq!(context.client_meta.is_some(), expected.is_ok(), "{tool}");
         let client = context.client_requests.unwrap();
         let answer = client.send(ClientRequestKind::Elicitation, json!({})).await;
@@ -265,7 +270,7 @@ async fn leaves_other_tools_alone() {
     let hooks = hooks([Scripted { denies: Some(json!({"n": 1})), ..hook("h", &log) }]);
     let other = tool("other").validate(Arguments::Value(json!({"n": 1}))).unwrap();
     assert!(hooks.before(other, &CallContext::default()).await.is_ok());
-    assert!(!hooks.decide_on_results("other") && hooks.decide_on_results("add"));
+    assert!(!hooks.decide_on_results(&tool("other")) && hooks.decide_on_results(&tool("add")));
     assert!(log.lock().unwrap().is_empty());
 }
 
@@ -280,7 +285,7 @@ fn holds_back_partial_results() {
     }
     let seen = Arc::new(Seen::default());
     let mut context = CallContext { observer: Some(Arc::clone(&seen) as _), ..CallContext::default() };
-    hooks([hook("h", &Log::default())]).hold_back("add", &mut context);
+    hooks([hook("h", &Log::default())]).hold_back(&tool("add"), &mut context);
     let partial = vec![Content::text("a@b.c")];
     context.report(Progress { fraction: Some(0.5), message: Some("a@b.c".into()), partial: partial.clone() });
     context.report(Progress { fraction: None, message: None, partial });
