@@ -108,8 +108,6 @@ pub use agents::{AgentBuilder, AgentError, JavaScript, StoredNotes};
 pub use agents::{AgentParts, ServedAgents};
 #[cfg(all(feature = "agent", feature = "mcp"))]
 pub use agents::{ListChange, ListObserver, McpTools};
-pub use events::call_log::{CallEntry, CallLog, CallLogError, CallLogOptions};
-pub use events::flow_provider::FlowProvider;
 #[cfg(all(feature = "http", feature = "storage"))]
 pub use events::logged_calls::LoggedCalls;
 #[cfg(all(feature = "http", feature = "storage"))]
@@ -163,6 +161,9 @@ pub use fumehood_core::tool::{
 pub use fumehood_core::trace_context;
 #[cfg(feature = "http")]
 pub use fumehood_http as http_api;
+pub use fumehood_layers::{
+    AllowedTools, CallEntry, CallLog, CallLogError, CallLogOptions, FlowProvider, RecordingProvider, Source, Stack,
+};
 #[cfg(any(feature = "http", feature = "mcp", feature = "oauth", feature = "telemetry"))]
 pub use fumehood_listener as listener;
 #[cfg(feature = "mcp")]

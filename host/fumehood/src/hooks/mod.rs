@@ -29,7 +29,6 @@
 //! ```
 
 mod component_hook;
-mod hooked_tools;
 mod protocol;
 #[cfg(feature = "rate-limit")]
 mod rate_limit;
@@ -37,7 +36,7 @@ mod redaction;
 mod tool_patterns;
 
 pub use component_hook::{ComponentHook, HookError, HookFunction};
-pub use hooked_tools::HookedTools;
+pub use fumehood_layers::HookedTools;
 #[cfg(feature = "rate-limit")]
 pub use rate_limit::RateLimit;
 pub use redaction::{Redaction, RedactionError};

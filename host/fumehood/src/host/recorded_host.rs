@@ -1,12 +1,13 @@
 //! A host whose calls are all recorded before they run.
 
 use std::fmt;
+use std::sync::Arc;
 
 use fumehood_core::call::result::CallResult;
 use fumehood_core::tool::{PendingCall, Stop, ToolLayer, ToolProvider};
+use fumehood_layers::{CallLog, RecordingProvider};
 
 use super::Host;
-use crate::events::call_log::CallLog;
 
 /// The tools of a host, with every call recorded before it runs.
 #[derive(Clone)]
@@ -26,6 +27,12 @@ impl RecordedHost {
     #[must_use]
     pub fn new(host: Host, log: CallLog) -> Self {
         Self { host, log }
+    }
+}
+
+impl RecordingProvider for Host {
+    fn recorded(&self, log: CallLog) -> Arc<dyn ToolProvider> {
+        Arc::new(RecordedHost::new(self.clone(), log))
     }
 }
 

@@ -13,7 +13,8 @@ const STAR: &[(&str, &[&str])] = &[
     ("fumehood-transport", &["fumehood-core"]),
     ("fumehood-model", &["fumehood-core", "fumehood-transport"]),
     ("fumehood-storage", &["fumehood-core", "fumehood-platform"]),
-    ("fumehood-listener", &["fumehood-core", "fumehood-platform"]),
+    ("fumehood-layers", &["fumehood-core", "fumehood-platform"]),
+    ("fumehood-listener", &["fumehood-core", "fumehood-layers", "fumehood-platform"]),
     ("fumehood-oauth", &["fumehood-core", "fumehood-listener", "fumehood-transport"]),
     (
         "fumehood-mcp",
@@ -30,6 +31,7 @@ const STAR: &[(&str, &[&str])] = &[
             "fumehood-cell",
             "fumehood-core",
             "fumehood-http",
+            "fumehood-layers",
             "fumehood-listener",
             "fumehood-mcp",
             "fumehood-model",

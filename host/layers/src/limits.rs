@@ -16,7 +16,7 @@ use crate::log_budget::LogBudget;
 use crate::program_places::ProgramPlaces;
 use crate::running_calls::RunningCalls;
 use crate::tenant::Tenant;
-use crate::tracked_tools::TrackedCall;
+use crate::track::TrackedCall;
 use crate::usage::{DayUsage, UsageLedger};
 
 /// Puts something in front of the tools of a tenant, such as programs that call them.

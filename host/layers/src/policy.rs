@@ -1,4 +1,4 @@
-//! Tools whose calls pass the hooks of an operator, for those who have no pipeline.
+//! Tools whose calls pass policies, the questions of policies to a person, and records.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use fumehood_core::policy::call::{Answer, Approver, CallQuestion, NOBODY_TO_ASK,
 use fumehood_core::telemetry;
 use fumehood_core::tool::{PendingCall, Stop, ToolLayer, ToolProvider, ValidatedCall, unknown_tool};
 
-use crate::events::call_log::{CallEntry, CallLog};
+use crate::record::{CallEntry, CallLog};
 
 /// The tools of a provider, whose calls pass hooks. Optionally every call is recorded before it runs, with the arguments
-/// and the result as the hooks leave them; without hooks, it is only recorded. For a host without hooks, see
-/// [`RecordedHost`](crate::RecordedHost), which also records the calls that it refuses for want of a place.
+/// and the result as the hooks leave them; without hooks, it is only recorded. A [`RecordingProvider`](crate::RecordingProvider) also records calls that it refuses
+/// for want of a place.
 #[derive(Clone)]
 pub struct HookedTools {
     tools: Arc<dyn ToolProvider>,

@@ -179,7 +179,7 @@ impl BudgetLeases {
     ///
     /// # Errors
     /// Like [`Self::admit_call`].
-    pub(crate) async fn admit_request(&self, tenant: &Tenant, now: Timestamp) -> Result<(), CallError> {
+    pub async fn admit_request(&self, tenant: &Tenant, now: Timestamp) -> Result<(), CallError> {
         self.admit(tenant, BudgetKind::RequestsPerMinute, now).await
     }
 

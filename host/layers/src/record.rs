@@ -151,7 +151,8 @@ impl CallLog {
     }
 
     /// Like [`Self::entry`], for a call that has passed the gate.
-    pub(crate) fn entry_of_validated(&self, call: &ValidatedCall, context: &CallContext) -> CallEntry {
+    #[must_use]
+    pub fn entry_of_validated(&self, call: &ValidatedCall, context: &CallContext) -> CallEntry {
         let beginning = truncate_str(&call.to_text(), MAX_REJECTED_BYTES).to_owned();
         self.entry_of(call.tool().full_name(), context, beginning)
     }

@@ -12,11 +12,11 @@ use std::sync::Arc;
 const RESERVED_FRACTION: usize = 8;
 
 /// The number of a waiting call.
-pub(crate) type Ticket = u64;
+pub type Ticket = u64;
 
 /// The answer to a call that arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Arrival {
+pub enum Arrival {
     /// It has a place.
     Runs,
     /// It waits. If the queue was full, a call of the tenant with the most waiting ones has lost its place in it.
@@ -32,7 +32,7 @@ pub(crate) enum Arrival {
 
 /// Places for running calls, and the calls that wait for one.
 #[derive(Debug)]
-pub(crate) struct FairQueue {
+pub struct FairQueue {
     places: usize,
     max_waiting: usize,
     running: usize,
@@ -53,7 +53,8 @@ struct Share {
 
 impl FairQueue {
     /// Creates a queue with this many places, at least one, in which at most `max_waiting` calls wait.
-    pub(crate) fn new(places: usize, max_waiting: usize) -> Self {
+    #[must_use]
+    pub fn new(places: usize, max_waiting: usize) -> Self {
         let running = 0;
         let waiting = 0;
         let next_ticket = 0;
@@ -62,12 +63,13 @@ impl FairQueue {
     }
 
     /// Returns the number of places, and the maximum number of waiting calls.
-    pub(crate) fn capacity(&self) -> (usize, usize) {
+    #[must_use]
+    pub fn capacity(&self) -> (usize, usize) {
         (self.places, self.max_waiting)
     }
 
     /// Adds a call of a tenant.
-    pub(crate) fn arrive(&mut self, tenant: &Arc<str>) -> Arrival {
+    pub fn arrive(&mut self, tenant: &Arc<str>) -> Arrival {
         let share = self.tenants.entry(Arc::clone(tenant)).or_default();
         let own_running = share.running;
         let own_waiting = share.waiting.len();
@@ -87,7 +89,7 @@ impl FairQueue {
     }
 
     /// Adds a call of a tenant that waits even if there is a free place, for [`FairQueue::grant`].
-    pub(crate) fn wait(&mut self, tenant: &Arc<str>) -> Ticket {
+    pub fn wait(&mut self, tenant: &Arc<str>) -> Ticket {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.waiting += 1;
@@ -96,17 +98,19 @@ impl FairQueue {
     }
 
     /// Returns whether a call runs.
-    pub(crate) fn has_running(&self) -> bool {
+    #[must_use]
+    pub fn has_running(&self) -> bool {
         self.running > 0
     }
 
     /// Returns whether no call runs or waits.
-    pub(crate) fn is_idle(&self) -> bool {
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
         self.running == 0 && self.waiting == 0
     }
 
     /// Frees the place of a call, and returns the calls that have a place now.
-    pub(crate) fn finish(&mut self, tenant: &str) -> Vec<Ticket> {
+    pub fn finish(&mut self, tenant: &str) -> Vec<Ticket> {
         let Some(share) = self.tenants.get_mut(tenant).filter(|share| share.running > 0) else { return Vec::new() };
         share.running -= 1;
         self.running -= 1;
@@ -114,7 +118,7 @@ impl FairQueue {
     }
 
     /// Gives the free places to waiting calls, and returns those that have one now.
-    pub(crate) fn grant(&mut self) -> Vec<Ticket> {
+    pub fn grant(&mut self) -> Vec<Ticket> {
         let mut granted = Vec::new();
         while let Some(ticket) = self.serve_next() {
             granted.push(ticket);
@@ -123,7 +127,7 @@ impl FairQueue {
     }
 
     /// Removes a waiting call. Does nothing if it does not wait any more.
-    pub(crate) fn leave(&mut self, tenant: &str, ticket: Ticket) {
+    pub fn leave(&mut self, tenant: &str, ticket: Ticket) {
         let Some(share) = self.tenants.get_mut(tenant) else { return };
         let before = share.waiting.len();
         share.waiting.retain(|waiting| *waiting != ticket);

@@ -1,4 +1,4 @@
-//! Tools whose calls are checked against a policy for flows of data, for those who have no pipeline.
+//! Tools whose calls are checked against a policy for flows of data.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use fumehood_core::flow::FlowPolicy;
 use fumehood_core::policy::call::{Decision, NOBODY_TO_ASK};
 use fumehood_core::tool::{PendingCall, Stop, Tool, ToolLayer, ToolProvider};
 
-use super::call_log::CallLog;
+use crate::record::CallLog;
 
 /// The tools of a provider, whose calls are refused if they would send private data to the public.
 ///

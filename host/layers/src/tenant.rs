@@ -171,7 +171,8 @@ impl Tenant {
     }
 
     /// Returns whether one of its tokens has this digest. All of them are compared, each in constant time.
-    pub(crate) fn has_token(&self, presented: &Digest) -> bool {
+    #[must_use]
+    pub fn has_token(&self, presented: &Digest) -> bool {
         let presented = presented.as_bytes().as_slice();
         self.tokens.iter().fold(false, |found, token| found | bool::from(token.as_bytes().as_slice().ct_eq(presented)))
     }
