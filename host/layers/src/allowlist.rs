@@ -1,11 +1,11 @@
-//! The tools of a provider that are named: all others do not exist.
+//! The tools of a provider that are named: all others are not listed or found.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::call::result::{CallError, CallResult};
-use fumehood_core::tool::{PendingCall, Stop, ToolLayer, ToolProvider, unknown_tool};
+use fumehood_core::tool::{PendingCall, Stop, ToolLayer, ToolProvider};
 
 /// The tools of a provider that a list names, by their full names.
 pub struct AllowedTools {
@@ -37,16 +37,10 @@ impl ToolLayer for AllowedTools {
     }
 
     async fn handle(&self, call: PendingCall) -> Result<CallResult, Stop> {
-        if self.offers(call.tool_name()) {
-            return call.run(self.inner()).await;
+        match &call {
+            PendingCall::Validated(..) if !self.offers(call.tool_name()) => Ok(call.refuse(CallError::replaced())),
+            // A server looks names up in the list first, and reads resources with tools that no list has.
+            _ => call.run(self.inner()).await,
         }
-        let error = match &call {
-            PendingCall::Validated(..) => CallError::replaced(),
-            PendingCall::Unchecked(call) => {
-                let known = self.tools();
-                unknown_tool(&call.tool, known.iter().map(|tool| tool.full_name()))
-            }
-        };
-        Ok(call.refuse(error))
     }
 }
