@@ -9,11 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use fumehood::hooks::HookedTools;
 use fumehood::policy::Policies;
 use fumehood::{
     Call, CallError, CallLog, CallResult, CancellationToken, Component, ErrorKind, EventStream, Host, HostBuilder,
-    Limits, Load, Namespace, Observed, QualifiedName, ResultForm, SEPARATOR, ToolName, ToolProvider as _,
+    Limits, Load, Namespace, Observed, QualifiedName, ResultForm, SEPARATOR, Source, Stack, ToolName,
 };
 
 use self::arguments::TypedArguments;
@@ -272,19 +271,9 @@ async fn call_and_watch(host: &Host, request: Call, hooks: Policies, log: Option
     let mut events = host.subscribe();
     let interrupted = CancellationToken::new();
     let request = request.cancelled_by(interrupted.clone());
-    let mut called = std::pin::pin!(async {
-        match log {
-            _ if !hooks.is_empty() => {
-                let tools = HookedTools::new(Arc::new(host.clone()), hooks).log(log.cloned());
-                tools.approver(TerminalHookApprover::from_terminal()).dispatch(request).await
-            }
-            Some(log) => {
-                let entry = log.entry(&request);
-                host.call_recorded(request, entry).await
-            }
-            None => host.call(request).await,
-        }
-    });
+    let stack = Stack::new().policies(hooks).approver(TerminalHookApprover::from_terminal()).log(log.cloned());
+    let tools = stack.around([Source::Recording(Arc::new(host.clone()))]);
+    let mut called = tools.dispatch(request);
     let mut signal = std::pin::pin!(tokio::signal::ctrl_c());
     let result = loop {
         tokio::select! {

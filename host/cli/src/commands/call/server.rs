@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use fumehood::hooks::HookedTools;
 use fumehood::{
     CallError, CallResult, CancellationToken, ErrorKind, Event, Limits, McpTools, Metadata, Namespace, Observer,
-    Progress, ResultForm, SEPARATOR, ToolProvider as _,
+    Progress, ResultForm, SEPARATOR, Source, Stack, ToolProvider as _,
 };
 
 use super::{Invocation, TypedArguments, missing_tool, own_name, translate_for_cli};
@@ -63,9 +62,9 @@ impl Invocation<'_> {
             request = request.limits(Limits { deadline, ..Limits::default() });
         }
         let log = self.recording.map(|recording| recording.calls().clone());
-        let hooked = HookedTools::new(Arc::clone(tools) as _, hooks).log(log);
-        let hooked = hooked.approver(TerminalHookApprover::from_terminal());
-        let mut called = hooked.dispatch(request);
+        let stack = Stack::new().policies(hooks).approver(TerminalHookApprover::from_terminal()).log(log);
+        let layered = stack.around([Source::Provider(Arc::clone(tools) as _)]);
+        let mut called = layered.dispatch(request);
         let mut result = tokio::select! {
             result = &mut called => result,
             _ = tokio::signal::ctrl_c() => {

@@ -16,9 +16,8 @@ use fumehood::{CancellationToken, Grant, Host, Limits, McpTools};
 use tokio::task::JoinHandle;
 
 use super::jobs::{self, ServedJobs};
-use super::offered_tools::offer;
+use super::offered_tools::{Sources, offer};
 use super::served_components::{ServeRequest, ServedComponents};
-use super::served_tools::Sources;
 use super::sessions::ServedSessions;
 use super::tenants::SavedUsage;
 use super::watch::Triggers;
