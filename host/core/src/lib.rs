@@ -41,6 +41,7 @@ pub mod flow;
 pub mod hook;
 pub mod job;
 pub mod key_value;
+pub mod log;
 pub mod opaque_numbers;
 pub mod persistence;
 pub mod policy;
