@@ -14,7 +14,7 @@
 //! | `component.compiled` | debug | `component`, `duration_ms` |
 //! | `component.unloaded` | info | `component` |
 //! | `approval.needed` | warn | `component`, `standing` |
-//! | `approval.waiting` | info | `session`, `call`, `tool` |
+//! | `approval.waiting` | info | `session`, `approval`, `tool` |
 //! | `worker.started`, `worker.restarted` | info | `component`, `pid` |
 //! | `worker.died` | warn | `component`, `pid`, `reason` |
 //! | `worker.not_started` | error | `component`, `reason` |
@@ -125,11 +125,11 @@ pub fn emit_approval_needed(component: &str, standing: impl Display) {
     );
 }
 
-/// Emits the event of a call that waits until a person approves it.
-pub fn emit_approval_waiting(session: &str, call: &str, tool: &str) {
+/// Emits the event of a session that waits until a person answers: about a call of `tool`, or about going on.
+pub fn emit_approval_waiting(session: &str, approval: &str, tool: Option<&str>) {
     tracing::info!(
         name: "approval.waiting", target: APPROVAL,
-        { session, call, tool }, "a call is waiting for approval"
+        { session, approval, tool }, "a session is waiting for approval"
     );
 }
 
