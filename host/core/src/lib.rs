@@ -40,6 +40,7 @@ pub mod digest;
 pub mod flow;
 pub mod job;
 pub mod key_value;
+pub mod log;
 pub mod opaque_numbers;
 pub mod persistence;
 pub mod policy;

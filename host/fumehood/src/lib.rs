@@ -134,6 +134,7 @@ pub use fumehood_core::chat;
 pub use fumehood_core::digest::Digest;
 pub use fumehood_core::flow;
 pub use fumehood_core::job;
+pub use fumehood_core::log;
 pub use fumehood_core::persistence;
 pub use fumehood_core::policy::approval;
 pub use fumehood_core::policy::call as policy;

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::sync::Arc;
 
+use fumehood_core::log;
 use fumehood_core::policy::permission::files::ProtectedFiles;
 use fumehood_core::policy::redact::Redactor;
 use fumehood_core::tool::definition::{DefinitionError, RawDefinition, ToolDefinition};
@@ -84,6 +85,7 @@ pub(crate) async fn load(
     let launch = Arc::into_inner(launch).ok_or_else(|| LoadError::Worker("it is still being started".to_owned()))?;
     let launch = WorkerLaunch { setup: Setup { describe: None, ..launch.setup }, ..launch };
     let described = Described { definitions, resources, skipped };
+    log::emit_worker_started(services.component(), link.process_id(), false);
     Ok((Worker::new(launch, services, options.isolation, jail, link), described))
 }
 

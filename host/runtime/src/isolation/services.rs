@@ -68,6 +68,11 @@ impl Services {
         Self { shared: Arc::clone(shared), grant, owner, redactor, steps: Arc::default() }
     }
 
+    /// Returns the name of the component; empty if it has none.
+    pub(super) fn component(&self) -> &str {
+        self.owner.as_ref().map_or("", Namespace::as_str)
+    }
+
     pub(super) fn runtime(&self) -> &GuestRuntime {
         &self.shared.runtime
     }

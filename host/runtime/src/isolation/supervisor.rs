@@ -10,6 +10,7 @@ use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallError;
+use fumehood_core::log;
 use tokio::sync::{Semaphore, oneshot};
 use tracing::Span;
 
@@ -176,7 +177,9 @@ impl Supervisor {
             }
             self.services.runtime().sleep(delay).await.map_err(lost_call)?;
         }
-        let link = self.restart().await?;
+        let component = self.services.component();
+        let link = self.restart().await.inspect_err(|error| log::emit_worker_not_started(component, &error.message))?;
+        log::emit_worker_started(component, link.process_id(), lane.is_shared());
         lane.set_link(&link);
         Ok(link)
     }

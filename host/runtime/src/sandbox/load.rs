@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use fumehood_core::call::limits::Limits;
 use fumehood_core::digest::Digest;
+use fumehood_core::log;
 use fumehood_core::policy::permission::Grant;
 use fumehood_core::policy::permission::http::HttpGrant;
 use fumehood_core::policy::redact::Redactor;
@@ -198,6 +199,7 @@ async fn open_folders(shared: &Arc<Shared>, grant: &Grant) -> Result<Option<Arc<
 /// Inspects a component and compiles it unless its code is cached. Blocking work runs on other threads, and compiling
 /// may run in another process.
 async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptions) -> Result<Compiled, LoadError> {
+    let began = Instant::now();
     let looking = options.clone();
     let (digest, surface, dialect, start) =
         run_blocking(shared, bytes, move |shared, bytes| inspect(shared, bytes, &looking)).await?;
@@ -210,6 +212,7 @@ async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptio
         }
     };
     let isolation = options.isolation;
+    let is_compiled = matches!(start, Start::Compile { .. });
     let (code, report) = run_blocking(shared, bytes, move |shared, bytes| {
         let engine = &shared.engine;
         let cache = shared.cache.as_ref();
@@ -231,6 +234,9 @@ async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptio
         })
     })
     .await?;
+    if is_compiled {
+        log::emit_compiled(options.name.as_ref().map_or("", |name| name.as_str()), began.elapsed());
+    }
     Ok(Compiled { digest, surface, dialect, code, report })
 }
 

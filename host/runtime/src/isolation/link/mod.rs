@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::{Observer, Usage};
+use fumehood_core::log;
 use fumehood_core::policy::permission::files::ProtectedFiles;
 use tokio::sync::{Notify, oneshot};
 
@@ -38,6 +39,9 @@ use crate::wasi::journal;
 const INLINE_WAIT: Duration = Duration::from_micros(500);
 /// Maximum number of reads before others have their turn.
 const MAX_READS: usize = 64;
+
+/// The reason for the end of a worker that the host needs no more.
+const STOPPED: &str = "it was stopped";
 
 /// The connection to one worker process.
 pub(super) struct Link {
@@ -117,7 +121,7 @@ impl Link {
 
     /// Returns the reason for the end of the worker.
     pub(super) fn exit_reason(&self) -> String {
-        self.death.get().map_or_else(|| "it was stopped".to_owned(), |death| death.reason.clone())
+        self.death.get().map_or_else(|| STOPPED.to_owned(), |death| death.reason.clone())
     }
 
     /// Reads and serves what the socket has received so far, unless another caller does that.
@@ -350,12 +354,21 @@ impl Link {
         self.kill(why);
     }
 
+    /// Reports the end of the process, unless the host stopped it.
+    fn report_death(&self, pid: u32, reason: &str) {
+        if reason != STOPPED {
+            log::emit_worker_died(self.services.component(), Some(pid), reason);
+        }
+    }
+
     /// Kills the process, and ends every pending call. `why` is the reason for the calls; if it is empty, the exit
     /// status and stderr of the process are.
     pub(super) fn kill(&self, why: &str) {
         let Some(process) = lock(&self.process).take() else { return };
+        let pid = process.id();
         let exit = process.kill(&self.services.shared().files);
         let reason = if why.is_empty() { exit } else { why.to_owned() };
+        self.report_death(pid, &reason);
         let calls = lock(&self.calls);
         let first = first_sent(&calls);
         let begun = calls.values().filter(|pending| pending.progress.has_begun(first));
@@ -389,7 +402,7 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.kill("it was stopped");
+        self.kill(STOPPED);
         self.wakeup.notify_one();
     }
 }
