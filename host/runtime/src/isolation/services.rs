@@ -76,6 +76,10 @@ impl Services {
         &self.shared
     }
 
+    pub(super) fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
     /// Redacts a log line and makes it printable, whatever the worker sent.
     pub(super) fn log_line(&self, message: &str) -> String {
         let message = self.redactor.as_ref().map_or(message.into(), |redactor| redactor.redact(message));

@@ -112,7 +112,8 @@ impl Supervisor {
     async fn call(&self, mut place: Place, call: WorkerCall, invocation: &Invocation) -> (Execution, Deadline) {
         let limits = &invocation.limits;
         let is_repeatable = call.is_repeatable;
-        let mut sent = SentCall::new(self.calls.fetch_add(1, Ordering::Relaxed), call, invocation);
+        let id = self.calls.fetch_add(1, Ordering::Relaxed);
+        let mut sent = SentCall::new(id, call, invocation, self.services.grant());
         let mut attempts = Attempts::default();
         let mut lane = self.lanes.lane_of(invocation.actor.as_ref());
         let mut solo_turn = None;
