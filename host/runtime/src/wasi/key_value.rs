@@ -88,6 +88,11 @@ impl ComponentStore {
     pub(crate) fn new(backend: &Arc<KeyValueBackend>, owner: Option<Namespace>) -> Self {
         Self { backend: Arc::clone(backend), owner }
     }
+
+    /// Returns the name of the component that owns it.
+    pub(crate) fn owner(&self) -> Option<&Namespace> {
+        self.owner.as_ref()
+    }
 }
 
 /// Returns how long a step may wait: at most half of the remaining time of the call, so that a tool which gets

@@ -12,6 +12,7 @@ use fumehood_core::tool::definition::DefinitionLimits;
 use fumehood_core::tool::name::Namespace;
 use wasmtime::Engine;
 
+use super::capability_relay::{CapabilityRelay, define};
 use super::channel::Channel;
 use super::relay::{RelayStore, Requests};
 use crate::call::run::Runnable;
@@ -50,6 +51,7 @@ pub(super) struct LoadedComponent {
     pub(super) runnable: Runnable,
     pub(super) store: RelayStore,
     pub(super) requests: Requests,
+    pub(super) capabilities: CapabilityRelay,
     pub(super) may_request: bool,
 }
 
@@ -127,6 +129,7 @@ fn start(channel: &Channel, setup: &Setup, mut files: Files) -> Result<(LoadedCo
     let jail = enter_jail(setup, &mut files)?;
     let store = RelayStore::new(channel.clone());
     let requests = Requests::new(channel.clone());
+    let capabilities = CapabilityRelay::new(channel.clone());
     let mut bytes = Vec::new();
     // An earlier worker may have read the shared file to its end.
     let mut component = &files.component;
@@ -140,7 +143,7 @@ fn start(channel: &Channel, setup: &Setup, mut files: Files) -> Result<(LoadedCo
     let dialect = dialect::detect(&surface.exports)?;
     let caps = DefinitionLimits::from(setup.definitions);
     let docs = PackageDocs::from_section_or_component(setup.docs.as_deref(), &bytes);
-    let (callable, skipped) = dialect::link(&shared.linker, &component, &docs, &dialect, &caps)?;
+    let (callable, skipped) = dialect::link(&shared.linker, &shared.capabilities, &component, &docs, &dialect, &caps)?;
     let powers = build_powers(setup, &shared, &requests).map_err(host_failure)?;
     let folders = build_folders(setup, &shared, files.folders).map_err(host_failure)?;
     let runnable = Runnable::new(&shared, callable, &surface, powers, folders);
@@ -150,7 +153,7 @@ fn start(channel: &Channel, setup: &Setup, mut files: Files) -> Result<(LoadedCo
     let skipped = BoundedList::truncate_from(skipped.into_iter().map(|skipped| (skipped.export, skipped.why)));
     let may_request = setup.powers.may_request;
     Ok((
-        LoadedComponent { shared, runnable, store, requests, may_request },
+        LoadedComponent { shared, runnable, store, requests, capabilities, may_request },
         Loaded::Ready { jail, definitions, resources, skipped },
     ))
 }
@@ -198,6 +201,7 @@ fn build_shared(
         memory_ceiling: usize::try_from(setup.memory_ceiling).unwrap_or(usize::MAX),
         guest_threads: setup.guest_threads as usize,
         key_value: Some(Arc::new(store.clone())),
+        capabilities: define(&setup.capabilities),
         ..SandboxConfig::default()
     };
     let scratch_root = scratch.map_or_else(ScratchRoot::in_temp_dir, ScratchRoot::from_host);
@@ -211,6 +215,8 @@ fn build_powers(setup: &Setup, shared: &Arc<Shared>, requests: &Requests) -> Res
         secret_names: setup.powers.secrets.iter().cloned().collect(),
         store: Arc::new(ComponentStore::new(&shared.key_value, owner)),
         outbound: requests.outbound(None, setup.powers.may_request),
+        // Each call has its own.
+        capabilities: shared.capabilities.granted(Vec::new()),
     })
 }
 
