@@ -59,21 +59,22 @@ pub fn hook(name: &str) -> Result<Vec<u8>> {
     wrap_as(&text, "hooks", &wit).with_context(|| format!("{} does not fit the world of hooks", path.display()))
 }
 
-/// Assembles a program that is a core module, and wraps it as a component that uses the capability of
-/// `tests/capability/probe.wit`.
+/// Assembles a program that is a core module, and wraps it as a component that uses capabilities: the world of its name in
+/// `tests/capability`.
 ///
 /// # Errors
 /// If there is no such program, or it does not fit the world.
 pub fn capability(name: &str) -> Result<Vec<u8>> {
     let path = folder().join("capability").join(format!("{name}.wat"));
     let text = std::fs::read_to_string(&path).with_context(|| format!("no program at {}", path.display()))?;
-    wrap_as(&text, name, &probe_wit()).with_context(|| format!("{} does not fit the world `{name}`", path.display()))
+    wrap_as(&text, name, &capability_wit(name))
+        .with_context(|| format!("{} does not fit the world `{name}`", path.display()))
 }
 
-/// Returns the WIT of the capability that hostile programs misuse.
+/// Returns the WIT of a program that uses capabilities.
 #[must_use]
-pub fn probe_wit() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("capability/probe.wit")
+pub fn capability_wit(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("capability").join(format!("{name}.wit"))
 }
 
 /// Wraps the text of a core module as a component of the contract.

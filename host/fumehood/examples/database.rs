@@ -170,7 +170,8 @@ async fn call_tools() -> Result<(), Box<dyn std::error::Error>> {
     let ungranted = host.load(Load::bytes("reader", reader()?).isolation(Isolation::InProcess)).await;
     println!("without a grant: {}", describe_error(ungranted.err().ok_or("it should be refused")?));
 
-    let tenants = [("acme", vec!["orders"], Isolation::InProcess), ("payroll", vec!["orders", "salaries"], Isolation::Process)];
+    let tenants =
+        [("acme", vec!["orders"], Isolation::InProcess), ("payroll", vec!["orders", "salaries"], Isolation::Process)];
     for (tenant, tables, isolation) in tenants {
         let tables = tables.into_iter().map(str::to_owned).collect();
         let granted = database.grant(&Tables { tables })?;

@@ -18,6 +18,7 @@ use fumehood::boxed::BoxFuture;
 use fumehood::capability::{
     Capability, CapabilityCall, CapabilityError, CapabilityGrant, CapabilitySession, HandleTable, Value,
 };
+use fumehood::permission::{Environment, KeyValueQuota};
 use fumehood::{Call, CallResult, ErrorKind, Grant, Host, Isolation, Limits, Load, LoadError, Workers};
 use serde_json::json;
 
@@ -51,7 +52,7 @@ impl Capability for Probe {
     }
 
     fn wit(&self) -> &str {
-        include_str!("../../../tests/capability/probe.wit")
+        include_str!("../../../tests/capability/misuse.wit")
     }
 
     fn open(&self, _grant: Arc<u32>) -> Box<dyn CapabilitySession> {
@@ -179,9 +180,9 @@ async fn refused(isolation: Isolation, wit_change: Option<(&str, &str)>, grant: 
         None => fumehood_tests::capability("misuse").unwrap(),
         Some((from, to)) => {
             let folder = tempfile::tempdir().unwrap();
-            let wit = std::fs::read_to_string(fumehood_tests::probe_wit()).unwrap();
+            let wit = std::fs::read_to_string(fumehood_tests::capability_wit("misuse")).unwrap();
             let wit = wit.replace(from, to);
-            std::fs::write(folder.path().join("probe.wit"), wit).unwrap();
+            std::fs::write(folder.path().join("misuse.wit"), wit).unwrap();
             let program = fumehood_tests::folder().join("capability/misuse.wat");
             let program = std::fs::read_to_string(program).unwrap();
             fumehood_tests::wrap_as(&program, "misuse", folder.path()).unwrap()
@@ -189,6 +190,19 @@ async fn refused(isolation: Isolation, wit_change: Option<(&str, &str)>, grant: 
     };
     let loaded = host.load(Load::bytes("it", bytes).grant(grant).isolation(isolation)).await;
     describe(&loaded.expect_err("it should be refused"))
+}
+
+/// Returns a host with a program that uses interfaces of WASI which are capabilities.
+async fn settings(isolation: Isolation, grant: Grant) -> Host {
+    let host = Host::builder().concurrency(2).workers(workers()).build().unwrap();
+    let load = Load::bytes("it", fumehood_tests::capability("settings").unwrap()).grant(grant);
+    host.load(load.isolation(isolation)).await.unwrap();
+    host
+}
+
+async fn text(host: &Host, tool: &str, arguments: serde_json::Value) -> String {
+    let result = host.call(Call::new(format!("it__{tool}"), arguments)).await;
+    result.text().unwrap_or_else(|| panic!("{tool}: {result:?}")).into_owned()
 }
 
 /// Defines tests that run in this process and in a worker process. The marks are for the tables in `docs`.
@@ -262,6 +276,39 @@ tests! {
         let wrong = stage.fails("wrong", json!({}), ErrorKind::Host).await;
         assert!(wrong.contains("a value of another type"), "{wrong}");
         stage.fails("panic", json!({}), ErrorKind::Host).await;
+    }
+
+    #[test]
+    async fn the_granted_environment_is_a_configuration(isolation: Isolation) {
+        let environment = Environment::none().with("REGION", "north").unwrap().with("MODE", "test").unwrap();
+        let host = settings(isolation, Grant::none().with_environment(environment)).await;
+        assert_eq!(text(&host, "get-config", json!({"key": "REGION"})).await, r#""north""#);
+        assert_eq!(text(&host, "get-config", json!({"key": "region"})).await, "null");
+        assert_eq!(text(&host, "all-config", json!({})).await, r#"[["REGION","north"],["MODE","test"]]"#);
+        let host = settings(isolation, Grant::none()).await;
+        assert_eq!(text(&host, "all-config", json!({})).await, "[]");
+    }
+
+    #[test]
+    async fn the_granted_store_is_a_bucket(isolation: Isolation) {
+        let quota = KeyValueQuota::new(4096).unwrap();
+        let host = settings(isolation, Grant::none().with_key_value(quota)).await;
+        let set = async |key: &str, value: &[u8]| {
+            host.call(Call::new("it__set-value", json!({"key": key, "value": value}))).await
+        };
+        assert!(set("b", b"two").await.is_ok() && set("a", b"one").await.is_ok());
+        assert_eq!(text(&host, "get-value", json!({"key": "a"})).await, "[111,110,101]");
+        assert_eq!(text(&host, "get-value", json!({"key": "c"})).await, "null");
+        assert_eq!(text(&host, "keys", json!({})).await, r#"{"keys":["a","b"]}"#);
+        let many = text(&host, "get-many", json!({"keys": ["b", "c"]})).await;
+        assert_eq!(many, r#"[["b",[116,119,111]],null]"#);
+        let full = set("large", &[0; 8192]).await;
+        assert!(full.error().unwrap().to_string().contains("quota"), "{full:?}");
+        let host = settings(isolation, Grant::none()).await;
+        let denied = host.call(Call::new("it__get-value", json!({"key": "a"}))).await;
+        let error = denied.error().unwrap();
+        assert_eq!(error.kind, ErrorKind::Denied, "{error:?}");
+        assert!(error.to_string().contains("key_value = "), "{error}");
     }
 
     #[test]

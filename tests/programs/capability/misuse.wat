@@ -1,4 +1,4 @@
-;; Misuses a capability of the embedder: `tests/capability/probe.wit`.
+;; Misuses a capability of the embedder: `tests/capability/misuse.wit`.
 (module
   (import "test:probe/probe@0.1.0" "make" (func $make (param i32) (result i32)))
   (import "test:probe/probe@0.1.0" "take" (func $take (param i32) (result i32)))

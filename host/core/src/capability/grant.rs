@@ -55,6 +55,13 @@ pub struct CapabilitySetupError {
     pub reason: String,
 }
 
+impl CapabilitySetupError {
+    /// Creates the error of the capability with this name.
+    pub fn new(name: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { name: name.into(), reason: reason.into() }
+    }
+}
+
 impl CapabilityGrant {
     /// Creates a grant without a description. [`Capability::grant`] adds one.
     ///
@@ -112,11 +119,12 @@ impl CapabilityGrant {
 
 /// Returns whether a text is the name of a capability.
 fn is_name(name: &str) -> bool {
-    let is_word = |word: &str| {
-        word.starts_with(|c: char| c.is_ascii_lowercase())
-            && word.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
-    };
     name.len() <= MAX_NAME_BYTES && name.split('-').all(is_word)
+}
+
+fn is_word(word: &str) -> bool {
+    let is_letter_or_digit = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
+    word.starts_with(|c: char| c.is_ascii_lowercase()) && word.bytes().all(is_letter_or_digit)
 }
 
 /// A capability of any type. Cheap to clone.

@@ -132,7 +132,9 @@ impl Type {
             | (Self::String, Value::String(_))
             | (Self::Own(_) | Self::Borrow(_), Value::Handle(_)) => true,
             (Self::Enum(names), Value::Enum(name)) => names.contains(name),
-            (Self::Flags(names), Value::Flags(set)) => set.len() <= names.len() && set.iter().all(|name| names.contains(name)),
+            (Self::Flags(names), Value::Flags(set)) => {
+                set.len() <= names.len() && set.iter().all(|name| names.contains(name))
+            }
             _ => return self.check_compound(value),
         };
         if fits { Ok(()) } else { Err(Mismatch) }
@@ -175,7 +177,8 @@ impl Type {
                 types.iter().zip(items).map(|(ty, value)| ty.owned_handles(value)).sum()
             }
             (Self::Record(types), Value::Record(_)) => {
-                let of_field = |(name, ty): &(String, Self)| value.field(name).map_or(0, |value| ty.owned_handles(value));
+                let of_field =
+                    |(name, ty): &(String, Self)| value.field(name).map_or(0, |value| ty.owned_handles(value));
                 types.iter().map(of_field).sum()
             }
             (Self::Variant(cases), Value::Variant(name, Some(payload))) => {

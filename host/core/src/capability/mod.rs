@@ -22,9 +22,7 @@ use crate::call::{Power, Refusal};
 use crate::tool::ToolFlow;
 use crate::tool::name::Namespace;
 
-pub use grant::{
-    BoundCapability, CapabilityDefinition, CapabilityGrant, CapabilityGrantError, CapabilitySetupError,
-};
+pub use grant::{BoundCapability, CapabilityDefinition, CapabilityGrant, CapabilityGrantError, CapabilitySetupError};
 pub use handle_table::{HandleError, HandleTable};
 pub use interface::{Function, Interface, Mismatch, Type};
 pub use value::Value;

@@ -72,10 +72,10 @@ impl Runnable {
         folders: Option<Arc<OpenFolders>>,
     ) -> Self {
         // Host functions of both may wait for timers and threads.
-        let uses_wasi =
-            surface.imports.iter().any(|import| {
-                import.starts_with("wasi:") || powers.capabilities.all().provider_of(import).is_some()
-            });
+        let uses_wasi = surface
+            .imports
+            .iter()
+            .any(|import| import.starts_with("wasi:") || powers.capabilities.all().provider_of(import).is_some());
         let shared = Arc::clone(shared);
         let callable = Arc::new(callable);
         let powers = Arc::new(powers);

@@ -14,7 +14,7 @@ use super::message::ToWorker;
 use super::values::Values;
 use crate::call::outcome::Execution;
 use crate::wasi::capability::FunctionIndex;
-use crate::wasi::{CallSessions, GrantedCapabilities, Invocation, Refusals, capability_context};
+use crate::wasi::{CallSessions, GrantedCapabilities, Invocation, Refusals};
 
 /// The sessions of one call in a worker.
 pub(super) struct CapabilityCalls {
@@ -34,7 +34,7 @@ impl CapabilityCalls {
         deadline: Instant,
     ) -> Self {
         let refusals = Refusals::default();
-        let context = capability_context(invocation, owner, deadline, refusals.clone());
+        let context = invocation.capability_context(owner, deadline, refusals.clone());
         let sessions = Arc::new(Mutex::new(CallSessions::new(granted, context, limits)));
         Self { sessions, running: SyncMutex::default(), refusals, deadline }
     }
@@ -43,13 +43,7 @@ impl CapabilityCalls {
     ///
     /// # Errors
     /// If another one of the call has not ended: a guest waits for each.
-    pub(super) fn call(
-        &self,
-        link: &Link,
-        step: u64,
-        at: FunctionIndex,
-        arguments: Vec<Value>,
-    ) -> Result<(), String> {
+    pub(super) fn call(&self, link: &Link, step: u64, at: FunctionIndex, arguments: Vec<Value>) -> Result<(), String> {
         let mut sessions = Arc::clone(&self.sessions).try_lock_owned().map_err(|_| still_running())?;
         let until = self.deadline.into();
         let runtime = link.runtime();
@@ -62,7 +56,9 @@ impl CapabilityCalls {
         runtime.spawn(async move {
             let answer = match running.await {
                 Ok(Ok(result)) => result.and_then(to_message),
-                Ok(Err(_elapsed)) => Err(CapabilityError::Unavailable("the deadline of the call has passed".to_owned())),
+                Ok(Err(_elapsed)) => {
+                    Err(CapabilityError::Unavailable("the deadline of the call has passed".to_owned()))
+                }
                 Err(lost) if lost.is_panic() => Err(CapabilityError::Failed("the capability panicked".to_owned())),
                 Err(_aborted) => return,
             };

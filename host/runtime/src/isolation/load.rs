@@ -61,7 +61,8 @@ pub(crate) async fn load(
 ) -> Result<(Worker, Described), LoadError> {
     let launch = Arc::new(prepare_launch(shared, workers, &compiled, options).await?);
     let grant = Arc::new(options.grant.clone());
-    let services = Arc::new(Services::new(shared, grant, options.name.clone(), compiled.redactor, compiled.capabilities));
+    let services =
+        Arc::new(Services::new(shared, grant, options.name.clone(), compiled.redactor, compiled.capabilities));
     let patience = START_TIMEOUT.saturating_add(options.limits.deadline);
     let starting = Arc::clone(&launch);
     let served = Arc::clone(&services);
@@ -157,14 +158,19 @@ async fn prepare_launch(
 
 /// Returns the capabilities that are granted, without their grants.
 fn list_capabilities(shared: &Shared, grant: &Grant) -> Vec<CapabilitySetup> {
-    let definitions = shared.capabilities.iter().map(|linked| &linked.definition);
-    let granted = definitions.filter(|definition| grant.capability(definition.name()).is_some());
-    let set_up = |definition: &CapabilityDefinition| CapabilitySetup {
-        name: definition.name().to_owned(),
-        description: definition.description().to_owned(),
-        wit: definition.wit().to_owned(),
-    };
-    granted.map(set_up).collect()
+    let added = shared.capabilities.iter().filter(|linked| linked.built_in.is_none());
+    let definitions = added.map(|linked| &linked.definition);
+    definitions.filter(|definition| grant.capability(definition.name()).is_some()).map(Into::into).collect()
+}
+
+impl From<&CapabilityDefinition> for CapabilitySetup {
+    fn from(definition: &CapabilityDefinition) -> Self {
+        Self {
+            name: definition.name().to_owned(),
+            description: definition.description().to_owned(),
+            wit: definition.wit().to_owned(),
+        }
+    }
 }
 
 /// Copies bytes to sealed memory, for another process to read.

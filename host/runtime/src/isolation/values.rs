@@ -167,11 +167,7 @@ fn read_parts(parts: u32, rest: &mut impl Iterator<Item = Token>, depth: usize) 
     Some(items)
 }
 
-fn read_payload(
-    has_payload: bool,
-    rest: &mut impl Iterator<Item = Token>,
-    depth: usize,
-) -> Option<Option<Box<Value>>> {
+fn read_payload(has_payload: bool, rest: &mut impl Iterator<Item = Token>, depth: usize) -> Option<Option<Box<Value>>> {
     if !has_payload {
         return Some(None);
     }

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use fumehood_core::capability::CapabilityDefinition;
 use fumehood_core::policy::permission::{Grant, Power};
 use fumehood_core::text::sanitize::printable;
 use serde::Serialize;
 
 use super::surface::Surface;
 use crate::wasi::Capabilities;
+use crate::wasi::capability::LinkedCapability;
 
 /// One interface that a component imports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -103,7 +103,7 @@ fn is_granted(grant: &Grant, import: &Import, power: Power) -> bool {
 /// Describes a component's imports, in the component's order.
 pub(crate) fn list(surface: &Surface, capabilities: &Capabilities) -> Vec<Import> {
     let describe = |name: &String| match capabilities.provider_of(name) {
-        Some(capability) => describe_provided(name, capability),
+        Some(linked) => describe_provided(name, linked),
         None => describe(name, surface.imported_types.contains(name)),
     };
     surface.imports.iter().map(describe).collect()
@@ -116,12 +116,13 @@ fn describe(name: &str, is_type: bool) -> Import {
     Import { name: name.to_owned(), meaning: Cow::Borrowed(meaning), power, capability: None }
 }
 
-fn describe_provided(name: &str, capability: &CapabilityDefinition) -> Import {
+fn describe_provided(name: &str, linked: &LinkedCapability) -> Import {
+    let definition = &linked.definition;
     Import {
         name: name.to_owned(),
-        meaning: Cow::Owned(printable(capability.description()).into_owned()),
-        power: Some(Power::Capability),
-        capability: Some(capability.name().to_owned()),
+        meaning: Cow::Owned(printable(definition.description()).into_owned()),
+        power: Some(linked.built_in.map_or(Power::Capability, |built_in| built_in.power)),
+        capability: linked.built_in.is_none().then(|| definition.name().to_owned()),
     }
 }
 

@@ -57,7 +57,10 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
     if cfg!(not(feature = "tls")) && options.grant.http().is_some_and(HttpGrant::allows_https) {
         return Err(LoadError::NoTls);
     }
-    let capabilities = shared.capabilities.bind(&options.grant)?;
+    let store = Arc::new(ComponentStore::new(&shared.key_value, options.name.clone()));
+    // In a worker process, the capabilities of the runtime are there.
+    let own_store = Some(&store).filter(|_| !options.isolation.is_process());
+    let capabilities = shared.capabilities.bind(&options.grant, own_store)?;
     let bytes = Arc::new(bytes);
     let compiled = compile(shared, &bytes, &options).await?;
     let redactor = Redactor::new(options.grant.secrets()).map_err(|error| LoadError::Host(error.to_string()))?;
@@ -76,7 +79,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
             };
             let (callable, skipped) = run_blocking(shared, &bytes, linking).await?;
             let folders = open_folders(shared, &options.grant).await?;
-            let powers = build_powers(shared, &options, redactor.clone(), capabilities);
+            let powers = build_powers(shared, &options, redactor.clone(), store, capabilities);
             let runnable = Runnable::new(shared, callable, &compiled.surface, powers, folders);
             let definitions = describe(&runnable, options.limits, &options.definitions).await?;
             let resources = runnable
@@ -137,9 +140,10 @@ pub(crate) async fn load_again(
     check_grant(&parts.imports, options)?;
     let redactor = Redactor::new(options.grant.secrets()).map_err(|error| LoadError::Host(error.to_string()))?;
     let redactor = redactor.map(Arc::new);
-    let capabilities = shared.capabilities.bind(&options.grant)?;
+    let store = Arc::new(ComponentStore::new(&shared.key_value, options.name.clone()));
+    let capabilities = shared.capabilities.bind(&options.grant, Some(&store))?;
     let folders = open_folders(shared, &options.grant).await?;
-    let powers = build_powers(shared, options, redactor.clone(), capabilities);
+    let powers = build_powers(shared, options, redactor.clone(), store, capabilities);
     let runnable = runnable.with_powers(powers, folders);
     Ok(Component::new(ComponentParts {
         shared: Arc::clone(shared),
@@ -179,11 +183,11 @@ fn build_powers(
     shared: &Shared,
     options: &LoadOptions,
     redactor: Option<Arc<Redactor>>,
+    store: Arc<ComponentStore>,
     capabilities: GrantedCapabilities,
 ) -> Powers {
     let grant = Arc::new(options.grant.clone());
     let secret_names = grant.secrets().iter().map(|secret| secret.name().to_owned()).collect();
-    let store = Arc::new(ComponentStore::new(&shared.key_value, options.name.clone()));
     Powers {
         grant,
         secret_names,

@@ -33,7 +33,7 @@ pub(crate) use filesystem::{
 pub(crate) use key_value::{ComponentStore, KeyValueBackend, MAX_STORE_WAIT};
 pub(crate) use refusals::{MAX_REFUSALS, Refusals};
 pub(crate) use report::CallReport;
-pub(crate) use state::{CallState, HostFailure, HostServices, Invocation, Powers, capability_context};
+pub(crate) use state::{CallState, HostFailure, HostServices, Invocation, Powers};
 
 /// Rust bindings of `wit/`, generated.
 pub(crate) mod bindings {

@@ -13,8 +13,8 @@ use wasmtime_wasi::{WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use super::Wasi;
-use super::capability::{CallSessions, GrantedCapabilities};
 use super::bindings::fumehood::tool::{context, secrets, types};
+use super::capability::{CallSessions, GrantedCapabilities};
 use super::filesystem::{CallFiles, FilesView, OpenFolders};
 use super::http::{DirectEgress, Egress, OutboundConfig, Reports, RequestObserver};
 use super::journal::Journal;
@@ -48,6 +48,23 @@ impl Invocation {
     pub(crate) fn new(tool: &str, limits: Limits, context: CallContext) -> Self {
         let CallContext { id, actor, state, observer, cancelled, .. } = context;
         Self { id, tool: tool.to_owned(), actor, state, limits, observer, cancelled }
+    }
+
+    /// Returns the context that capabilities have of the call.
+    pub(crate) fn capability_context(
+        &self,
+        component: Option<Namespace>,
+        deadline: Instant,
+        refusals: Refusals,
+    ) -> CapabilityContext {
+        CapabilityContext {
+            component,
+            tool: self.tool.clone(),
+            call_id: self.id.clone(),
+            actor: self.actor.clone(),
+            deadline,
+            refusals: Arc::new(move |refusal| refusals.add(refusal)),
+        }
     }
 
     /// Reports to the observer that the call has a place among the running ones.
@@ -85,23 +102,6 @@ impl Powers {
     pub(crate) fn without_grant(&self) -> Self {
         let capabilities = self.capabilities.without_grant();
         Self { grant: Arc::default(), secret_names: Arc::default(), capabilities, ..self.clone() }
-    }
-}
-
-/// Creates the context that capabilities have of a call.
-pub(crate) fn capability_context(
-    call: &Invocation,
-    component: Option<Namespace>,
-    deadline: Instant,
-    refusals: Refusals,
-) -> CapabilityContext {
-    CapabilityContext {
-        component,
-        tool: call.tool.clone(),
-        call_id: call.id.clone(),
-        actor: call.actor.clone(),
-        deadline,
-        refusals: Arc::new(move |refusal| refusals.add(refusal)),
     }
 }
 
@@ -200,7 +200,7 @@ impl CallState {
         self.sessions.take().unwrap_or_else(|| {
             let refusals = self.report.refusals().clone();
             let owner = self.powers.store.owner().cloned();
-            let context = capability_context(&self.call, owner, self.deadline.at(), refusals);
+            let context = self.call.capability_context(owner, self.deadline.at(), refusals);
             Box::new(CallSessions::new(self.powers.capabilities.clone(), context, &self.limits))
         })
     }

@@ -65,11 +65,7 @@ pub(in crate::isolation) enum CallEnd {
         capabilities: Option<Arc<CapabilityCalls>>,
     },
     /// The worker ended before it answered. The call may be sent to another with the same place.
-    WorkerDied {
-        reason: String,
-        has_begun: bool,
-        place: Option<Place>,
-    },
+    WorkerDied { reason: String, has_begun: bool, place: Option<Place> },
 }
 
 impl Pending {

@@ -47,7 +47,7 @@ fn call(channel: &Channel, component: &LoadedComponent, tokens: &Tokens, message
     let observer = Arc::new(RelayObserver::new(channel.clone(), call));
     let services = HostServices {
         outbound: component.requests.outbound(Some(call), component.may_request),
-        capabilities: component.capabilities.grant(&component.shared.capabilities, call),
+        capabilities: component.capabilities.grant(&component.own_capabilities, call),
     };
     let runnable = component.runnable.clone();
     let invocation =

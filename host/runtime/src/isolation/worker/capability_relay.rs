@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::channel::Channel;
 use crate::isolation::message::{CapabilitySetup, FromWorker, UseAnswer};
 use crate::isolation::values::Values;
-use crate::wasi::{Capabilities, GrantedCapabilities};
+use crate::wasi::GrantedCapabilities;
 
 /// The capabilities of the host. Clones share it.
 #[derive(Clone)]
@@ -38,16 +38,22 @@ impl CapabilityRelay {
         }
     }
 
-    /// Returns the capabilities for one call. The host decides about every use.
-    pub(super) fn grant(&self, all: &Capabilities, call: u64) -> GrantedCapabilities {
-        let bind = |name: &str| {
-            let relay = self.clone();
-            let capability: Arc<str> = Arc::from(name);
-            BoundCapability::new(move || {
-                Box::new(RelaySession { relay: relay.clone(), call, capability: Arc::clone(&capability) })
-            })
-        };
-        all.granted(all.iter().map(|linked| Some(bind(linked.definition.name()))).collect())
+    /// Returns the capabilities for one call. The host decides about every use, except of those of the runtime, which
+    /// `own` has.
+    pub(super) fn grant(&self, own: &GrantedCapabilities, call: u64) -> GrantedCapabilities {
+        let bound = own.iter().map(|(linked, bound)| match linked.built_in {
+            Some(_) => bound.cloned(),
+            None => Some(self.bind(linked.definition.name(), call)),
+        });
+        own.all().granted(bound.collect())
+    }
+
+    fn bind(&self, capability: &str, call: u64) -> BoundCapability {
+        let relay = self.clone();
+        let capability: Arc<str> = Arc::from(capability);
+        BoundCapability::new(move || {
+            Box::new(RelaySession { relay: relay.clone(), call, capability: Arc::clone(&capability) })
+        })
     }
 }
 

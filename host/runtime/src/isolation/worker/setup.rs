@@ -31,7 +31,7 @@ use crate::load::compile::engine_id;
 use crate::load::dialect::{self, typed::PackageDocs};
 use crate::load::error::LoadError;
 use crate::load::surface::Surface;
-use crate::wasi::{ComponentStore, OpenFolder, OpenFolders, Powers, Removals, ScratchRoot};
+use crate::wasi::{ComponentStore, GrantedCapabilities, OpenFolder, OpenFolders, Powers, Removals, ScratchRoot};
 
 /// Memory of the process without that of its calls, in bytes: the program, compiled code, threads, messages.
 const PROCESS_BYTES: u64 = 768 << 20;
@@ -52,6 +52,8 @@ pub(super) struct LoadedComponent {
     pub(super) store: RelayStore,
     pub(super) requests: Requests,
     pub(super) capabilities: CapabilityRelay,
+    /// The capabilities of the runtime itself.
+    pub(super) own_capabilities: GrantedCapabilities,
     pub(super) may_request: bool,
 }
 
@@ -145,6 +147,7 @@ fn start(channel: &Channel, setup: &Setup, mut files: Files) -> Result<(LoadedCo
     let docs = PackageDocs::from_section_or_component(setup.docs.as_deref(), &bytes);
     let (callable, skipped) = dialect::link(&shared.linker, &shared.capabilities, &component, &docs, &dialect, &caps)?;
     let powers = build_powers(setup, &shared, &requests).map_err(host_failure)?;
+    let own_capabilities = powers.capabilities.clone();
     let folders = build_folders(setup, &shared, files.folders).map_err(host_failure)?;
     let runnable = Runnable::new(&shared, callable, &surface, powers, folders);
     let definitions = collect_definitions(&runnable, &shared, setup).map_err(LoadError::Describe)?;
@@ -153,7 +156,7 @@ fn start(channel: &Channel, setup: &Setup, mut files: Files) -> Result<(LoadedCo
     let skipped = BoundedList::truncate_from(skipped.into_iter().map(|skipped| (skipped.export, skipped.why)));
     let may_request = setup.powers.may_request;
     Ok((
-        LoadedComponent { shared, runnable, store, requests, capabilities, may_request },
+        LoadedComponent { shared, runnable, store, requests, capabilities, own_capabilities, may_request },
         Loaded::Ready { jail, definitions, resources, skipped },
     ))
 }
@@ -210,13 +213,16 @@ fn build_shared(
 
 fn build_powers(setup: &Setup, shared: &Arc<Shared>, requests: &Requests) -> Result<Powers, String> {
     let owner = setup.name.as_deref().map(Namespace::parse).transpose().map_err(|error| error.to_string())?;
+    let grant = Arc::new(convert::to_grant(&setup.powers)?);
+    let store = Arc::new(ComponentStore::new(&shared.key_value, owner));
+    let capabilities = shared.capabilities.bind(&grant, Some(&store)).map_err(|error| error.to_string())?;
     Ok(Powers {
-        grant: Arc::new(convert::to_grant(&setup.powers)?),
+        grant,
         secret_names: setup.powers.secrets.iter().cloned().collect(),
-        store: Arc::new(ComponentStore::new(&shared.key_value, owner)),
+        store,
         outbound: requests.outbound(None, setup.powers.may_request),
-        // Each call has its own.
-        capabilities: shared.capabilities.granted(Vec::new()),
+        // Each call adds those of the host.
+        capabilities,
     })
 }
 

@@ -9,10 +9,10 @@ use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
 
 use crate::load::error::LoadError;
 use crate::load::imports::{Import, contract_version};
-use crate::wasi::capability;
-use crate::wasi::{CallState, Capabilities};
 use crate::wasi::bindings::ToolPre;
+use crate::wasi::capability;
 use crate::wasi::resource_bindings::GuestIndices;
+use crate::wasi::{CallState, Capabilities};
 use typed::PackageDocs;
 
 pub(crate) use typed::{COMPLETE_DOCS_SECTION, DOCS_SECTION};

@@ -60,7 +60,8 @@ impl Converter<'_, '_> {
                 Value::Tuple(items.collect::<Result<_, _>>()?)
             }
             (Val::Record(fields), Type::Record(types)) => {
-                let fields = fields.iter().zip(types).map(|((name, value), (_, ty))| Ok((name.clone(), self.read(value, ty)?)));
+                let fields =
+                    fields.iter().zip(types).map(|((name, value), (_, ty))| Ok((name.clone(), self.read(value, ty)?)));
                 Value::Record(fields.collect::<wasmtime::Result<_>>()?)
             }
             (Val::Variant(name, payload), Type::Variant(cases)) => {

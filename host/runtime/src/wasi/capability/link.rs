@@ -105,10 +105,11 @@ pub(crate) fn check_types(
     component: &Component,
     capabilities: &Capabilities,
 ) -> wasmtime::Result<()> {
-    if capabilities.iter().len() == 0 {
+    let engine = linker.engine();
+    let unresolved = component.component_type();
+    if !unresolved.imports(engine).any(|(name, _)| capabilities.provider_of(name).is_some()) {
         return Ok(());
     }
-    let engine = linker.engine();
     let ty = linker.substituted_component_type(component)?;
     for (name, import) in ty.imports(engine) {
         let ComponentItem::ComponentInstance(instance) = import.ty else { continue };
@@ -140,27 +141,23 @@ fn check_function(
     first_resource: u32,
 ) -> wasmtime::Result<()> {
     let declared = interface.functions.iter().find(|function| function.name == name);
-    let fits = declared.is_some_and(|declared| {
-        let mut results = found.results();
-        let result = results.next();
-        let has_params = found.params().len() == declared.params.len();
-        let params = found.params().zip(&declared.params);
-        let fits_result = match (&declared.result, &result) {
-            (Some(ty), Some(found)) => fits_type(found, ty, first_resource),
-            (None, None) => true,
-            _ => false,
-        };
-        !found.async_()
-            && has_params
-            && fits_result
-            && results.next().is_none()
-            && params.into_iter().all(|((_, found), (_, ty))| fits_type(&found, ty, first_resource))
-    });
-    if fits {
+    if declared.is_some_and(|declared| fits_function(found, declared, first_resource)) {
         return Ok(());
     }
     let interface = &interface.name;
-    Err(wasmtime::Error::msg(format!("it imports `{name}` of `{interface}` with a type that this host does not provide")))
+    Err(wasmtime::Error::msg(format!(
+        "it imports `{name}` of `{interface}` with a type that this host does not provide"
+    )))
+}
+
+fn fits_function(found: &ComponentFunc, declared: &Function, first_resource: u32) -> bool {
+    let mut results = found.results();
+    let result = results.next();
+    let has_shape = !found.async_() && found.params().len() == declared.params.len() && results.next().is_none();
+    let mut params = found.params().zip(&declared.params);
+    has_shape
+        && params.all(|((_, found), (_, ty))| fits_type(&found, ty, first_resource))
+        && fits_optional(result.as_ref(), declared.result.as_ref(), first_resource)
 }
 
 /// Compares an imported type with a declared one. Recurses as deep as the declared type.
@@ -188,14 +185,15 @@ fn fits_type(found: &types::Type, declared: &Type, first_resource: u32) -> bool 
             found.types().len() == types.len() && found.types().zip(types).all(|(found, ty)| fits(&found, ty))
         }
         (Found::Record(found), Type::Record(fields)) => {
-            let same = |(found, (name, ty)): (types::Field<'_>, &(String, Type))| found.name == name && fits(&found.ty, ty);
-            found.fields().len() == fields.len() && found.fields().zip(fields).all(same)
+            let mut pairs = found.fields().zip(fields);
+            found.fields().len() == fields.len()
+                && pairs.all(|(found, (name, ty))| found.name == name && fits(&found.ty, ty))
         }
         (Found::Variant(found), Type::Variant(cases)) => {
-            let same = |(found, (name, ty)): (types::Case<'_>, &(String, Option<Type>))| {
-                found.name == name && fits_optional(found.ty.as_ref(), ty.as_ref(), first_resource)
-            };
-            found.cases().len() == cases.len() && found.cases().zip(cases).all(same)
+            let mut pairs = found.cases().zip(cases);
+            let fits = |found: Option<&Found>, ty: Option<&Type>| fits_optional(found, ty, first_resource);
+            found.cases().len() == cases.len()
+                && pairs.all(|(found, (name, ty))| found.name == name && fits(found.ty.as_ref(), ty.as_ref()))
         }
         (Found::Enum(found), Type::Enum(names)) => found.names().eq(names.iter().map(String::as_str)),
         (Found::Flags(found), Type::Flags(names)) => found.names().eq(names.iter().map(String::as_str)),

@@ -3,6 +3,7 @@
 //! `wit` reads the interfaces, `link` connects them to components, `convert` translates values, and `sessions` runs the
 //! functions of one call. A worker process has the same, with sessions that ask the host.
 
+mod built_in;
 mod convert;
 mod link;
 mod sessions;
@@ -13,6 +14,8 @@ use std::sync::Arc;
 use fumehood_core::capability::{BoundCapability, CapabilityDefinition, CapabilitySetupError, Function, Interface};
 use fumehood_core::policy::permission::Grant;
 
+use super::ComponentStore;
+pub(crate) use built_in::BuiltIn;
 pub(crate) use link::{check_types, link};
 pub(crate) use sessions::CallSessions;
 
@@ -24,6 +27,8 @@ pub(crate) struct Capabilities(Arc<[LinkedCapability]>);
 pub(crate) struct LinkedCapability {
     pub(crate) definition: CapabilityDefinition,
     pub(crate) interfaces: Vec<Interface>,
+    /// Set for a capability of the runtime itself, which needs no grant of its own.
+    pub(crate) built_in: Option<&'static BuiltIn>,
     /// The number of its first resource among those of all capabilities.
     first_resource: u32,
 }
@@ -37,25 +42,28 @@ pub(crate) struct FunctionIndex {
 }
 
 impl Capabilities {
-    /// Reads the interfaces of capabilities.
+    /// Reads the interfaces of the runtime's capabilities, and of these.
     ///
     /// # Errors
     /// If the WIT of one cannot be used, or two have one name or one interface.
     pub(crate) fn new(definitions: Vec<CapabilityDefinition>) -> Result<Self, CapabilitySetupError> {
-        let mut all: Vec<LinkedCapability> = Vec::with_capacity(definitions.len());
+        let built_in = built_in::ALL.iter().map(|built_in| ((built_in.define)(), Some(built_in)));
+        let added = definitions.into_iter().map(|definition| (definition, None));
+        let mut all: Vec<LinkedCapability> = Vec::new();
         let mut first_resource = 0;
-        for definition in definitions {
-            let name = definition.name().to_owned();
-            let wrong = |reason: String| CapabilitySetupError { name: name.clone(), reason };
-            let (interfaces, resources) = wit::read(definition.wit()).map_err(wrong)?;
+        for (definition, built_in) in built_in.chain(added) {
+            let name = definition.name();
+            let read = wit::read(definition.wit()).map_err(|reason| CapabilitySetupError::new(name, reason));
+            let (interfaces, resources) = read?;
             if all.iter().any(|other| other.definition.name() == name) {
-                return Err(wrong("another capability has the same name".to_owned()));
+                return Err(CapabilitySetupError::new(name, "another capability has the same name"));
             }
             let known: Vec<&str> = all.iter().flat_map(LinkedCapability::interface_names).collect();
             if let Some(taken) = interfaces.iter().find(|interface| known.contains(&without_version(&interface.name))) {
-                return Err(wrong(format!("another capability provides `{}`", taken.name)));
+                let reason = format!("another capability provides `{}`", taken.name);
+                return Err(CapabilitySetupError::new(name, reason));
             }
-            all.push(LinkedCapability { definition, interfaces, first_resource });
+            all.push(LinkedCapability { definition, interfaces, built_in, first_resource });
             first_resource = first_resource.saturating_add(resources);
         }
         Ok(Self(all.into()))
@@ -66,10 +74,9 @@ impl Capabilities {
     }
 
     /// Returns the capability that provides an imported interface, whatever its version.
-    pub(crate) fn provider_of(&self, import: &str) -> Option<&CapabilityDefinition> {
+    pub(crate) fn provider_of(&self, import: &str) -> Option<&LinkedCapability> {
         let interface = without_version(import);
-        let provides = |linked: &&LinkedCapability| linked.interface_names().any(|name| name == interface);
-        self.0.iter().find(provides).map(|linked| &linked.definition)
+        self.0.iter().find(|linked| linked.interface_names().any(|name| name == interface))
     }
 
     /// Returns the place of a function that is named by a worker.
@@ -95,27 +102,23 @@ impl Capabilities {
         Some((linked, interface, interface.functions.get(at.function)?))
     }
 
-    /// Reads the grants of a component.
+    /// Reads the grants of a component. Without a store, as for a worker process, those of the runtime are left out.
     ///
     /// # Errors
     /// If one is of a capability that this sandbox does not have, or does not fit it.
-    pub(crate) fn bind(&self, grant: &Grant) -> Result<GrantedCapabilities, CapabilitySetupError> {
+    pub(crate) fn bind(
+        &self,
+        grant: &Grant,
+        store: Option<&Arc<ComponentStore>>,
+    ) -> Result<GrantedCapabilities, CapabilitySetupError> {
         for granted in grant.capabilities() {
-            if !self.0.iter().any(|linked| linked.definition.name() == granted.name()) {
-                let reason = "this host does not have it; add it with `HostBuilder::capability`".to_owned();
-                return Err(CapabilitySetupError { name: granted.name().to_owned(), reason });
+            let mut added = self.0.iter().filter(|linked| linked.built_in.is_none());
+            if !added.any(|linked| linked.definition.name() == granted.name()) {
+                let reason = "this host does not have it; add it with `HostBuilder::capability`";
+                return Err(CapabilitySetupError::new(granted.name(), reason));
             }
         }
-        let bind = |linked: &LinkedCapability| {
-            let definition = &linked.definition;
-            let Some(granted) = grant.capability(definition.name()) else { return Ok(None) };
-            let wrong = |reason: String| CapabilitySetupError {
-                name: definition.name().to_owned(),
-                reason: format!("its grant is invalid: {reason}"),
-            };
-            definition.bind(granted).map(Some).map_err(wrong)
-        };
-        let bound = self.0.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
+        let bound = self.0.iter().map(|linked| linked.bind(grant, store)).collect::<Result<Vec<_>, _>>()?;
         Ok(self.granted(bound))
     }
 
@@ -126,6 +129,23 @@ impl Capabilities {
 }
 
 impl LinkedCapability {
+    /// Reads the grant of this capability; `None` if there is none.
+    fn bind(
+        &self,
+        grant: &Grant,
+        store: Option<&Arc<ComponentStore>>,
+    ) -> Result<Option<BoundCapability>, CapabilitySetupError> {
+        if let Some(built_in) = self.built_in {
+            return Ok(store.map(|store| (built_in.bind)(grant, store)));
+        }
+        let name = self.definition.name();
+        let Some(granted) = grant.capability(name) else { return Ok(None) };
+        match self.definition.bind(granted) {
+            Ok(bound) => Ok(Some(bound)),
+            Err(reason) => Err(CapabilitySetupError::new(name, format!("its grant is invalid: {reason}"))),
+        }
+    }
+
     fn interface_names(&self) -> impl Iterator<Item = &str> {
         self.interfaces.iter().map(|interface| without_version(&interface.name))
     }
@@ -152,6 +172,11 @@ impl GrantedCapabilities {
 
     pub(crate) fn all(&self) -> &Capabilities {
         &self.all
+    }
+
+    /// Returns all capabilities, each with its grant.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&LinkedCapability, Option<&BoundCapability>)> {
+        self.all.iter().enumerate().map(|(at, linked)| (linked, self.get(at)))
     }
 
     fn get(&self, capability: usize) -> Option<&BoundCapability> {

@@ -42,8 +42,12 @@ impl CallSessions {
             return Err(CapabilityError::Failed("a function is missing".to_owned()));
         };
         let name = linked.definition.name();
-        let misfit = |_| CapabilityError::Misuse(format!("the tool passed `{}` a value of another type", function.name));
-        function.check_arguments(&arguments).map_err(misfit)?;
+        if function.check_arguments(&arguments).is_err() {
+            return Err(CapabilityError::Misuse(format!(
+                "the tool passed `{}` a value of another type",
+                function.name
+            )));
+        }
         check_size(arguments.iter().map(Value::bytes).sum(), "the tool passed", function)?;
         let passed = count_passed(function, &arguments);
         let Some(capability) = granted.get(at.capability) else {
@@ -54,11 +58,10 @@ impl CallSessions {
         let context = &self.context;
         let call = CapabilityCall { interface: &interface.name, function: &function.name, arguments, context };
         let result = session.call(call).await?;
-        let misfit = |_| {
+        if function.check_result(result.as_ref()).is_err() {
             let reason = format!("the capability `{name}` returned a value of another type from `{}`", function.name);
-            CapabilityError::Failed(reason)
-        };
-        function.check_result(result.as_ref()).map_err(misfit)?;
+            return Err(CapabilityError::Failed(reason));
+        }
         check_size(result.as_ref().map_or(0, Value::bytes), "the capability returned", function)?;
         let returned = function.result.as_ref().zip(result.as_ref()).map_or(0, |(ty, value)| ty.owned_handles(value));
         self.handles = self.handles.saturating_sub(passed).saturating_add(returned);

@@ -32,8 +32,11 @@ pub(super) fn read(wit: &str) -> Result<(Vec<Interface>, u32), String> {
     for id in package.interfaces.values() {
         let interface = resolve.interfaces.get(*id).ok_or("an interface is missing")?;
         let name = resolve.id_of(*id).ok_or("an interface has no name")?;
-        let functions = interface.functions.values().map(|function| reader.function(function));
-        let functions = functions.collect::<Result<_, _>>().map_err(|reason| format!("`{name}`: {reason}"))?;
+        let mut functions = Vec::with_capacity(interface.functions.len());
+        for function in interface.functions.values() {
+            let read = reader.function(function);
+            functions.push(read.map_err(|reason| format!("the function `{}` of `{name}`: {reason}", function.name))?);
+        }
         let own = interface.types.iter().filter_map(|(name, ty)| Some((name.clone(), *reader.resources.get(ty)?)));
         interfaces.push(Interface { name, functions, resources: own.collect() });
     }
@@ -54,21 +57,22 @@ impl Reader<'_> {
     fn function(&mut self, function: &wit_parser::Function) -> Result<Function, String> {
         use FunctionKind::{AsyncFreestanding, AsyncMethod, AsyncStatic};
         if matches!(function.kind, AsyncFreestanding | AsyncMethod(_) | AsyncStatic(_)) {
-            return Err(format!("the function `{}` is async; expected a synchronous one", function.name));
+            return Err("it is async; expected a synchronous one".to_owned());
         }
-        let wrong = |reason: String| format!("the function `{}`: {reason}", function.name);
         let mut params = Vec::with_capacity(function.params.len());
         for param in &function.params {
-            params.push((param.name.clone(), self.convert(&param.ty, 0).map_err(wrong)?));
+            params.push((param.name.clone(), self.convert(&param.ty, 0)?));
         }
-        let result = function.result.as_ref().map(|ty| self.convert(ty, 0)).transpose().map_err(wrong)?;
+        let result = function.result.as_ref().map(|ty| self.convert(ty, 0)).transpose()?;
         Ok(Function { name: function.name.clone(), params, result })
     }
 
     fn convert(&mut self, ty: &WitType, depth: usize) -> Result<Type, String> {
         self.nodes += 1;
         if depth > MAX_DEPTH || self.nodes > MAX_NODES {
-            return Err(format!("its types are too complex; at most {MAX_NODES} types, {MAX_DEPTH} deep, are accepted"));
+            return Err(format!(
+                "its types are too complex; at most {MAX_NODES} types, {MAX_DEPTH} deep, are accepted"
+            ));
         }
         Ok(match ty {
             WitType::Bool => Type::Bool,
@@ -105,15 +109,19 @@ impl Reader<'_> {
                 Type::Tuple(tuple.types.iter().map(|ty| self.convert(ty, depth)).collect::<Result<_, _>>()?)
             }
             TypeDefKind::Record(record) => {
-                let field = |field: &wit_parser::Field| Ok((field.name.clone(), self.convert(&field.ty, depth)?));
-                Type::Record(record.fields.iter().map(field).collect::<Result<_, String>>()?)
+                let mut fields = Vec::with_capacity(record.fields.len());
+                for field in &record.fields {
+                    fields.push((field.name.clone(), self.convert(&field.ty, depth)?));
+                }
+                Type::Record(fields)
             }
             TypeDefKind::Variant(variant) => {
-                let case = |case: &wit_parser::Case| {
+                let mut cases = Vec::with_capacity(variant.cases.len());
+                for case in &variant.cases {
                     let payload = case.ty.as_ref().map(|ty| self.convert(ty, depth)).transpose()?;
-                    Ok((case.name.clone(), payload))
-                };
-                Type::Variant(variant.cases.iter().map(case).collect::<Result<_, String>>()?)
+                    cases.push((case.name.clone(), payload));
+                }
+                Type::Variant(cases)
             }
             TypeDefKind::Enum(cases) => Type::Enum(cases.cases.iter().map(|case| case.name.clone()).collect()),
             TypeDefKind::Flags(flags) => Type::Flags(flags.flags.iter().map(|flag| flag.name.clone()).collect()),
@@ -155,7 +163,10 @@ mod tests {
         assert_eq!(interfaces[0].functions[0].params, [("self".to_owned(), Type::Borrow(0))]);
         assert_eq!(interfaces[0].resources, [("cursor".to_owned(), 0)]);
         let open = &interfaces[1].functions[0];
-        assert_eq!(open.result, Some(Type::Result { ok: Some(Box::new(Type::Own(0))), err: Some(Box::new(Type::String)) }));
+        assert_eq!(
+            open.result,
+            Some(Type::Result { ok: Some(Box::new(Type::Own(0))), err: Some(Box::new(Type::String)) })
+        );
         assert_eq!(interfaces[1].functions[1].params[1].1, Type::List(Box::new(Type::U8)));
         assert!(interfaces[1].resources.is_empty());
     }
