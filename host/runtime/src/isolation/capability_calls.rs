@@ -47,20 +47,15 @@ impl CapabilityCalls {
         let mut sessions = Arc::clone(&self.sessions).try_lock_owned().map_err(|_| still_running())?;
         let until = self.deadline.into();
         let runtime = link.runtime();
-        let running = runtime.spawn(async move {
-            // The worker ends the call at the same time, and gets no answer that is late.
-            tokio::time::timeout_at(until, sessions.call(at, arguments)).await
-        });
+        let running = runtime.spawn(async move { tokio::time::timeout_at(until, sessions.call(at, arguments)).await });
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running.abort_handle());
         let link = link.weak();
         runtime.spawn(async move {
             let answer = match running.await {
                 Ok(Ok(result)) => result.and_then(to_message),
-                Ok(Err(_elapsed)) => {
-                    Err(CapabilityError::Unavailable("the deadline of the call has passed".to_owned()))
-                }
                 Err(lost) if lost.is_panic() => Err(CapabilityError::Failed("the capability panicked".to_owned())),
-                Err(_aborted) => return,
+                // The worker ends the call by itself.
+                Ok(Err(_elapsed)) | Err(_) => return,
             };
             if let Some(link) = link.upgrade() {
                 link.notify(&ToWorker::Used { step, answer });
