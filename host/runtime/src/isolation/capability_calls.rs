@@ -55,7 +55,7 @@ impl CapabilityCalls {
                 Ok(Ok(result)) => result.and_then(to_message),
                 Err(lost) if lost.is_panic() => Err(CapabilityError::Failed("the capability panicked".to_owned())),
                 // The worker ends the call by itself.
-                Ok(Err(_elapsed)) | Err(_) => return,
+                Ok(Err(_)) | Err(_) => return,
             };
             if let Some(link) = link.upgrade() {
                 link.notify(&ToWorker::Used { step, answer });
