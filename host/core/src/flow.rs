@@ -8,6 +8,7 @@ use std::fmt;
 
 use crate::call::history::PastCall;
 use crate::policy::call::Decision;
+use crate::capability::CapabilityGrant;
 use crate::policy::permission::Grant;
 use crate::tool::Tool;
 pub use crate::tool::ToolFlow;
@@ -61,13 +62,16 @@ impl ToolFlow {
             (grant.key_value().is_some(), "it has a store, which may hold private data of earlier calls"),
             (grant.state(), "it reads the agent's state"),
         ];
+        let of_capabilities = || grant.capabilities().iter().map(CapabilityGrant::flow);
         let source = sources.into_iter().find_map(|(has, reason)| has.then_some(reason));
+        let source = source.or_else(|| of_capabilities().find_map(|flow| flow.source));
         let reaches_origins = grant.page_origins().is_some_and(|origins| !origins.is_empty());
         let sinks = [
             (grant.http().is_some(), "it may make HTTP requests"),
             (reaches_origins, "its pages may reach origins of the internet"),
         ];
         let sink = sinks.into_iter().find_map(|(has, reason)| has.then_some(reason));
+        let sink = sink.or_else(|| of_capabilities().find_map(|flow| flow.sink));
         Self { source, sink }
     }
 }

@@ -35,6 +35,7 @@
 //! ```
 
 pub mod call;
+pub mod capability;
 pub mod chat;
 pub mod digest;
 pub mod flow;

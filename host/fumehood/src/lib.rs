@@ -37,6 +37,7 @@
 //!   [`Host::call_recorded`] or a [`RecordedHost`]. Calls made in any other way are not recorded.
 //! - An agent that calls the tools: [`Host::agent`]; with programs that it writes, [`AgentBuilder::code`].
 //! - Deciding on calls and results: hooks of the operator, sandboxed or built in: [`hooks`].
+//! - Host interfaces of your own, such as a database: [`HostBuilder::capability`] and [`capability::Capability`].
 //! - Ending: [`Host::shutdown`] takes bounded time, whatever guests do.
 //!
 //! # Features
@@ -130,6 +131,7 @@ pub use fumehood_core::call::{
     Arguments, Call, CallContext, CancellationToken, ErrorDetails, FuelAccount, Observer, ResultMembers, SessionStep,
     Usage,
 };
+pub use fumehood_core::capability;
 pub use fumehood_core::chat;
 pub use fumehood_core::digest::Digest;
 pub use fumehood_core::flow;

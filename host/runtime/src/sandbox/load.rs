@@ -29,7 +29,7 @@ use crate::load::imports::{Import, find_ungranted};
 use crate::load::surface::Surface;
 use crate::load::{LoadOptions, LoadReport};
 use crate::wasi::http::OutboundConfig;
-use crate::wasi::{ComponentStore, FolderError, OpenFolders, Powers, open_all};
+use crate::wasi::{ComponentStore, FolderError, GrantedCapabilities, OpenFolders, Powers, open_all};
 
 /// A component whose bytes were inspected, and its compiled code.
 struct Compiled {
@@ -58,12 +58,16 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
     if cfg!(not(feature = "tls")) && options.grant.http().is_some_and(HttpGrant::allows_https) {
         return Err(LoadError::NoTls);
     }
+    let store = Arc::new(ComponentStore::new(&shared.key_value, options.name.clone()));
+    // In a worker process, the capabilities of the runtime are there.
+    let own_store = Some(&store).filter(|_| !options.isolation.is_process());
+    let capabilities = shared.capabilities.bind(&options.grant, own_store)?;
     let bytes = Arc::new(bytes);
     let compiled = compile(shared, &bytes, &options).await?;
     let redactor = Redactor::new(options.grant.secrets()).map_err(|error| LoadError::Host(error.to_string()))?;
     let redactor = redactor.map(Arc::new);
     let dialect = compiled.dialect;
-    let imports = crate::load::imports::list(&compiled.surface);
+    let imports = crate::load::imports::list(&compiled.surface, &shared.capabilities);
     let (backend, described) = match compiled.code {
         Code::Component(component) => {
             let linking = component;
@@ -72,11 +76,11 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
             let docs = options.docs.clone();
             let linking = move |shared: &Shared, bytes: &[u8]| {
                 let docs = PackageDocs::from_section_or_component(docs.as_deref(), bytes);
-                dialect::link(&shared.linker, &linking, &docs, &on_dialect, &caps)
+                dialect::link(&shared.linker, &shared.capabilities, &linking, &docs, &on_dialect, &caps)
             };
             let (callable, skipped) = run_blocking(shared, &bytes, linking).await?;
             let folders = open_folders(shared, &options.grant).await?;
-            let powers = build_powers(shared, &options, redactor.clone());
+            let powers = build_powers(shared, &options, redactor.clone(), store, capabilities);
             let runnable = Runnable::new(shared, callable, &compiled.surface, powers, folders);
             let definitions = describe(&runnable, options.limits, &options.definitions).await?;
             let resources = runnable
@@ -92,6 +96,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
                 code,
                 dialect: dialect.clone(),
                 redactor: redactor.clone(),
+                capabilities,
             };
             let (worker, described) = isolation::load(shared, workers, compiled, &options).await?;
             (Backend::Process(worker), described)
@@ -136,8 +141,11 @@ pub(crate) async fn load_again(
     check_grant(&parts.imports, options)?;
     let redactor = Redactor::new(options.grant.secrets()).map_err(|error| LoadError::Host(error.to_string()))?;
     let redactor = redactor.map(Arc::new);
+    let store = Arc::new(ComponentStore::new(&shared.key_value, options.name.clone()));
+    let capabilities = shared.capabilities.bind(&options.grant, Some(&store))?;
     let folders = open_folders(shared, &options.grant).await?;
-    let runnable = runnable.with_powers(build_powers(shared, options, redactor.clone()), folders);
+    let powers = build_powers(shared, options, redactor.clone(), store, capabilities);
+    let runnable = runnable.with_powers(powers, folders);
     Ok(Component::new(ComponentParts {
         shared: Arc::clone(shared),
         backend: Backend::InProcess(runnable),
@@ -160,20 +168,33 @@ fn check_grant(imports: &[Import], options: &LoadOptions) -> Result<(), LoadErro
     if cfg!(not(feature = "tls")) && options.grant.http().is_some_and(HttpGrant::allows_https) {
         return Err(LoadError::NoTls);
     }
+    for import in imports {
+        // Language runtimes import all of WASI. An interface of a capability is imported by a component that uses it.
+        if let Some(capability) = import.capability.as_ref().filter(|name| options.grant.capability(name).is_none()) {
+            let import = import.name.clone();
+            return Err(LoadError::UngrantedCapability { import, capability: capability.clone() });
+        }
+    }
     let ungranted = if options.strict_imports { find_ungranted(imports, &options.grant) } else { Vec::new() };
     if ungranted.is_empty() { Ok(()) } else { Err(LoadError::Ungranted(ungranted)) }
 }
 
 /// Returns the powers of a component that runs in this process.
-fn build_powers(shared: &Shared, options: &LoadOptions, redactor: Option<Arc<Redactor>>) -> Powers {
+fn build_powers(
+    shared: &Shared,
+    options: &LoadOptions,
+    redactor: Option<Arc<Redactor>>,
+    store: Arc<ComponentStore>,
+    capabilities: GrantedCapabilities,
+) -> Powers {
     let grant = Arc::new(options.grant.clone());
     let secret_names = grant.secrets().iter().map(|secret| secret.name().to_owned()).collect();
-    let store = Arc::new(ComponentStore::new(&shared.key_value, options.name.clone()));
     Powers {
         grant,
         secret_names,
         store,
         outbound: OutboundConfig::Network { network: shared.network.clone(), redactor },
+        capabilities,
     }
 }
 
@@ -254,7 +275,7 @@ fn inspect(
     let isolation = options.isolation;
     let start = compile::start(&shared.engine, cache, &digest, bytes, limits, allow_slow, isolation)?;
     let surface = Surface::read(bytes).map_err(compile::malformed_error)?;
-    let imports = crate::load::imports::list(&surface);
+    let imports = crate::load::imports::list(&surface, &shared.capabilities);
     dialect::check_contract(&imports)?;
     let unknown: Vec<_> =
         imports.iter().filter(|import| import.is_unknown()).map(|import| import.name.clone()).collect();

@@ -26,9 +26,10 @@ pub(super) use pending::{CallEnd, CallProgress, Death, Pending};
 pub(super) use process::WorkerProcess;
 use tasks::{Parked, flush, read_for_parked_callers};
 
+use super::capability_calls::CapabilityCalls;
 use super::frame::{self, Message, Received, Receiver};
 use super::message::{FromWorker, MESSAGE_MARGIN_BYTES, Part, ToWorker, max_message_bytes};
-use super::services::Services;
+use super::services::{Services, UsedFunction};
 use super::socket::{Socket, Wait};
 use super::spin::Spinner;
 use crate::engine::guest_runtime::GuestRuntime;
@@ -308,8 +309,9 @@ impl Link {
         match body {
             FromWorker::Ended { call, outcome, cost } => {
                 if let Some(pending) = lock(&self.calls).remove(&call) {
-                    let Pending { answer, requests, .. } = pending;
-                    let _nobody_waits = answer.send(CallEnd::Answered { outcome, cost: Box::new(cost), requests });
+                    let Pending { answer, requests, capabilities, .. } = pending;
+                    let cost = Box::new(cost);
+                    let _nobody_waits = answer.send(CallEnd::Answered { outcome, cost, requests, capabilities });
                 }
             }
             FromWorker::Log { call, level, message } => {
@@ -331,6 +333,17 @@ impl Link {
                 }
             }
             FromWorker::Store { step, patience, what } => self.services.store(self, step, patience, what)?,
+            FromWorker::Use { call, step, capability, interface, function, arguments } => {
+                if let Some(calls) = self.capabilities_of(call)? {
+                    let used = UsedFunction { step, capability, interface, function, arguments };
+                    self.services.use_capability(self, &calls, used)?;
+                }
+            }
+            FromWorker::DropHandle { call, capability, resource, handle } => {
+                if let Some(calls) = self.capabilities_of(call)? {
+                    self.services.drop_handle(&calls, &capability, &resource, handle)?;
+                }
+            }
             FromWorker::Began { .. } | FromWorker::Request { .. } => {}
         }
         Ok(())
@@ -342,6 +355,25 @@ impl Link {
     /// See [`Pending::charge_output`].
     fn observer_of(&self, call: u64, bytes: usize) -> Result<Option<Arc<dyn Observer>>, String> {
         lock(&self.calls).get_mut(&call).map_or(Ok(None), |pending| pending.charge_output(bytes))
+    }
+
+    /// Returns the capabilities of a call; `None` if it has ended.
+    ///
+    /// # Errors
+    /// If the component has none.
+    fn capabilities_of(&self, call: u64) -> Result<Option<Arc<CapabilityCalls>>, String> {
+        let calls = lock(&self.calls);
+        let Some(pending) = calls.get(&call) else { return Ok(None) };
+        let granted = pending.capabilities.clone();
+        granted.map(Some).ok_or_else(|| "it uses a capability that is not granted".to_owned())
+    }
+
+    /// Cancels a call, and stops what the host does for it.
+    pub(super) fn cancel(self: &Arc<Self>, call: u64) {
+        if let Ok(Some(capabilities)) = self.capabilities_of(call) {
+            capabilities.end();
+        }
+        self.notify(&ToWorker::Cancel { call });
     }
 
     pub(super) fn is_pending(&self, call: u64) -> bool {
@@ -387,6 +419,7 @@ impl Link {
         for pending in pending {
             // The worker can neither send the rest of a body nor read a response any more.
             pending.requests.iter().for_each(|requests| requests.end());
+            pending.capabilities.iter().for_each(|capabilities| capabilities.end());
             let has_begun = pending.progress.has_begun(first);
             let reason = self.exit_reason();
             let place = Some(pending.place);
