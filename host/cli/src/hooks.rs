@@ -8,7 +8,7 @@ use fumehood::hooks::{CallHook, CallHooks, ComponentHook, HookApprover, HookFunc
 use fumehood::{Host, ValidatedCall};
 
 use crate::config::Config;
-use crate::config::hooks::{ComponentHookSection, HookFunctionName, tools_of};
+use crate::config::hooks::{ComponentHookSection, HookFunctionName, redaction, tools_of};
 use crate::configured::{self, ConfiguredComponent, Version};
 use crate::exit::UsageError;
 use crate::question;
@@ -33,7 +33,7 @@ pub(crate) fn from_config(config: &Config, host: &Host) -> Result<CallHooks> {
     }
     for (index, section) in config.hooks.redact.iter().enumerate() {
         // A pattern that is not valid was reported when the configuration was read.
-        hooks.push(Arc::new(section.redaction()?.named(format!("redact {}", index + 1))));
+        hooks.push(Arc::new(redaction(section)?.named(format!("redact {}", index + 1))));
     }
     Ok(hooks.into_iter().collect())
 }

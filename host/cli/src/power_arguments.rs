@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use fumehood::Grant;
-use fumehood::settings::{HttpLimitsSection, SecretSection, WriteFolder, WriteFolderTable};
+use fumehood::settings::{HttpLimitsSection, SecretSection, WriteFolder, WriteFolderTable, read_value};
 
 use crate::config::amount::{Bytes, Time, parse_size};
 use crate::config::powers::{PowerFault, Powers};
@@ -113,7 +113,7 @@ impl PowerArguments {
     /// Everything that cannot be granted, with its flag.
     pub(crate) fn grant(&self) -> Result<Grant, UsageError> {
         let here = Path::new(".");
-        let granted = self.powers().grant(here, &|source| source.value(here));
+        let granted = self.powers().grant(here, &|source| read_value(source, here));
         granted.map_err(|faults| UsageError(faults.iter().map(fault).collect::<Vec<_>>().join("\n")))
     }
 
@@ -278,7 +278,7 @@ mod tests {
             header = "Authorization"
         "#;
         std::fs::write(&file, text).unwrap();
-        let config = crate::config::Config::load(&file).unwrap();
+        let config = crate::config::load(&file).unwrap();
         let words = [
             "--allow-read",
             "./docs:/docs",
@@ -301,7 +301,7 @@ mod tests {
             "--secret",
             "name='token', from={env='TOKEN'}, for='https://api.example.com/**', header='Authorization'",
         ];
-        assert_eq!(typed(&words).unwrap(), config.tools["a"].powers());
+        assert_eq!(typed(&words).unwrap(), config.tools["a"].powers);
         assert_eq!(typed(&[]).unwrap(), Powers::default());
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use anyhow::{Context as _, Result};
-use fumehood::settings::TextSource;
+use fumehood::settings::{TextSource, signature_rule};
 use fumehood::{RegistrySource, StoredComponent};
 use fumehood_registry::client::Progress;
 use fumehood_registry::fetch::FetchError;
@@ -56,7 +56,7 @@ fn parse_pattern(text: &str) -> Result<Pattern, UsageError> {
 pub(crate) fn policy(config: &Config) -> Result<Policy> {
     let section = &config.registry;
     let mut policy =
-        Policy::new().signatures(section.signatures.into()).trusted_keys(keys(config, &section.trusted_keys)?);
+        Policy::new().signatures(signature_rule(section.signatures)).trusted_keys(keys(config, &section.trusted_keys)?);
     for (names, trusted) in &section.trusted {
         policy = policy.trusted(parse_pattern(names)?, keys(config, trusted)?);
     }

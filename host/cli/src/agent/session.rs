@@ -28,6 +28,7 @@ use crate::args::{Arguments, name_limit_option};
 use crate::config::Config;
 use crate::config::amount::MAX_MEMORY_BYTES;
 use crate::config::price::PriceSection;
+use crate::config::server::name_prefix;
 use crate::config::tool_names::{self, KnownTools};
 use crate::configured::Version;
 use crate::exit::{Exit, UsageError};
@@ -277,7 +278,7 @@ fn check_rule_names(host: &Host, remotes: &McpTools, config: &Config, typed: &Ag
         known.add_unknown(name);
     }
     for (name, section) in config.mcp.servers.iter().filter(|(name, _)| !has_tools(name)) {
-        known.add_server(name, section.name_prefix().and_then(Result::ok).as_ref(), None);
+        known.add_server(name, name_prefix(section).and_then(Result::ok).as_ref(), None);
     }
     tool_names::unknown_in_rules(config, &known).iter().for_each(|unknown| render::warning(unknown));
     Ok(())

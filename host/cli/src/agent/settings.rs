@@ -20,7 +20,7 @@ use fumehood::settings::TextSource;
 use crate::args::run::{AgentArguments, BudgetArguments, CodeName, DriverName, ListedTools, ModelArguments};
 use crate::config::Config;
 use crate::config::agent::{CodeSetting, DriverName as ConfiguredDriver, ListedTools as ConfiguredTools};
-use crate::config::model::{ModelSection, Temperature};
+use crate::config::model::{Effort, ModelSection, Temperature};
 use crate::config::skill::KnowledgeSection;
 use crate::exit::UsageError;
 use crate::render;
@@ -51,7 +51,7 @@ pub(crate) fn provider(
         Some(Temperature::Provider(_)) | None => None,
     });
     settings.max_tokens = typed.max_tokens.or(section.max_tokens.map(NonZeroU32::get));
-    settings.reasoning_effort = typed.reasoning_effort.or(section.reasoning_effort).map(ReasoningEffort::from);
+    settings.reasoning_effort = typed.reasoning_effort.or(section.reasoning_effort).map(reasoning_effort);
     settings.supports_images = section.supports_images;
     settings.supports_tools = supports_tools.unwrap_or(settings.supports_tools);
     settings.max_reply_bytes = section.max_reply.map_or(settings.max_reply_bytes, |bytes| bytes.0);
@@ -63,6 +63,18 @@ pub(crate) fn provider(
     timeouts.total = section.timeout.map_or(timeouts.total, |time| time.0);
     settings.retries.max_retries = section.retries.unwrap_or(settings.retries.max_retries);
     Ok(settings)
+}
+
+fn reasoning_effort(effort: Effort) -> ReasoningEffort {
+    match effort {
+        Effort::None => ReasoningEffort::None,
+        Effort::Minimal => ReasoningEffort::Minimal,
+        Effort::Low => ReasoningEffort::Low,
+        Effort::Medium => ReasoningEffort::Medium,
+        Effort::High => ReasoningEffort::High,
+        Effort::XHigh => ReasoningEffort::ExtraHigh,
+        Effort::Max => ReasoningEffort::Max,
+    }
 }
 
 /// Selects the protocol between model and loop.

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::args::Arguments;
 use crate::config::Config;
-use crate::config::registry::Place;
+use crate::config::registry::{Place, place};
 use crate::config::tool::ToolSection;
 use crate::configured::{self, pinned_reference};
 use crate::exit::Exit;
@@ -102,7 +102,7 @@ async fn row(
 ) -> Result<Row> {
     let namespace = Namespace::parse(name)?;
     let approval = lock.get(&namespace);
-    let reference = match section.place() {
+    let reference = match place(section) {
         Ok(Place::Reference(reference)) => reference,
         Ok(Place::File(file)) => {
             let place = config.path(file).display().to_string();

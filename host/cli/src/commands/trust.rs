@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::approve;
 use crate::args::{self, Arguments};
-use crate::config::{Config, DEFAULT_FILE_NAME, text_of};
+use crate::config::{self, Config, DEFAULT_FILE_NAME, text_of};
 use crate::configured::Version;
 use crate::exit::{Exit, UnansweredError, UsageError};
 use crate::trust::{ConfigSource, Effect, TrustStatus, TrustStore, effects, effects_of_cases, project_of_cases, wrap};
@@ -63,7 +63,7 @@ pub(crate) async fn run(arguments: &Arguments, trust: &args::Trust) -> Result<Ex
         return Ok(Exit::Ok);
     }
     // The text that was shown, whatever the file has become since.
-    let config = ConfigSource::from_arguments(arguments).with_arguments(Config::parse(&file, &text)?);
+    let config = ConfigSource::from_arguments(arguments).with_arguments(config::parse(&file, &text)?);
     let review = args::Approve { yes: trust.yes, ..args::Approve::default() };
     approve::review(arguments, &review, &config, Version::PinnedOrNew).await
 }
@@ -90,7 +90,7 @@ fn read_effects(trust: &args::Trust, file: &Path, text: &str) -> Result<Vec<Effe
             Err(UsageError(message).into())
         }
         (Some(project), Ok(cases)) if !cases.cases.is_empty() => effects_of_cases(&cases, &project),
-        _ => Ok(effects(&Config::parse(file, text)?)),
+        _ => Ok(effects(&config::parse(file, text)?)),
     }
 }
 

@@ -7,7 +7,7 @@ use fumehood_registry::reference::Reference;
 use super::approve;
 use crate::args::{self, Arguments};
 use crate::config::Config;
-use crate::config::registry::Place;
+use crate::config::registry::{Place, place};
 use crate::configured::Version;
 use crate::exit::{Exit, UsageError};
 use crate::render;
@@ -44,7 +44,7 @@ fn with_tags(config: &Config) -> Vec<String> {
 /// Checks that a component has a tag, which may move.
 fn check_name(config: &Config, name: &str) -> Result<String> {
     let Some(section) = config.tools.get(name) else { return Err(approve::unknown_component(config, name).into()) };
-    let reason = match section.place() {
+    let reason = match place(section) {
         Ok(Place::Reference(Reference::Oci(oci))) if oci.digest().is_none() => return Ok(name.to_owned()),
         Ok(Place::Reference(_)) => "its reference has a digest; change it in the configuration",
         _ => "it is a file; replace the file",

@@ -1,0 +1,47 @@
+//! The limits of one call, as they are written.
+
+use fumehood_core::call::limits::Limits;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::amount::{Bytes, Count, Time};
+
+/// Limits of one call. A limit that is left out has its default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LimitsSection {
+    /// Maximum wall time of a call, such as "2s". Default: 10s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Time>,
+    /// Maximum fuel of a call, about one unit per instruction, such as "500M". Default: 10G.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fuel: Option<Count>,
+    /// Maximum memory of a call, such as "128MiB". Default: 64MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Bytes>,
+    /// Maximum size of a result, such as "4MiB". Default: 1MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Bytes>,
+    /// Maximum size of log lines, progress, stdout and stderr together. Default: 256KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<Bytes>,
+    /// Maximum size of a single string in the arguments, such as "100KiB". If the schema of a property has a
+    /// `maxLength`, that applies instead. Default: 10KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub string: Option<Bytes>,
+}
+
+impl LimitsSection {
+    /// Returns `defaults`, overridden by the limits that are written here.
+    pub fn over(&self, defaults: Limits) -> Limits {
+        Limits {
+            deadline: self.deadline.map_or(defaults.deadline, |time| time.0),
+            fuel: self.fuel.map_or(defaults.fuel, |count| count.0),
+            memory: self.memory.map_or(defaults.memory, |bytes| bytes.0),
+            output: self.output.map_or(defaults.output, |bytes| bytes.0),
+            log: self.log.map_or(defaults.log, |bytes| bytes.0),
+            string: self.string.map(|bytes| bytes.0).or(defaults.string),
+            ..defaults
+        }
+    }
+}
