@@ -8,17 +8,34 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::amount::{Bytes, Count, Time};
+#[cfg(feature = "clap")]
+use crate::option;
 
 /// The form in which the model requests tool calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum DriverName {
     /// The provider's tool calls.
+    #[cfg_attr(feature = "clap", value(help = "Tool calls of the provider"))]
     Native,
     /// One JSON decision per answer.
+    #[cfg_attr(feature = "clap", value(help = "One JSON decision in each answer"))]
     React,
     /// Blocks of several calls in the text.
     Batch,
+}
+
+impl DriverName {
+    /// Returns the name of the protocol, as a saved session has it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::React => "react",
+            Self::Batch => "batch",
+        }
+    }
 }
 
 /// Programs that the model writes and that call tools.
@@ -68,12 +85,14 @@ impl<'de> Deserialize<'de> for CodeSetting {
 
 /// The tools that the model sees from the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum ListedTools {
     /// All tools that it may call.
     #[default]
     All,
     /// The pinned tools, and `search_tools` to find others.
+    #[cfg_attr(feature = "clap", value(help = "Tools that the configuration pins, and `search_tools` to find the others"))]
     Search,
 }
 
@@ -185,31 +204,102 @@ pub struct AgentSection {
 
 /// Budget of one session. A limit that is left out has its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Budget"))]
 #[serde(deny_unknown_fields)]
 pub struct BudgetSection {
     /// Maximum requests to the model per message of the user. Default: 8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "budget.turns",
+            long = "max-turns",
+            value_name = "COUNT",
+            value_parser = clap::value_parser!(u32).range(1..),
+            help = "Maximum requests to the model per message [default: 8]"
+        )
+    )]
     pub turns: Option<u32>,
     /// Maximum tool calls per message of the user, including refused calls. Default: 25, and 125 with `code`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "budget.calls",
+            long = "max-calls",
+            value_name = "COUNT",
+            help = "Maximum tool calls per message, including refused calls [default: 25, or 125 with --code]"
+        )
+    )]
     pub calls: Option<u32>,
     /// Maximum tool calls of the whole session. Default: 40, and 200 with `code`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "clap", arg(skip))]
     pub calls_in_all: Option<Count>,
     /// Maximum total time per message of the user. Default: 10m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "budget.wall_time",
+            long = "wall",
+            value_name = "TIME",
+            value_parser = option::time,
+            help = "Maximum wall time per message [default: 10m]"
+        )
+    )]
     pub wall_time: Option<Time>,
     /// Maximum time per message of the user in which the model writes, from the first word of each answer. Default:
     /// 60s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "budget.stream_time",
+            long = "stream-time",
+            value_name = "TIME",
+            value_parser = option::time,
+            help = "Maximum time per message in which the model writes, from its first word [default: 60s]"
+        )
+    )]
     pub stream_time: Option<Time>,
     /// Maximum tokens of all requests. Default: 150k.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "budget.tokens_in",
+            long = "tokens-in",
+            value_name = "COUNT",
+            value_parser = option::count,
+            help = "Maximum tokens of all requests [default: 150k]"
+        )
+    )]
     pub tokens_in: Option<Count>,
     /// Maximum tokens of all answers. Default: 20k.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "budget.tokens_out",
+            long = "tokens-out",
+            value_name = "COUNT",
+            value_parser = option::count,
+            help = "Maximum tokens of all answers [default: 20k]"
+        )
+    )]
     pub tokens_out: Option<Count>,
     /// Maximum fuel of all tools. Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "budget.fuel",
+            long = "fuel-in-all",
+            value_name = "COUNT",
+            value_parser = option::count,
+            help = "Maximum fuel of all tools together [default: no limit]"
+        )
+    )]
     pub fuel: Option<Count>,
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fumehood_core::flow::{FlowLabel, FlowLabels};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -64,4 +65,33 @@ pub struct FlowLabelsSection {
     /// The place where its arguments go: "public" or "private".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sink: Option<FlowLabelName>,
+}
+
+impl FlowLabelsSection {
+    /// Creates the labels.
+    #[must_use]
+    pub fn new(source: Option<FlowLabelName>, sink: Option<FlowLabelName>) -> Self {
+        Self { source, sink }
+    }
+
+    /// Returns whether there is a label.
+    #[must_use]
+    pub fn has_any(self) -> bool {
+        self.source.is_some() || self.sink.is_some()
+    }
+
+    /// Returns the labels as a policy has them.
+    #[must_use]
+    pub fn labels(self) -> FlowLabels {
+        FlowLabels { source: self.source.map(FlowLabel::from), sink: self.sink.map(FlowLabel::from) }
+    }
+}
+
+impl From<FlowLabelName> for FlowLabel {
+    fn from(name: FlowLabelName) -> Self {
+        match name {
+            FlowLabelName::Private => Self::Private,
+            FlowLabelName::Public => Self::Public,
+        }
+    }
 }

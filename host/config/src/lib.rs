@@ -44,6 +44,8 @@ pub mod mcp;
 pub mod model;
 pub mod oauth;
 pub mod open;
+#[cfg(feature = "clap")]
+mod option;
 pub mod position;
 pub mod powers;
 pub mod price;

@@ -24,7 +24,7 @@ use super::saved_settings::SavedSettings;
 use super::screen::Screen;
 use super::view::{Events, View};
 use crate::args::run::AgentArguments;
-use crate::args::{Arguments, name_limit_option};
+use crate::args::{Arguments, limits_over};
 use crate::config::Config;
 use crate::config::amount::MAX_MEMORY_BYTES;
 use crate::config::price::PriceSection;
@@ -58,7 +58,7 @@ impl AgentSession {
         let config = ConfigSource::from_arguments(arguments).open()?;
         telemetry::begin(&config)?;
         let defaults = config.limits.over(Limits::default());
-        let limits = typed.limits.over(defaults, MAX_MEMORY_BYTES).map_err(|error| name_limit_option(&error))?;
+        let limits = limits_over(&typed.limits, defaults, MAX_MEMORY_BYTES)?;
         let log_place = log_place::place_for(&typed.recording, &config)?;
         let key = typed.recording.log_key.as_deref();
         let options = log_place.as_ref().map(|place| log_place::options(place, key, &config)).transpose()?;

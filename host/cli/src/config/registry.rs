@@ -3,7 +3,7 @@
 use fumehood::Digest;
 use fumehood_config::fault::{KeyFault, key_fault};
 use fumehood_config::file::Config;
-pub(crate) use fumehood_config::registry::{IndexSection, RegistrySection, SignatureRule};
+pub(crate) use fumehood_config::registry::{RegistrySection, SignatureRule};
 use fumehood_config::text::TextSource;
 use fumehood_config::tool::{ApprovalRule, ToolSection};
 use fumehood_registry::policy::Pattern;

@@ -1,18 +1,18 @@
 //! The effects of a configuration: everything that it would start, send, grant and read.
 
+use fumehood_config::oauth::OAuthSection;
+use fumehood_config::tenant::TenantSection;
 use fumehood_platform::terminal;
 use serde::Serialize;
 
-use crate::config::{self, Config};
+use crate::config::Config;
 #[cfg(feature = "cell")]
 use crate::config::cell::CellSection;
 use crate::config::mcp::DashboardSetting;
-use crate::config::oauth::OAuthSection;
 use crate::config::registry::{RegistrySection, SignatureRule};
 #[cfg(feature = "postgres")]
 use crate::config::storage::StorageSection;
 use crate::config::telemetry::TelemetrySection;
-use crate::config::tenant::TenantSection;
 use crate::config::tool::{ApprovalRule, ToolSection};
 use crate::render::{format_grant, quotation};
 use crate::servers;
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn lists_every_effect() {
-        let config = config::parse(Path::new("fumehood.toml"), TEXT).unwrap();
+        let config = crate::config::parse(Path::new("fumehood.toml"), TEXT).unwrap();
         let shown = lines(&config).join("\n").replace("\n  |     ", " ");
         for part in [
             r#"start   MCP server time: run: ["sh", "-c", "echo\n  | start nothing"]"#,
@@ -414,7 +414,7 @@ mod tests {
     #[test]
     fn wraps_long_texts_behind_the_mark() {
         let text = format!("[mcp.servers.a]\ncommand = [\"{}\"]\n", "x".repeat(500));
-        let config = config::parse(Path::new("fumehood.toml"), &text).unwrap();
+        let config = crate::config::parse(Path::new("fumehood.toml"), &text).unwrap();
         let lines = lines(&config);
         assert!(lines.len() > 4 && lines.iter().all(|line| line.starts_with("  |") && line.len() < 120), "{lines:?}");
         assert_eq!(super::lines(&Config::none()), ["  | start nothing, grant nothing and read nothing"]);

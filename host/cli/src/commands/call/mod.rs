@@ -29,7 +29,7 @@ use crate::{flags, host, published, render, servers, source, telemetry, user_fol
 
 pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit> {
     // Errors of the command line are reported before any file is read.
-    call.limits.over(Limits::default(), MAX_MEMORY_BYTES).map_err(|error| args::name_limit_option(&error))?;
+    args::limits_over(&call.limits, Limits::default(), MAX_MEMORY_BYTES)?;
     let call = &*split_full_name(call);
     let typed_arguments = TypedArguments::read(call.args_file.as_deref(), &call.arguments)?;
     let state = call.state.as_deref().map(source::parse_state).transpose()?;
@@ -63,8 +63,7 @@ impl Invocation<'_> {
     async fn call_component(&self, typed_arguments: TypedArguments, state: Option<Arc<str>>) -> Result<Exit> {
         let Self { arguments, call, config, recording } = self;
         let Target { builder, load, name, file, default_limits } = choose_target(arguments, call, config).await?;
-        let limits = call.limits.over(default_limits, MAX_MEMORY_BYTES);
-        let limits = limits.map_err(|error| args::name_limit_option(&error))?;
+        let limits = args::limits_over(&call.limits, default_limits, MAX_MEMORY_BYTES)?;
         let (host, hook_components) = self.build_host(builder, at_least_default(&limits)).await?;
         let is_typed = host::configured_name(&call.component).is_none();
         let loaded = host::load(&host, &file, load.limits(at_least_default(&limits))).await;

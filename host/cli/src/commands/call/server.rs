@@ -11,6 +11,8 @@ use fumehood::{
 };
 
 use super::{Invocation, TypedArguments, missing_tool, own_name, translate_for_cli};
+use crate::args::has_sandbox_limits;
+use crate::config::amount::Time;
 use crate::configured;
 use crate::exit::{self, Exit, UsageError};
 use crate::hooks::TerminalHookApprover;
@@ -59,7 +61,7 @@ impl Invocation<'_> {
         let interrupted = CancellationToken::new();
         let mut request = self.request(&full_name, typed_arguments.into_json(definition));
         request = request.observer(Arc::new(ProgressPrinter)).cancelled_by(interrupted.clone());
-        if let Some(deadline) = self.call.limits.timeout() {
+        if let Some(Time(deadline)) = self.call.limits.deadline {
             request = request.limits(Limits { deadline, ..Limits::default() });
         }
         let log = self.recording.map(|recording| recording.calls().clone());
@@ -87,7 +89,7 @@ impl Invocation<'_> {
     fn reject_component_options(&self, server: &Namespace) -> Result<(), UsageError> {
         let option = if self.call.powers.has_any() {
             Some("powers")
-        } else if self.call.limits.has_sandbox_limits() {
+        } else if has_sandbox_limits(&self.call.limits) {
             Some("limits of the sandbox other than `--timeout`")
         } else if self.call.state.is_some() {
             Some("`--state`")

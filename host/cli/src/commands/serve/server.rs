@@ -23,7 +23,7 @@ use super::sessions::ServedSessions;
 use super::tenants::SavedUsage;
 use super::watch::Triggers;
 use super::{cell, dashboard, settings, watch};
-use crate::args::{Arguments, ServeMcp, ServeOptions};
+use crate::args::{Arguments, ServeMcp, ServeOptions, limits_over};
 use crate::config::Config;
 use crate::configured::{self, ConfiguredComponent, LoadSettings, Version};
 use crate::exit::{Exit, UsageError};
@@ -364,7 +364,7 @@ async fn load_components(
     let typed_files = configured::without_configured(config, &serve.components)?;
     let defaults = config.limits.over(Limits::default());
     let limits =
-        serve.limits.over(defaults, MAX_MEMORY_BYTES).map_err(|error| crate::args::name_limit_option(&error))?;
+        limits_over(&serve.limits, defaults, MAX_MEMORY_BYTES)?;
     let max_memory = configured.iter().map(|component| component.limits.memory).max().unwrap_or(0).max(limits.memory);
     let builder = if configured.is_empty() && !serve.watch {
         host::builder(arguments)
