@@ -80,7 +80,7 @@ fn with_protected_files(mut builder: HostBuilder, arguments: &Arguments) -> Host
 
 /// Keeps the files of secrets on the command line from all tools.
 pub(crate) fn with_typed_secrets(mut builder: HostBuilder, powers: &PowerArguments) -> HostBuilder {
-    for secret in &powers.powers().secrets {
+    for secret in &powers.typed.secrets {
         if let Some((file, role)) = secret_file(Path::new("."), &secret.from) {
             builder = builder.protect(file, role);
         }
