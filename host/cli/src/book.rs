@@ -12,7 +12,7 @@ use fumehood_tests::markdown::{Block, all_blocks, root};
 
 use crate::args::parse::context_text;
 use crate::args::{self, Arguments};
-use crate::config::{self, Config};
+use crate::config;
 
 /// Languages of blocks that other tests run or compile, and of those that nothing here could run.
 const ELSEWHERE: [&str; 6] = [

@@ -4,6 +4,7 @@
 //! from the program. Embedders use the crate `fumehood`.
 
 mod agent;
+mod app;
 mod args;
 #[cfg(test)]
 mod book;

@@ -13,23 +13,22 @@ use fumehood::{
 use super::{Invocation, TypedArguments, missing_tool, own_name, translate_for_cli};
 use crate::args::has_sandbox_limits;
 use crate::config::amount::Time;
-use crate::configured;
 use crate::exit::{self, Exit, UsageError};
 use crate::hooks::TerminalHookApprover;
 use crate::servers::{self, Server};
-use crate::{host, render};
+use crate::render;
 
 impl Invocation<'_> {
     /// Calls a tool of an MCP server and prints its result. The arguments are validated and hooks decide, as for components.
     pub(super) async fn call_server(&self, server: &Server, typed_arguments: TypedArguments) -> Result<Exit> {
         self.reject_component_options(&server.name)?;
-        let lock = configured::open_lock(self.config)?;
-        if let Some(why) = server.reason_not_to_start(&lock) {
+        let lock = self.app.lock()?;
+        if let Some(why) = server.reason_not_to_start(lock) {
             let result = unapproved(&server.name, why);
             self.print(&result, ResultForm::Parts)?;
             return Ok(exit::from_result(&result));
         }
-        let tools = Arc::new(servers::connect_one(self.config, &lock, server).await?);
+        let tools = Arc::new(servers::connect_one(&self.app.config, lock, server).await?);
         let called = self.call_connected(server, &tools, typed_arguments).await;
         tools.close().await;
         let result = called?;
@@ -44,7 +43,7 @@ impl Invocation<'_> {
         typed_arguments: TypedArguments,
     ) -> Result<CallResult> {
         let (host, hook_components) =
-            self.build_host(host::builder_for(self.arguments, self.config)?, Limits::default()).await?;
+            self.build_host(self.app.host_builder()?, Limits::default()).await?;
         let hooks = self.load_hooks(&host, hook_components).await?;
         let prefix = format!("{}{SEPARATOR}", server.name);
         let listed = tools.tools();
