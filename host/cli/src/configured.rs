@@ -11,12 +11,12 @@ use fumehood::{Digest, Isolation, Limits, Load, Lock, Namespace, StoredComponent
 use fumehood_registry::reference::{OciReference, Reference};
 use fumehood_registry::signature::PublicKey;
 
-use crate::config::{self, Config};
 #[cfg(feature = "cell")]
 use crate::config::cell::Accept;
 use crate::config::powers::PowerFault;
 use crate::config::registry::{Place, place};
 use crate::config::tool::{ApprovalRule, IsolationRule, ToolSection};
+use crate::config::{self, Config};
 use crate::exit::UsageError;
 use crate::{published, render, user_folders};
 

@@ -33,7 +33,8 @@ fn translate_line(line: &str) -> String {
         .iter()
         .fold(line.to_owned(), |line, (key, option)| line.replace(&format!("`{key}`"), &format!("`{option}`")));
     let line = named.replace("`strict_imports`", "`--strict-imports`");
-    let starts = OPTIONS.iter().filter_map(|(key, option)| Some((start_of(&line, key)?, key.as_str(), option.as_str())));
+    let starts =
+        OPTIONS.iter().filter_map(|(key, option)| Some((start_of(&line, key)?, key.as_str(), option.as_str())));
     let translated = starts.filter_map(|(start, key, option)| {
         let (before, toml) = line.split_at_checked(start)?;
         let table: toml::Table = toml.parse().ok()?;

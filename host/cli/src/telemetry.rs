@@ -74,8 +74,8 @@ fn options(config: &Config) -> Result<ExportOptions> {
     let endpoint = section.endpoint.as_deref().map(|endpoint| parse_endpoint("endpoint", endpoint)).transpose();
     let mut headers = section.headers.clone();
     for (name, source) in &section.secret_headers {
-        let value =
-            read_value(source, config.folder()).map_err(|error| invalid(&format!("`secret_headers.{name}`: {error}")))?;
+        let value = read_value(source, config.folder())
+            .map_err(|error| invalid(&format!("`secret_headers.{name}`: {error}")))?;
         headers.insert(name.clone(), value.to_string());
     }
     let default = ExportOptions::default();

@@ -92,7 +92,10 @@ pub enum ListedTools {
     #[default]
     All,
     /// The pinned tools, and `search_tools` to find others.
-    #[cfg_attr(feature = "clap", value(help = "Tools that the configuration pins, and `search_tools` to find the others"))]
+    #[cfg_attr(
+        feature = "clap",
+        value(help = "Tools that the configuration pins, and `search_tools` to find the others")
+    )]
     Search,
 }
 

@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use fumehood_core::policy::permission::files::Folder;
 use crate::folder::{WriteFolder, WriteFolderTable};
 use crate::secret::resolve;
 use crate::text::TextSource;
+use fumehood_core::policy::permission::files::Folder;
 
 use crate::fault::KeyFault;
 use crate::file::Config;

@@ -5,7 +5,6 @@ use std::num::NonZeroU32;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-
 /// Hooks: decisions on calls before they run, and on their results, in `run`, `chat`, `call` and `serve`. Rate limits
 /// run first, then components, then patterns, each in the order of this file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -27,66 +27,185 @@ use crate::secret::{SecretSection, Values, resolve};
 pub struct Powers {
     /// Let it read the agent's state, which `--state` of `run`, `chat` and `call` sets.
     #[serde(default)]
-    #[cfg_attr(feature = "clap", arg(id = "powers.state", long = "allow-state", help = "Let it read the agent state from `--state`"))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(id = "powers.state", long = "allow-state", help = "Let it read the agent state from `--state`")
+    )]
     pub state: bool,
     /// Folders that it may read, as "HOST:GUEST", such as "./docs:/docs".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "clap", arg(id = "powers.read", long = "allow-read", value_name = "HOST:GUEST", help = "Folder to read, such as `./docs:/docs`; repeatable"))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "powers.read",
+            long = "allow-read",
+            value_name = "HOST:GUEST",
+            help = "Folder to read, such as `./docs:/docs`; repeatable"
+        )
+    )]
     pub read: Vec<String>,
     /// Folders that it may read and change, as "HOST:GUEST" or as a table with quotas.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "clap", arg(id = "powers.write", long = "allow-write", value_name = "HOST:GUEST", value_parser = option::write_folder, help = "Folder to read and change, such as `./out:/out`; repeatable"))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "powers.write",
+            long = "allow-write",
+            value_name = "HOST:GUEST",
+            value_parser = option::write_folder,
+            help = "Folder to read and change, such as `./out:/out`; repeatable"
+        )
+    )]
     pub write: Vec<WriteFolder>,
     /// An empty folder for each call, /scratch, of at most this size. It is removed after the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "clap", arg(id = "powers.scratch", long = "scratch", value_name = "BYTES", value_parser = option::size, help = "Give each call an empty folder, /scratch, of at most this size"))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "powers.scratch",
+            long = "scratch",
+            value_name = "BYTES",
+            value_parser = option::size,
+            help = "Give each call an empty folder, /scratch, of at most this size"
+        )
+    )]
     pub scratch: Option<Bytes>,
     /// Requests that it may make, as "METHOD URL", such as "GET https://api.example.com/v1/**".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "clap", arg(id = "powers.http", long = "allow-http", value_name = "RULE", help = "HTTP requests to allow, such as `GET https://api.example.com/v1/**`; repeatable"))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "powers.http",
+            long = "allow-http",
+            value_name = "RULE",
+            help = "HTTP requests to allow, such as `GET https://api.example.com/v1/**`; repeatable"
+        )
+    )]
     pub http: Vec<String>,
     /// Limits on the number, size and time of the requests of one call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "clap", arg(id = "powers.http_limits", long = "http-limits", value_name = "TOML", value_parser = option::http_limits, help = "Limits on HTTP requests, such as `requests=10, bytes_in=\"1MiB\", connect=\"2s\"`"))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "powers.http_limits",
+            long = "http-limits",
+            value_name = "TOML",
+            value_parser = option::http_limits,
+            help = "Limits on HTTP requests, such as `requests=10, bytes_in=\"1MiB\", connect=\"2s\"`"
+        )
+    )]
     pub http_limits: Option<HttpLimitsSection>,
     /// Private addresses that its requests may reach, such as "127.0.0.1/32".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "clap", arg(id = "powers.private_addresses", long = "allow-private", value_name = "ADDRESSES", help = "Private addresses that requests may reach, such as `127.0.0.1/32`; repeatable"))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "powers.private_addresses",
+            long = "allow-private",
+            value_name = "ADDRESSES",
+            help = "Private addresses that requests may reach, such as `127.0.0.1/32`; repeatable"
+        )
+    )]
     pub private_addresses: Vec<String>,
     /// Environment variables, with their values. The host's own are never passed on.
     // Pairs, because a command line may name one twice, which is an error.
     #[serde(default, with = "variables", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "BTreeMap<String, String>")]
-    #[cfg_attr(feature = "clap", arg(id = "powers.env", long = "env", value_name = "NAME=VALUE", value_parser = option::variable, help = "Environment variable for the tool; repeatable"))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "powers.env",
+            long = "env",
+            value_name = "NAME=VALUE",
+            value_parser = option::variable,
+            help = "Environment variable for the tool; repeatable"
+        )
+    )]
     pub env: Vec<(String, String)>,
     /// Command line arguments. Most languages take the first as the program name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "clap", arg(id = "powers.args", long = "arg", value_name = "TEXT", allow_hyphen_values = true, help = "Command line argument for the tool; most languages take the first as the program name; repeatable"))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "powers.args",
+            long = "arg",
+            value_name = "TEXT",
+            allow_hyphen_values = true,
+            help = "Command line argument for the tool; most languages take the first as the program name; repeatable"
+        )
+    )]
     pub args: Vec<String>,
     /// Secrets that the host adds to its requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "clap", arg(id = "powers.secrets", long = "secret", value_name = "TOML", value_parser = option::secret, help = "Secret that the host adds to requests, which the tool never sees, such as `name=\"token\", from={env=\"TOKEN\"}, for=\"https://api.example.com/**\", header=\"Authorization\"`"))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "powers.secrets",
+            long = "secret",
+            value_name = "TOML",
+            value_parser = option::secret,
+            help = "Secret that the host adds to requests, which the tool never sees, such as `name=\"token\", \
+                from={env=\"TOKEN\"}, for=\"https://api.example.com/**\", header=\"Authorization\"`"
+        )
+    )]
     pub secrets: Vec<SecretSection>,
     /// Resolution of its clocks, such as "1us". Default: 1ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "clap", arg(id = "powers.clock", long = "clock", value_name = "TIME", value_parser = option::time, help = "Resolution of its clocks, such as `1us` [default: 1ms]"))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "powers.clock",
+            long = "clock",
+            value_name = "TIME",
+            value_parser = option::time,
+            help = "Resolution of its clocks, such as `1us` [default: 1ms]"
+        )
+    )]
     pub clock: Option<Time>,
     /// Makes its randomness the same in every call. Use it for replay and tests only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "clap", arg(id = "powers.random_seed", long = "random-seed", value_name = "NUMBER", help = "Seed that makes its randomness the same in every call, for replay and tests"))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "powers.random_seed",
+            long = "random-seed",
+            value_name = "NUMBER",
+            help = "Seed that makes its randomness the same in every call, for replay and tests"
+        )
+    )]
     pub random_seed: Option<u64>,
     /// A private key-value store of at most this size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "clap", arg(id = "powers.key_value", long = "key-value", value_name = "BYTES", value_parser = option::size, help = "Give it a private key-value store of at most this size"))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "powers.key_value",
+            long = "key-value",
+            value_name = "BYTES",
+            value_parser = option::size,
+            help = "Give it a private key-value store of at most this size"
+        )
+    )]
     pub key_value: Option<Bytes>,
     /// Show its pages (MCP Apps: `ui://` resources and `_meta.ui` of its tools) to clients that declare the extension.
     /// Default: false.
     #[serde(default)]
-    #[cfg_attr(feature = "clap", arg(id = "powers.apps", long = "allow-apps", help = "Show its pages (MCP Apps) to clients"))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(id = "powers.apps", long = "allow-apps", help = "Show its pages (MCP Apps) to clients")
+    )]
     pub apps: bool,
     /// Origins that its pages may reach, such as "https://api.example.com". Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "clap", arg(id = "powers.app_origins", long = "app-origin", value_name = "ORIGIN", help = "Origin that its pages may reach, such as `https://api.example.com`; repeatable"))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "powers.app_origins",
+            long = "app-origin",
+            value_name = "ORIGIN",
+            help = "Origin that its pages may reach, such as `https://api.example.com`; repeatable"
+        )
+    )]
     pub app_origins: Vec<String>,
 }
 

@@ -6,7 +6,6 @@ use crate::secret::ValueSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-
 /// A PostgreSQL server for the event log, saved sessions, and data of tools with `key_value`. It replaces files on this
 /// machine. Several gateways can share one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -113,7 +113,8 @@ fn either(choices: &[Value], definitions: &Map<String, Value>) -> Type {
     if let Some(words) = words {
         return Type::Words(words);
     }
-    let keys: Option<Vec<String>> = choices.iter().map(|choice| Some(choice["required"][0].as_str()?.to_owned())).collect();
+    let keys: Option<Vec<String>> =
+        choices.iter().map(|choice| Some(choice["required"][0].as_str()?.to_owned())).collect();
     if let Some(keys) = keys {
         return Type::OneOf(keys);
     }
@@ -155,9 +156,7 @@ impl Type {
             Self::Words(words) => format!("'{}'", words.join("' | '")),
             Self::Named(name) => (*name).to_owned(),
             Self::Either(types) => types.iter().map(Self::typescript).collect::<Vec<_>>().join(" | "),
-            Self::OneOf(keys) => {
-                keys.iter().map(|key| format!("{{ {key}: string }}")).collect::<Vec<_>>().join(" | ")
-            }
+            Self::OneOf(keys) => keys.iter().map(|key| format!("{{ {key}: string }}")).collect::<Vec<_>>().join(" | "),
         }
     }
 }

@@ -128,11 +128,7 @@ async fn drain(arguments: &Arguments, worker: &str, time: Duration) -> Result<Ex
 }
 
 /// Loads these components, without powers, and those of the configuration with theirs.
-pub(crate) async fn load(
-    app: &App<'_>,
-    components: &[PathBuf],
-    places: u32,
-) -> Result<(Host, ServedComponents)> {
+pub(crate) async fn load(app: &App<'_>, components: &[PathBuf], places: u32) -> Result<(Host, ServedComponents)> {
     let config = &app.config;
     let lock = app.lock()?;
     let mut configured = app.components(Version::Pinned).await?;

@@ -345,9 +345,7 @@ fn reports_all_bad_values() {
     );
     check_text(
         "[serve]\nhttp = \"0.0.0.0:80\"\nno_token = true\n",
-        expect![
-            "fumehood.toml:3:12: 0.0.0.0:80 is reachable from other machines, which requires a token; set `token`"
-        ],
+        expect!["fumehood.toml:3:12: 0.0.0.0:80 is reachable from other machines, which requires a token; set `token`"],
     );
     check_text(
         "[mcp.servers.a]\n[mcp.servers.b]\nurl = \"http://x\"\ncommand = [\"x\"]\n",

@@ -34,7 +34,8 @@ fn tenant(section: &TenantSection, name: &str) -> Result<Tenant, (&'static str, 
         fuel_per_day: section.fuel_per_day.map(|count| count.0),
         log_bytes_per_day: Some(section.log_bytes_per_day.map_or(DEFAULT_LOG_BYTES_PER_DAY, |bytes| bytes.0 as u64)),
     };
-    let tenant = Tenant::with_claims(name, section.claims.clone()).actor(actor_of(section, name)).tools(tools).limits(limits);
+    let tenant =
+        Tenant::with_claims(name, section.claims.clone()).actor(actor_of(section, name)).tools(tools).limits(limits);
     let tenant = tenant.approves(section.approves).decides_sampling(section.decides_sampling);
     Ok(Tenant { tokens, ..tenant })
 }

@@ -15,8 +15,8 @@ use crate::args::has_sandbox_limits;
 use crate::config::amount::Time;
 use crate::exit::{self, Exit, UsageError};
 use crate::hooks::TerminalHookApprover;
-use crate::servers::{self, Server};
 use crate::render;
+use crate::servers::{self, Server};
 
 impl Invocation<'_> {
     /// Calls a tool of an MCP server and prints its result. The arguments are validated and hooks decide, as for components.
@@ -42,8 +42,7 @@ impl Invocation<'_> {
         tools: &Arc<McpTools>,
         typed_arguments: TypedArguments,
     ) -> Result<CallResult> {
-        let (host, hook_components) =
-            self.build_host(self.app.host_builder()?, Limits::default()).await?;
+        let (host, hook_components) = self.build_host(self.app.host_builder()?, Limits::default()).await?;
         let hooks = self.load_hooks(&host, hook_components).await?;
         let prefix = format!("{}{SEPARATOR}", server.name);
         let listed = tools.tools();

@@ -10,8 +10,8 @@ use crate::app::App;
 use crate::args::{Arguments, Login as TypedLogin, Logout as TypedLogout};
 use crate::config::Config;
 use crate::exit::{Exit, UsageError};
-use crate::servers::{self, Server};
 use crate::render;
+use crate::servers::{self, Server};
 
 /// Program that opens an address in the user's browser.
 const OPENER: &str = "xdg-open";

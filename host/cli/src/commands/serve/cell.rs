@@ -76,11 +76,6 @@ pub(super) async fn shared_budgets(_: &ServeOptions, _: &Config) -> Result<Optio
 
 /// Returns nothing: this program was built without cells.
 #[cfg(not(feature = "cell"))]
-pub(super) async fn join(
-    _: &App<'_>,
-    _: &ServeOptions,
-    _: &Host,
-    _: Option<&Recording>,
-) -> Result<Option<JoinedCell>> {
+pub(super) async fn join(_: &App<'_>, _: &ServeOptions, _: &Host, _: Option<&Recording>) -> Result<Option<JoinedCell>> {
     Ok(None)
 }

@@ -147,10 +147,8 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     let (host, components) = load_components(&app, serve, configured, own).await?;
     let remotes = connect_servers(&app, serve, &options.log_level).await?;
     let usage = open_usage(serve, config, tenants.as_ref()).await?;
-    let (cell, queued) = cell::join(&app, serve, &host, recording.as_ref())
-        .await?
-        .map(|cell| (cell.tools, cell.jobs))
-        .unzip();
+    let (cell, queued) =
+        cell::join(&app, serve, &host, recording.as_ref()).await?.map(|cell| (cell.tools, cell.jobs)).unzip();
     let jobs = served_jobs.map(|served| served.jobs(config, recording.as_ref(), queued.flatten())).transpose()?;
     let libraries = remotes.as_ref().map(|remotes| remotes.libraries()).unwrap_or_default();
     let options = ServerOptions { jobs: jobs.clone(), servers: libraries.into(), ..options };
@@ -204,11 +202,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
 }
 
 /// Connects to the approved MCP servers of the configuration, if that was asked for.
-async fn connect_servers(
-    app: &App<'_>,
-    serve: &ServeOptions,
-    log_level: &LogLevel,
-) -> Result<Option<Arc<McpTools>>> {
+async fn connect_servers(app: &App<'_>, serve: &ServeOptions, log_level: &LogLevel) -> Result<Option<Arc<McpTools>>> {
     if !serve.servers {
         return Ok(None);
     }
@@ -367,14 +361,10 @@ async fn load_components(
     let config = &app.config;
     let typed_files = configured::without_configured(config, &serve.components)?;
     let defaults = config.limits.over(Limits::default());
-    let limits =
-        limits_over(&serve.limits, defaults, MAX_MEMORY_BYTES)?;
+    let limits = limits_over(&serve.limits, defaults, MAX_MEMORY_BYTES)?;
     let max_memory = configured.iter().map(|component| component.limits.memory).max().unwrap_or(0).max(limits.memory);
-    let builder = if configured.is_empty() && !serve.watch {
-        host::builder(app.arguments)
-    } else {
-        app.host_builder()?
-    };
+    let builder =
+        if configured.is_empty() && !serve.watch { host::builder(app.arguments) } else { app.host_builder()? };
     let builder = host::with_components(builder, &typed_files);
     let builder = host::with_typed_secrets(builder, &serve.powers);
     let builder = host::with_typed_store(builder, config, &serve.powers, &typed_files)?;

@@ -58,7 +58,8 @@ fn given_token(typed: &Http, config: &Config) -> Result<Option<Token>> {
         return Ok(Some(Token::read(path)?));
     }
     if let Some(source) = &config.serve.token {
-        let value = read_value(source, config.folder()).map_err(|error| UsageError(format!("[serve] `token`: {error}")))?;
+        let value =
+            read_value(source, config.folder()).map_err(|error| UsageError(format!("[serve] `token`: {error}")))?;
         return Ok(Some(Token::parse(&value)?));
     }
     token_of_environment()
