@@ -3,13 +3,14 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use crate::text::TextSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::amount::{Bytes, Count, Time};
 #[cfg(feature = "clap")]
 use crate::option;
+use crate::text::TextSource;
 
 /// The form in which the model requests tool calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -39,8 +40,8 @@ impl DriverName {
 }
 
 /// Programs that the model writes and that call tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(untagged)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "expected true, false, or \"only\"")]
 pub enum CodeSetting {
     /// True: in addition to direct calls. False: no programs.
     Switch(bool),
@@ -54,33 +55,6 @@ pub enum CodeSetting {
 pub enum OnlyCode {
     /// Programs instead of direct calls.
     Only,
-}
-
-struct SwitchOrWord;
-
-impl serde::de::Visitor<'_> for SwitchOrWord {
-    type Value = CodeSetting;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("true, false, or \"only\"")
-    }
-
-    fn visit_bool<E: serde::de::Error>(self, is_on: bool) -> Result<CodeSetting, E> {
-        Ok(CodeSetting::Switch(is_on))
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<CodeSetting, E> {
-        match text {
-            "only" => Ok(CodeSetting::Only(OnlyCode::Only)),
-            _ => Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for CodeSetting {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(SwitchOrWord)
-    }
 }
 
 /// The tools that the model sees from the start.
@@ -110,34 +84,28 @@ pub enum ApprovalSetting {
 }
 
 /// The loop between model and tools.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentSection {
     /// The form in which the model requests tool calls. "native" (default): the provider's tool calls. "react": one
     /// JSON decision per answer. "batch": blocks of several calls.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<DriverName>,
     /// JavaScript programs that the model writes and that call tools: true, or "only" to disable direct calls. Each
     /// call is checked like a direct call. Default: false.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<CodeSetting>,
     /// The system prompt: a text, or { file = "PATH" }.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<TextSource>,
     /// The default skill, from [skills].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skill: Option<String>,
     /// The default channel, from [channels].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
     /// Maximum size of the history in a request. Above it, the oldest results are left out, and the model can read them
     /// with `read_result`. Default: no limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Bytes>,
     /// The tools that the model sees from the start. "all" (default): every tool that it may call. "search": the pinned
     /// tools, and `search_tools` to find others. Use "search" if the definitions of many tools would fill most of each
     /// request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<ListedTools>,
     /// Full names of tools that the model sees from the start with tools = "search".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -151,13 +119,11 @@ pub struct AgentSection {
     pub actor_arguments: Vec<String>,
     /// A file for the model's notes, relative to this configuration. The model gets the tools memory_read, memory_write
     /// and memory_search. Each actor has separate notes. Default: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<PathBuf>,
     /// Budget of one session.
     #[serde(default)]
     pub budget: BudgetSection,
     /// Maximum number of concurrent calls of one answer. Default: 16.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<NonZeroU32>,
     /// After a saved session was stopped, repeat its interrupted calls if the tools are read-only or idempotent.
     /// Default: false, and the model learns that they were interrupted.
@@ -165,29 +131,23 @@ pub struct AgentSection {
     pub repeat_interrupted: bool,
     /// Calls that need approval while no person can be asked. "defer": they wait for `fumehood approve-call`. "refuse":
     /// they are refused. Default: saved sessions defer. Other sessions can only refuse.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalSetting>,
     /// Durability of records. Default: each record survives a killed process before its call starts, and before the
     /// call is answered; a power failure may lose the last tenth of a second. `true`: each record waits for the disk,
     /// which takes milliseconds. `false`: calls wait for no record, and a killed process loses the newest.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durable: Option<bool>,
     /// When requests to the model are used up, ask the person at the terminal for more. Default: true.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask_for_turns: Option<bool>,
     /// Driver "react": make the final answer in a separate request, and show it while it is written.
     #[serde(default)]
     pub separate_answer: bool,
     /// Driver "react": another model of the same provider for that request. Implies `separate_answer`. Default: the
     /// same model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_model: Option<String>,
     /// Driver "native": "auto" (default), "required", "none", or the full name of the tool that the model must call. A
     /// requirement ends with the first call after each message of the user.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<String>,
     /// Retries in a row after a reply without a valid decision. Default: 1 with "native", 2 with other drivers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
     /// Skip the rest of a batch after a call that a hook blocks. The calls of a batch then run one after the other.
     /// Default: false.
@@ -198,24 +158,21 @@ pub struct AgentSection {
     #[serde(default)]
     pub stop_on_failure: bool,
     /// End the run after this many equal calls in a row. Default: 3.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repetitions: Option<NonZeroU32>,
     /// End the run after this many failed batches in a row. Default: 3.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_batches: Option<NonZeroU32>,
 }
 
 /// Budget of one session. A limit that is left out has its default.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Budget"))]
 #[serde(deny_unknown_fields)]
 pub struct BudgetSection {
     /// Maximum requests to the model per message of the user. Default: 8.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",
         arg(
-            id = "budget.turns",
             long = "max-turns",
             value_name = "COUNT",
             value_parser = clap::value_parser!(u32).range(1..),
@@ -224,11 +181,9 @@ pub struct BudgetSection {
     )]
     pub turns: Option<u32>,
     /// Maximum tool calls per message of the user, including refused calls. Default: 25, and 125 with `code`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",
         arg(
-            id = "budget.calls",
             long = "max-calls",
             value_name = "COUNT",
             help = "Maximum tool calls per message, including refused calls [default: 25, or 125 with --code]"
@@ -236,15 +191,12 @@ pub struct BudgetSection {
     )]
     pub calls: Option<u32>,
     /// Maximum tool calls of the whole session. Default: 40, and 200 with `code`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(skip))]
     pub calls_in_all: Option<Count>,
     /// Maximum total time per message of the user. Default: 10m.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",
         arg(
-            id = "budget.wall_time",
             long = "wall",
             value_name = "TIME",
             value_parser = option::time,
@@ -254,11 +206,9 @@ pub struct BudgetSection {
     pub wall_time: Option<Time>,
     /// Maximum time per message of the user in which the model writes, from the first word of each answer. Default:
     /// 60s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",
         arg(
-            id = "budget.stream_time",
             long = "stream-time",
             value_name = "TIME",
             value_parser = option::time,
@@ -267,11 +217,9 @@ pub struct BudgetSection {
     )]
     pub stream_time: Option<Time>,
     /// Maximum tokens of all requests. Default: 150k.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",
         arg(
-            id = "budget.tokens_in",
             long = "tokens-in",
             value_name = "COUNT",
             value_parser = option::count,
@@ -280,11 +228,9 @@ pub struct BudgetSection {
     )]
     pub tokens_in: Option<Count>,
     /// Maximum tokens of all answers. Default: 20k.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",
         arg(
-            id = "budget.tokens_out",
             long = "tokens-out",
             value_name = "COUNT",
             value_parser = option::count,
@@ -293,11 +239,9 @@ pub struct BudgetSection {
     )]
     pub tokens_out: Option<Count>,
     /// Maximum fuel of all tools. Default: no limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",
         arg(
-            id = "budget.fuel",
             long = "fuel-in-all",
             value_name = "COUNT",
             value_parser = option::count,

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::secret::ValueSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::amount::Bytes;
+use crate::secret::ValueSource;
 
 /// A cell: gateways (`fumehood serve --cell`) and workers (`fumehood worker`) on NATS.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CellSection {
@@ -21,7 +23,6 @@ pub struct CellSection {
     /// The file with its private key. `fumehood cell key new FILE` creates one.
     pub key: PathBuf,
     /// The first part of all subjects. Default: "fumehood".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
     /// Gateway: its workers, with their public keys.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -30,44 +31,34 @@ pub struct CellSection {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub gateways: BTreeMap<String, String>,
     /// The user name for the server.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// The source of the user's password.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<ValueSource>,
     /// Certificates in PEM that verify the server. Default: the system's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_roots: Option<PathBuf>,
     /// A client certificate for the login, in PEM.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<PathBuf>,
     /// The private key of `certificate`, in PEM.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_key: Option<PathBuf>,
     /// Allow unencrypted connections to another machine.
     #[serde(default)]
     pub unencrypted: bool,
     /// Worker: maximum number of running calls. Default: two per processor.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub places: Option<u32>,
     /// One store for all tools with `key_value`, shared by all nodes: "nats" is JetStream. Default: each gateway has a
     /// store and runs these tools itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_value: Option<SharedStore>,
     /// Share rates and budgets of tenants between gateways: "nats" is JetStream. Default: each gateway counts
     /// separately.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budgets: Option<SharedStore>,
     /// Gateway: push the components that its lock names, for workers to fetch.
     #[serde(default)]
     pub push: bool,
     /// Worker: fetch missing components over the cell. "locked" fetches components whose digest its own lock approves.
     /// Default: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accept: Option<Accept>,
     /// Worker: maximum size of fetched components. The least recently used are removed first, but none that is in use.
     /// Default: "1GiB".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_fetched: Option<Bytes>,
     /// Gateway: components whose calls it runs itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -81,7 +72,6 @@ pub struct CellSection {
     #[serde(default)]
     pub jobs: bool,
     /// Maximum number of waiting and running jobs. Default: 1024.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<u32>,
 }
 

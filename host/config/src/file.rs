@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::limits::LimitsSection;
-use crate::secret::{ValueSource, resolve};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_with::skip_serializing_none;
 
 use crate::agent::AgentSection;
 use crate::amount::{Count, Time};
@@ -20,9 +19,11 @@ use crate::flows::FlowsSection;
 use crate::guardrail::GuardrailsSection;
 use crate::hooks::HooksSection;
 use crate::jobs::JobsSection;
+use crate::limits::LimitsSection;
 use crate::mcp::{McpSection, ServeSection};
 use crate::model::ModelSection;
 use crate::registry::RegistrySection;
+use crate::secret::{ValueSource, resolve};
 use crate::skill::{ChannelSection, KnowledgeSection, PromptSection, SkillSection};
 #[cfg(feature = "postgres")]
 use crate::storage::StorageSection;
@@ -31,6 +32,7 @@ use crate::tenant::TenantSection;
 use crate::tool::ToolSection;
 
 /// The configuration of the fumehood command. Every section and key is optional.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "fumehood.toml")]
@@ -48,10 +50,8 @@ pub struct Config {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools_in: Vec<PathBuf>,
     /// The file with the data of tools with `key_value`. Default: a file in your state folder.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_value_store: Option<PathBuf>,
     /// Maximum number of running HTTP requests of all tools together. Default: 256.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http_in_flight: Option<Count>,
     /// Limits of one call, for tools without separate limits.
     #[serde(default)]
@@ -84,7 +84,6 @@ pub struct Config {
     #[serde(default)]
     pub guardrails: GuardrailsSection,
     /// Rules that keep private data from public tools. They apply if this section or any label exists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<FlowsSection>,
     /// Hooks: decisions on calls before they run, and on their results.
     #[serde(default)]
@@ -101,7 +100,6 @@ pub struct Config {
     /// A PostgreSQL server for the event log, saved sessions, and data of tools with `key_value`. It replaces files on
     /// this machine. Several gateways can share one.
     #[cfg(feature = "postgres")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<StorageSection>,
     /// Traces and metrics. The standard `OTEL_*` variables override these keys.
     #[serde(default)]
@@ -114,7 +112,6 @@ pub struct Config {
     pub jobs: JobsSection,
     /// A cell: gateways (`fumehood serve --cell`) and workers (`fumehood worker`) on NATS.
     #[cfg(feature = "cell")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<CellSection>,
     /// HTTP clients of `fumehood serve` with separate tokens, tools and limits. Default: one client, with the token in
     /// [serve].
@@ -126,23 +123,20 @@ pub struct Config {
 }
 
 /// The event log.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogSection {
     /// The log file, relative to this configuration. Default: a file in your state folder.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// Turn off the event log.
     #[serde(default)]
     pub off: bool,
     /// The source of the key that seals the log: 64 hexadecimal digits. Default: a file next to the log.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<ValueSource>,
     /// Maximum age of records, such as "90days". Older records are removed when a session ends. Default: all are kept.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<Time>,
     /// Maximum number of rows. The oldest are removed when a session ends. Default: all are kept.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_rows: Option<Count>,
     /// Also record the texts that the model receives and writes. Arguments and results of calls are always in the
     /// records of the calls.

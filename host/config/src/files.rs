@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use crate::folder::{WriteFolder, WriteFolderTable};
-use crate::secret::resolve;
-use crate::text::TextSource;
 use fumehood_core::policy::permission::files::Folder;
 
 use crate::fault::KeyFault;
 use crate::file::Config;
+use crate::folder::{WriteFolder, WriteFolderTable};
+use crate::secret::resolve;
+use crate::text::TextSource;
 
 /// The beginning of every WebAssembly file.
 const MAGIC: [u8; 4] = *b"\0asm";

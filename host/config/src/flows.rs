@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use fumehood_core::flow::{FlowLabel, FlowLabels};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 /// A label of a tool's results (`source`) or arguments (`sink`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -39,16 +40,15 @@ pub enum FlowActionName {
 }
 
 /// Rules that keep private data from public tools. They apply if this section or any label exists.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FlowsSection {
     /// The calls that are judged together. "session" (default): each call is judged with all calls of its session.
     /// "program": calls of a program are judged by themselves.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per: Option<FlowScopeName>,
     /// The action for a call that would send private data to the public: "ask" a person (default), or "deny". Calls are
     /// denied while no person can be asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<FlowActionName>,
     /// Labels of single tools, by their full names. They override the labels of the component or server.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -56,14 +56,13 @@ pub struct FlowsSection {
 }
 
 /// The labels of one tool.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FlowLabelsSection {
     /// The data that it returns: "private" or "public".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<FlowLabelName>,
     /// The place where its arguments go: "public" or "private".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sink: Option<FlowLabelName>,
 }
 

@@ -3,10 +3,12 @@
 use fumehood_core::policy::permission::files::{Access, Folder, FolderError, Quota};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::amount::{Bytes, Count};
 
 /// A folder that may be changed, with its quotas.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WriteFolderTable {
@@ -15,10 +17,8 @@ pub struct WriteFolderTable {
     /// The path at which the tool sees it, such as "/out".
     pub guest: String,
     /// Maximum number of bytes that tools may add.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Bytes>,
     /// Maximum number of files and folders that tools may add.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<Count>,
 }
 

@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 
-use crate::text::TextSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::amount::{Bytes, Time};
+use crate::text::TextSource;
 
 /// Rules that are checked before a model's call runs.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GuardrailsSection {
@@ -16,16 +18,13 @@ pub struct GuardrailsSection {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workspace: Vec<String>,
     /// Arguments that hold paths, at any depth. Default: path, paths, file, directory, source and destination.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_arguments: Option<Vec<String>>,
     /// Lines as in a `.gitignore`: paths that no call may name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<String>,
     /// A file with such lines, relative to this configuration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignore_file: Option<PathBuf>,
     /// Maximum size of the arguments of one call. Default: 1MiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub argument_bytes: Option<Bytes>,
     /// Tools that need a person's approval for each call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -34,18 +33,17 @@ pub struct GuardrailsSection {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<String>,
     /// A model that judges calls which no rule denied.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<JudgeSection>,
 }
 
 /// A model that judges calls which no rule denied. Only a clear yes allows a call. Its tokens count in the budget.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JudgeSection {
     /// The policy in words: a text, or { file = "PATH" }.
     pub policy: TextSource,
     /// Another model of the same provider. Default: the answering model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Tools that are judged although they are marked read-only. Other read-only tools are not judged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -60,6 +58,5 @@ pub struct JudgeSection {
     #[serde(default)]
     pub ask_in_doubt: bool,
     /// Maximum time to wait for a verdict. Default: 20s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Time>,
 }

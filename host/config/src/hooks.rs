@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 /// Hooks: decisions on calls before they run, and on their results, in `run`, `chat`, `call` and `serve`. Rate limits
 /// run first, then components, then patterns, each in the order of this file.
@@ -24,16 +25,15 @@ pub struct HooksSection {
 
 /// A component that decides on calls and their results. Its section in [tools] has its limits, powers and approval. Its
 /// default deadline is 1s, its default output 8MiB.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ComponentHookSection {
     /// Its name in [tools].
     pub name: String,
     /// Patterns of full names of tools, such as "web__*". Default: every tool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
     /// The functions to call. Default: "authorize", "before" and "after".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Vec<HookFunctionName>>,
 }
 
@@ -51,30 +51,28 @@ pub enum HookFunctionName {
 
 /// A limit on the rate of calls. It counts the calls of all these tools together, separately for each actor. Calls
 /// without an actor share one count.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RateLimitSection {
     /// Patterns of full names of tools, such as "web__*". Default: every tool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
     /// The actor to limit. Default: every actor.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
     /// Maximum calls of an actor at once, and per minute.
     pub per_minute: NonZeroU32,
 }
 
 /// A pattern that is replaced in results: in texts, JSON strings and numbers, links, and error messages.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RedactSection {
     /// A regular expression. Look-around and back-references are not supported.
     pub pattern: String,
     /// Patterns of full names of tools, such as "web__*". Default: every tool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
     /// The replacement. Default: "[redacted]".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<String>,
 }
 

@@ -5,36 +5,30 @@ use std::time::Duration;
 use fumehood_core::policy::permission::http::HttpLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::amount::{Bytes, Count, Time};
 
 /// Limits on the requests of one call. A limit that is left out has its default.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HttpLimitsSection {
     /// Maximum number of requests.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<Count>,
     /// Maximum bytes that all requests together send.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_out: Option<Bytes>,
     /// Maximum bytes that all requests together receive.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_in: Option<Bytes>,
     /// Maximum number of concurrent requests.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<Count>,
     /// Maximum time to look up the name and connect. Default: 10s. Times never extend the deadline of the call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect: Option<Time>,
     /// Maximum time for the TLS handshake. Default: 10s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Time>,
     /// Maximum time from then until the headers of the response are complete. Default: 30s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte: Option<Time>,
     /// Maximum time between two pieces of the response. Default: 30s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between_bytes: Option<Time>,
 }
 

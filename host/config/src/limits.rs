@@ -3,18 +3,19 @@
 use fumehood_core::call::limits::Limits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::amount::{Bytes, Count, Time};
 #[cfg(feature = "clap")]
 use crate::option;
 
 /// Limits of one call. A limit that is left out has its default.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Limits"))]
 #[serde(deny_unknown_fields)]
 pub struct LimitsSection {
     /// Maximum wall time of a call, such as "2s". Default: 10s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",
         arg(
@@ -28,7 +29,6 @@ pub struct LimitsSection {
     )]
     pub deadline: Option<Time>,
     /// Maximum fuel of a call, about one unit per instruction, such as "500M". Default: 10G.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",
         arg(
@@ -42,7 +42,6 @@ pub struct LimitsSection {
     )]
     pub fuel: Option<Count>,
     /// Maximum memory of a call, such as "128MiB". Default: 64MiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",
         arg(
@@ -56,7 +55,6 @@ pub struct LimitsSection {
     )]
     pub memory: Option<Bytes>,
     /// Maximum size of a result, such as "4MiB". Default: 1MiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",
         arg(
@@ -70,7 +68,6 @@ pub struct LimitsSection {
     )]
     pub output: Option<Bytes>,
     /// Maximum size of log lines, progress, stdout and stderr together. Default: 256KiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",
         arg(
@@ -85,7 +82,6 @@ pub struct LimitsSection {
     pub log: Option<Bytes>,
     /// Maximum size of a single string in the arguments, such as "100KiB". If the schema of a property has a
     /// `maxLength`, that applies instead. Default: 10KiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",
         arg(

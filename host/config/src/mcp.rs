@@ -5,15 +5,16 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use crate::secret::ValueSource;
 use fumehood_core::tool::ResultForm;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::agent::CodeSetting;
 use crate::amount::{Bytes, Count, Time};
 use crate::flows::FlowLabelName;
 use crate::oauth::OAuthSection;
+use crate::secret::ValueSource;
 use crate::tool::ApprovalRule;
 
 /// The form of a result that the model reads, if the server wrote it both as text and as structured content.
@@ -40,20 +41,18 @@ impl PreferredForm {
 const DEFAULT_DASHBOARD: &str = "127.0.0.1:8081";
 
 /// The server for other programs: `fumehood serve`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServeSection {
     /// The address for HTTP, such as "127.0.0.1:8080". Default: standard input and output.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<String>,
     /// The source of the bearer token of HTTP clients.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<ValueSource>,
     /// Allow clients without a token. Works only with addresses of this machine.
     #[serde(default)]
     pub no_token: bool,
     /// The authorization server whose access tokens are accepted. Default: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oauth: Option<OAuthSection>,
     /// Accepted Host headers, in addition to the address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -63,25 +62,18 @@ pub struct ServeSection {
     pub allowed_origins: Vec<String>,
     /// The dashboard for browsers on this machine: true for 127.0.0.1:8081, or another loopback address. Default:
     /// false.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dashboard: Option<DashboardSetting>,
     /// Full names of the tools to serve. Default: all tools.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
     /// Let clients run JavaScript programs that call the tools: true, or "only" to list no other tools. Default: false.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<CodeSetting>,
     /// Maximum number of running calls. Default: 32.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<NonZeroU32>,
     /// Maximum number of waiting calls. Further calls are refused. Default: 128.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<u32>,
     /// Maximum size of a request body. Default: 4MiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body_limit: Option<Bytes>,
     /// Time for running calls to finish at shutdown. Default: 10s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<Time>,
 }
 
@@ -129,33 +121,30 @@ pub struct McpSection {
 }
 
 /// The login (OAuth 2.1) at the authorization server of an MCP server.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoginSection {
     /// The client ID that the authorization server issued. Default: Fumehood registers itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
     /// The source of the client secret. It requires `authorization_server`, and is sent only there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<ValueSource>,
     /// The scopes to request. Default: the server chooses them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<String>,
     /// The authorization server, such as "https://login.internal.example". Required if its address is not public, and
     /// with `client_secret`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorization_server: Option<String>,
 }
 
 /// An MCP server: either a `command` to start, or a `url`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct McpServerSection {
     /// The program and its arguments, such as ["npx", "-y", "server"]. No shell is involved.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Vec<String>>,
     /// The working folder of the program, relative to this configuration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
     /// Environment variables of the program, in addition to PATH, HOME, LANG and TZ. Other variables are not passed on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -164,13 +153,10 @@ pub struct McpServerSection {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secret_env: BTreeMap<String, ValueSource>,
     /// The URL of its endpoint, such as "https://mcp.example.com/mcp".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// The source of the bearer token.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bearer: Option<ValueSource>,
     /// Settings for `fumehood mcp login NAME`. The server provides the defaults.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login: Option<LoginSection>,
     /// Headers of requests to the server.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -179,66 +165,48 @@ pub struct McpServerSection {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secret_headers: BTreeMap<String, ValueSource>,
     /// Maximum wall time of one call. Each progress report restarts it, up to `max_timeout`. Default: 60s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Time>,
     /// Maximum total wall time of one call. Default: 10m.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_timeout: Option<Time>,
     /// Maximum time to start and list its tools. Default: 10s, and 60s for programs such as npx and uvx that install
     /// other programs first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_timeout: Option<Time>,
     /// The form of a result that the model reads, if the server wrote both: "text" or "structured". Default: "text".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefer: Option<PreferredForm>,
     /// Maximum size of a result. Default: 1MiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Bytes>,
     /// Maximum size of a single string in the arguments. Default: 1MiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub string: Option<Bytes>,
     /// Maximum number of unrequested messages in one call, such as progress and logs. Default: 10k.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unasked: Option<Count>,
     /// Prefix of its tools' names for models and clients: "gh" for gh__TOOL, "" for TOOL alone. Default: the server's
     /// name. NAME__TOOL is always accepted too.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
     /// The tools to use, by the server's own names. Default: all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
     /// Maximum number of tools. Only this many are used, from the start of its list. Default: 1000.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tools: Option<Count>,
     /// Maximum size of all descriptions together. The longest are cut to fit. Each description may have 16KiB. Default:
     /// 1MiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub descriptions: Option<Bytes>,
     /// Offer its resources to MCP clients. Default: true.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<bool>,
     /// Offer its prompts to MCP clients, as NAME__PROMPT. Default: true.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompts: Option<bool>,
     /// Let it ask the user of an MCP client during a call (elicitation). Default: true.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elicitation: Option<bool>,
     /// Let it use the model of an MCP client during a call (sampling). Default: false.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampling: Option<bool>,
     /// Let clients show its pages (MCP Apps). Default: false.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apps: Option<bool>,
     /// Origins that its pages may reach, such as "https://api.example.com". Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub app_origins: Vec<String>,
     /// The label of its tools' results, for [flows]: "private" or "public". Default: private for tools that declare
     /// `openWorldHint = false`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<FlowLabelName>,
     /// The label of its tools' arguments, for [flows]: "public" or "private". Default: public, except for tools that
     /// declare `openWorldHint = false`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sink: Option<FlowLabelName>,
     /// Approval of its tools: "required" (default) or "off".
     #[serde(default)]

@@ -2,74 +2,61 @@
 
 use std::num::NonZeroU32;
 
-use crate::secret::ValueSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use serde_with::skip_serializing_none;
 
 use crate::amount::{Bytes, Time};
 use crate::price::PriceSection;
+use crate::secret::ValueSource;
 
 /// The model for `run` and `chat`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSection {
     /// PROVIDER:NAME, such as "ollama:llama3.2" or "openai:gpt-4o-mini"; or "scripted:FILE".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The base URL of the provider. Default: the provider's own, or the URL in its environment variable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
     /// The source of the API key. Default: the provider's environment variable, such as OPENAI_API_KEY.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<ValueSource>,
     /// Allow the key to be sent to another machine without encryption.
     #[serde(default)]
     pub key_over_plain_http: bool,
     /// The HTTP proxy. Default: none; proxy variables of the environment are ignored.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
     /// Sampling temperature: a number from 0 to 2, or "provider" (default) for the provider's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<Temperature>,
     /// Maximum tokens of one answer. Default: the model's maximum.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<NonZeroU32>,
     /// Amount of reasoning before an answer: "none", "minimal", "low", "medium", "high", "xhigh" or "max". Default: the
     /// model's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<Effort>,
     /// Other settings of the provider, sent unchanged, such as { top_p = 0.9 }.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub options: Map<String, Value>,
     /// Set to false if the model does not support tools. Default: true.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supports_tools: Option<bool>,
     /// Show images from tools to the model, up to 1MiB of one result. Default: false, and images are described in
     /// words.
     #[serde(default)]
     pub supports_images: bool,
     /// Maximum size of one answer. Default: 8MiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_reply: Option<Bytes>,
     /// Maximum time to wait for a connection. Default: 10s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect_timeout: Option<Time>,
     /// Maximum time until the first word of an answer. A local model loads and reads the prompt in this time. Default:
     /// 5m.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_token_timeout: Option<Time>,
     /// Maximum time between two pieces of an answer. Default: 60s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between_chunks_timeout: Option<Time>,
     /// Maximum total time, including retries. Default: 10m.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Time>,
     /// Retries when the provider is busy or fails. Default: 3.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
     /// Prices per million tokens. Default: none, and runs show no cost.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<PriceSection>,
 }
 

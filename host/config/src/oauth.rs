@@ -2,8 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 /// The authorization server whose access tokens (OAuth 2.1) are accepted, in addition to the tokens of [tenants].
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OAuthSection {
@@ -13,20 +15,16 @@ pub struct OAuthSection {
     /// this URL.
     pub resource: String,
     /// The value that `aud` of a token must contain. Default: the resource.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audience: Option<String>,
     /// The URL of the issuer's keys (JWKS). Default: from the issuer's metadata.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jwks: Option<String>,
     /// Scopes that every token must have. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<String>,
     /// The claim that selects the tenant, such as "sub" or "scope". It is compared with `claims` of [tenants]. Default:
     /// "client_id".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant_claim: Option<String>,
     /// The tenant for tokens that match no tenant. Default: such tokens are refused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_tenant: Option<String>,
 }
 

@@ -11,6 +11,7 @@ use fumehood_core::policy::permission::{ClockStep, CommandLine, Environment, Gra
 use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::amount::{Bytes, Time};
 use crate::folder::WriteFolder;
@@ -21,6 +22,7 @@ use crate::option;
 use crate::secret::{SecretSection, Values, resolve};
 
 /// Powers of a component. The default is none.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Powers"))]
 #[serde(deny_unknown_fields)]
@@ -58,7 +60,6 @@ pub struct Powers {
     )]
     pub write: Vec<WriteFolder>,
     /// An empty folder for each call, /scratch, of at most this size. It is removed after the call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",
         arg(
@@ -83,7 +84,6 @@ pub struct Powers {
     )]
     pub http: Vec<String>,
     /// Limits on the number, size and time of the requests of one call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",
         arg(
@@ -150,7 +150,6 @@ pub struct Powers {
     )]
     pub secrets: Vec<SecretSection>,
     /// Resolution of its clocks, such as "1us". Default: 1ms.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",
         arg(
@@ -163,7 +162,6 @@ pub struct Powers {
     )]
     pub clock: Option<Time>,
     /// Makes its randomness the same in every call. Use it for replay and tests only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",
         arg(
@@ -175,7 +173,6 @@ pub struct Powers {
     )]
     pub random_seed: Option<u64>,
     /// A private key-value store of at most this size.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",
         arg(

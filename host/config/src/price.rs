@@ -3,11 +3,13 @@
 use fumehood_core::chat::Usage;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 /// The currency of prices that name none.
 const DEFAULT_CURRENCY: &str = "USD";
 
 /// Prices per million tokens, for the cost in the summary of a run.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PriceSection {
@@ -16,13 +18,10 @@ pub struct PriceSection {
     /// Tokens of answers.
     pub output: f64,
     /// Tokens that the provider reads from its cache. Default: like `input`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<f64>,
     /// Tokens that the provider writes to its cache. Default: like `input`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_creation: Option<f64>,
     /// The currency. Default: USD.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub currency: Option<String>,
 }
 

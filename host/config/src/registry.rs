@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::text::TextSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::amount::{Bytes, Time};
+use crate::text::TextSource;
 
 /// The rule for signatures of components from registries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -23,12 +24,12 @@ pub enum SignatureRule {
 }
 
 /// The policy for components of registries, and how to reach registries.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RegistrySection {
     /// Allowed names, as "HOST/NAME", such as "ghcr.io/acme/**": `*` is one part, `**` any number of parts. Default:
     /// all names.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow: Option<Vec<String>>,
     /// The rule for signatures: "required" (default), "warn" or "off".
     #[serde(default)]
@@ -41,10 +42,8 @@ pub struct RegistrySection {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub trusted: BTreeMap<String, Vec<TextSource>>,
     /// Maximum size of a component. Default: 64MiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<Bytes>,
     /// Minimum age of a signature, such as "3days", so that others can find fresh malware first. Default: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_age: Option<Time>,
     /// Digests of refused manifests and components, as "sha256:…".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -56,7 +55,6 @@ pub struct RegistrySection {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tls_roots: Vec<PathBuf>,
     /// The proxy for all requests, "http://HOST:PORT". Default: none; proxy variables of the environment are ignored.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
     /// Registries, "HOST[:PORT]", to contact without encryption. Default: registries on this machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -77,14 +75,13 @@ pub struct RegistrySection {
 }
 
 /// An index: a signed list of components.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IndexSection {
     /// The URL of the index. Set either `url` or `file`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// The file with the index, relative to this configuration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
     /// Public keys that verify it: PEM, its base64 alone, or { file = "PATH" }.
     pub keys: Vec<TextSource>,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use fumehood_core::policy::permission::{Injection, Secret, SecretValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 /// A function that reads the values of secrets when a grant is made.
 pub type Values<'a> = &'a dyn Fn(&ValueSource) -> Result<String, String>;
@@ -22,6 +23,7 @@ pub enum ValueSource {
 }
 
 /// A secret that the host adds to requests. The tool never sees it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SecretSection {
@@ -33,13 +35,10 @@ pub struct SecretSection {
     #[serde(rename = "for")]
     pub requests: String,
     /// The header that carries it, such as "Authorization". Set either `header` or `query`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,
     /// The query parameter that carries it. Set either `header` or `query`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
     /// The text to send, where {secret} stands for the value, such as "Bearer {secret}". Default: "{secret}".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
 

@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::text::TextSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::amount::Time;
+use crate::text::TextSource;
 
 /// A skill: a task with its tools. While it is in use, other tools can neither be seen nor called.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SkillSection {
     /// The purpose of the skill. The model reads it.
     pub description: String,
     /// Instructions for the model: a text, or { file = "PATH" }.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<TextSource>,
     /// Full names of tools, such as "calculator__add".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -26,11 +27,9 @@ pub struct SkillSection {
     pub knowledge: Vec<String>,
     /// The tool or program that does the task instead of a model, with the message as its input. Such a skill has no
     /// `tools`, `knowledge` or `instructions`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub implemented_by: Option<ImplementationSection>,
     /// A file with the JSON Schema that the result must match, relative to this configuration. A model may correct its
     /// answer twice.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<PathBuf>,
 }
 
@@ -43,15 +42,14 @@ impl SkillSection {
 }
 
 /// The tool or program that does the task of a skill. Set either `tool` or `program`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImplementationSection {
     /// The full name of the tool, such as "calculator__add". Its result is the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// The JavaScript program, as the body of an asynchronous function: a text, or { file = "PATH" }. The message is in
     /// the constant `input`, and the returned value is the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<TextSource>,
     /// Full names of the tools that the program may call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -59,6 +57,7 @@ pub struct ImplementationSection {
 }
 
 /// A text that a model can open when it needs it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KnowledgeSection {
@@ -67,25 +66,21 @@ pub struct KnowledgeSection {
     /// The text, or { file = "PATH" }.
     pub text: TextSource,
     /// Its media type, for MCP clients. Default: "text/plain".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime: Option<String>,
     /// Its title in MCP clients.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Its URI for MCP clients. Default: "fumehood://knowledge/NAME".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uri: Option<String>,
 }
 
 /// A prompt that MCP clients offer to their users.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PromptSection {
     /// Its title.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// The purpose of the prompt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The text, or { file = "PATH" }. {NAME} is replaced by the argument of that name.
     pub text: TextSource,
@@ -109,6 +104,7 @@ pub struct PromptArgument {
 }
 
 /// A channel: a way to reach the agent, with its own tools and skills.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChannelSection {
@@ -120,6 +116,5 @@ pub struct ChannelSection {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skills: Vec<String>,
     /// Maximum age of earlier calls that the model sees again, with their results. Default: 5m. "0s" shows none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Time>,
 }

@@ -2,12 +2,15 @@
 
 use std::path::PathBuf;
 
-use crate::secret::ValueSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+use crate::secret::ValueSource;
 
 /// A PostgreSQL server for the event log, saved sessions, and data of tools with `key_value`. It replaces files on this
 /// machine. Several gateways can share one.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StorageSection {
@@ -15,10 +18,8 @@ pub struct StorageSection {
     /// encrypted.
     pub url: String,
     /// The source of the password, unless the URL has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<ValueSource>,
     /// Certificates in PEM that verify the server. Default: the system's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_roots: Option<PathBuf>,
     /// Allow unencrypted connections to another machine.
     #[serde(default)]

@@ -2,17 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::secret::ValueSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+use crate::secret::ValueSource;
 
 /// Traces and metrics. The standard `OTEL_*` variables override these keys.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TelemetrySection {
     /// The OpenTelemetry collector (OTLP over HTTP), such as "http://127.0.0.1:4318". Default: none, and nothing is
     /// sent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
     /// Headers of requests to the collector.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -21,7 +23,6 @@ pub struct TelemetrySection {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secret_headers: BTreeMap<String, ValueSource>,
     /// The fraction of traces started here that are sent, from 0 to 1. Default: 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampling: Option<f64>,
     /// Do not pass the trace context to MCP servers.
     #[serde(default)]

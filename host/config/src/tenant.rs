@@ -4,10 +4,12 @@ use std::num::NonZeroU32;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::amount::{Bytes, Count};
 
 /// A tenant: an HTTP client with a separate token, tools and limits. `fumehood token new NAME` creates its token.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TenantSection {
@@ -19,10 +21,8 @@ pub struct TenantSection {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<String>,
     /// The actor of its calls, which tools can read. Default: the name of the tenant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
     /// Patterns of the tools that it can use, such as "web__*". Default: all tools that are served.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
     /// Let it answer approvals of its own sessions. Default: false; use `fumehood approve-call` or the dashboard.
     #[serde(default)]
@@ -32,21 +32,15 @@ pub struct TenantSection {
     #[serde(default)]
     pub decides_sampling: bool,
     /// Maximum requests per minute. Default: no limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_minute: Option<NonZeroU32>,
     /// Maximum concurrent requests. Default: 256.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<NonZeroU32>,
     /// Maximum fuel of all its calls per minute, such as "10G". Default: no limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fuel_per_minute: Option<Count>,
     /// Maximum calls per day (UTC). Default: no limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls_per_day: Option<Count>,
     /// Maximum fuel of all its calls per day (UTC). Default: no limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fuel_per_day: Option<Count>,
     /// Maximum bytes that its calls write to the event log per day (UTC). Default: "1GiB".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_bytes_per_day: Option<Bytes>,
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::amount::Bytes;
 use crate::flows::FlowLabelName;
@@ -45,15 +46,14 @@ pub enum IsolationRule {
 }
 
 /// A component and its grants. Without grants, its tools can only compute.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolSection {
     /// The `.wasm` file, relative to this configuration. Set either `component` or `reference`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub component: Option<PathBuf>,
     /// The component in a registry, "oci://HOST/NAME:TAG" or "oci://HOST/NAME@sha256:…", or at "https://…#sha256=…".
     /// The lock pins the digest of a tag; `fumehood update` moves it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
     /// Limits of one call. Limits that are left out come from [limits].
     #[serde(default)]
@@ -69,26 +69,21 @@ pub struct ToolSection {
     #[serde(default)]
     pub persist: PersistRule,
     /// Bytes of each result that the model sees. Default: 4KiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_bytes: Option<Bytes>,
     /// Compile it even if it is so large that this takes many seconds.
     #[serde(default)]
     pub allow_slow_compile: bool,
     /// The WIT source, a file or a folder, relative to this configuration. For components that export plain functions
     /// without doc comments; the model reads the comments.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wit: Option<PathBuf>,
     /// Isolation of its calls: "process" for a worker process in a kernel jail, "process_per_tenant" for one process
     /// per tenant, or "in_process". Default: a separate process until it is approved. `--isolation` can change the
     /// default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<IsolationRule>,
     /// The label of its tools' results, for [flows]: "private" or "public". Default: private if it has folders, a store
     /// or the agent's state.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<FlowLabelName>,
     /// The label of its tools' arguments, for [flows]: "public" or "private". Default: public if it may make requests.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sink: Option<FlowLabelName>,
     /// Its powers.
     #[serde(flatten)]
