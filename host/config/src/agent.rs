@@ -8,8 +8,6 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::amount::{Bytes, Count, Time};
-#[cfg(feature = "clap")]
-use crate::option;
 use crate::text::TextSource;
 
 /// The form in which the model requests tool calls.
@@ -175,78 +173,30 @@ pub struct BudgetSection {
         arg(
             long = "max-turns",
             value_name = "COUNT",
-            value_parser = clap::value_parser!(u32).range(1..),
-            help = "Maximum requests to the model per message [default: 8]"
+            value_parser = clap::value_parser!(u32).range(1..)
         )
     )]
     pub turns: Option<u32>,
     /// Maximum tool calls per message of the user, including refused calls. Default: 25, and 125 with `code`.
-    #[cfg_attr(
-        feature = "clap",
-        arg(
-            long = "max-calls",
-            value_name = "COUNT",
-            help = "Maximum tool calls per message, including refused calls [default: 25, or 125 with --code]"
-        )
-    )]
+    #[cfg_attr(feature = "clap", arg(long = "max-calls", value_name = "COUNT"))]
     pub calls: Option<u32>,
     /// Maximum tool calls of the whole session. Default: 40, and 200 with `code`.
     #[cfg_attr(feature = "clap", arg(skip))]
     pub calls_in_all: Option<Count>,
     /// Maximum total time per message of the user. Default: 10m.
-    #[cfg_attr(
-        feature = "clap",
-        arg(
-            long = "wall",
-            value_name = "TIME",
-            value_parser = option::time,
-            help = "Maximum wall time per message [default: 10m]"
-        )
-    )]
+    #[cfg_attr(feature = "clap", arg(long = "wall", value_name = "TIME"))]
     pub wall_time: Option<Time>,
     /// Maximum time per message of the user in which the model writes, from the first word of each answer. Default:
     /// 60s.
-    #[cfg_attr(
-        feature = "clap",
-        arg(
-            long = "stream-time",
-            value_name = "TIME",
-            value_parser = option::time,
-            help = "Maximum time per message in which the model writes, from its first word [default: 60s]"
-        )
-    )]
+    #[cfg_attr(feature = "clap", arg(long = "stream-time", value_name = "TIME"))]
     pub stream_time: Option<Time>,
     /// Maximum tokens of all requests. Default: 150k.
-    #[cfg_attr(
-        feature = "clap",
-        arg(
-            long = "tokens-in",
-            value_name = "COUNT",
-            value_parser = option::count,
-            help = "Maximum tokens of all requests [default: 150k]"
-        )
-    )]
+    #[cfg_attr(feature = "clap", arg(long = "tokens-in", value_name = "COUNT"))]
     pub tokens_in: Option<Count>,
     /// Maximum tokens of all answers. Default: 20k.
-    #[cfg_attr(
-        feature = "clap",
-        arg(
-            long = "tokens-out",
-            value_name = "COUNT",
-            value_parser = option::count,
-            help = "Maximum tokens of all answers [default: 20k]"
-        )
-    )]
+    #[cfg_attr(feature = "clap", arg(long = "tokens-out", value_name = "COUNT"))]
     pub tokens_out: Option<Count>,
     /// Maximum fuel of all tools. Default: no limit.
-    #[cfg_attr(
-        feature = "clap",
-        arg(
-            long = "fuel-in-all",
-            value_name = "COUNT",
-            value_parser = option::count,
-            help = "Maximum fuel of all tools together [default: no limit]"
-        )
-    )]
+    #[cfg_attr(feature = "clap", arg(long = "fuel-in-all", value_name = "COUNT"))]
     pub fuel: Option<Count>,
 }

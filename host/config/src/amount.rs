@@ -1,9 +1,10 @@
 //! Amounts as people write them: `"250ms"`, `"64MiB"`, `"10M"`.
 
 use std::borrow::Cow;
+use std::str::FromStr;
 use std::time::Duration;
 
-use fumehood_core::call::limits::{display_bytes, parse_bytes, parse_count, parse_duration};
+use fumehood_core::call::limits::{LimitError, display_bytes, parse_bytes, parse_count, parse_duration};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -21,6 +22,31 @@ pub struct Bytes(pub usize);
 /// A count of something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count(pub u64);
+
+impl FromStr for Time {
+    type Err = LimitError;
+
+    fn from_str(text: &str) -> Result<Self, LimitError> {
+        parse_duration(text).map(Self)
+    }
+}
+
+/// Unlike a number in a file, an option of the command line needs a unit: see [`parse_size`].
+impl FromStr for Bytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse_size(text).map(Self)
+    }
+}
+
+impl FromStr for Count {
+    type Err = LimitError;
+
+    fn from_str(text: &str) -> Result<Self, LimitError> {
+        parse_count(text).map(Self)
+    }
+}
 
 /// A number, or a text with a unit.
 struct Amount;

@@ -6,8 +6,6 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::amount::{Bytes, Count, Time};
-#[cfg(feature = "clap")]
-use crate::option;
 
 /// Limits of one call. A limit that is left out has its default.
 #[skip_serializing_none]
@@ -18,80 +16,38 @@ pub struct LimitsSection {
     /// Maximum wall time of a call, such as "2s". Default: 10s.
     #[cfg_attr(
         feature = "clap",
-        arg(
-            id = "limits.deadline",
-            long = "timeout",
-            value_name = "TIME",
-            value_parser = option::time,
-            allow_negative_numbers = true,
-            help = "Maximum wall time of the call, such as `250ms` or `2s` [default: 10s]"
-        )
+        arg(id = "limits.deadline", long = "timeout", value_name = "TIME", allow_negative_numbers = true)
     )]
     pub deadline: Option<Time>,
     /// Maximum fuel of a call, about one unit per instruction, such as "500M". Default: 10G.
     #[cfg_attr(
         feature = "clap",
-        arg(
-            id = "limits.fuel",
-            long = "fuel",
-            value_name = "COUNT",
-            value_parser = option::count,
-            allow_negative_numbers = true,
-            help = "Maximum fuel of the call, about one unit per instruction, such as `500M` [default: 10G]"
-        )
+        arg(id = "limits.fuel", long = "fuel", value_name = "COUNT", allow_negative_numbers = true)
     )]
     pub fuel: Option<Count>,
     /// Maximum memory of a call, such as "128MiB". Default: 64MiB.
     #[cfg_attr(
         feature = "clap",
-        arg(
-            id = "limits.memory",
-            long = "memory",
-            value_name = "BYTES",
-            value_parser = option::size,
-            allow_negative_numbers = true,
-            help = "Maximum memory of the call, such as `128MiB` [default: 64MiB]"
-        )
+        arg(id = "limits.memory", long = "memory", value_name = "BYTES", allow_negative_numbers = true)
     )]
     pub memory: Option<Bytes>,
     /// Maximum size of a result, such as "4MiB". Default: 1MiB.
     #[cfg_attr(
         feature = "clap",
-        arg(
-            id = "limits.output",
-            long = "max-output",
-            value_name = "BYTES",
-            value_parser = option::size,
-            allow_negative_numbers = true,
-            help = "Maximum size of the result, such as `4MiB` [default: 1MiB]"
-        )
+        arg(id = "limits.output", long = "max-output", value_name = "BYTES", allow_negative_numbers = true)
     )]
     pub output: Option<Bytes>,
     /// Maximum size of log lines, progress, stdout and stderr together. Default: 256KiB.
     #[cfg_attr(
         feature = "clap",
-        arg(
-            id = "limits.log",
-            long = "max-log",
-            value_name = "BYTES",
-            value_parser = option::size,
-            allow_negative_numbers = true,
-            help = "Maximum size of log lines, progress, stdout and stderr together [default: 256KiB]"
-        )
+        arg(id = "limits.log", long = "max-log", value_name = "BYTES", allow_negative_numbers = true)
     )]
     pub log: Option<Bytes>,
     /// Maximum size of a single string in the arguments, such as "100KiB". If the schema of a property has a
     /// `maxLength`, that applies instead. Default: 10KiB.
     #[cfg_attr(
         feature = "clap",
-        arg(
-            id = "limits.string",
-            long = "max-string",
-            value_name = "BYTES",
-            value_parser = option::size,
-            allow_negative_numbers = true,
-            help = "Maximum size of a single string in the arguments [default: 10KiB]"
-        )
+        arg(id = "limits.string", long = "max-string", value_name = "BYTES", allow_negative_numbers = true)
     )]
     pub string: Option<Bytes>,
 }

@@ -60,16 +60,7 @@ pub struct Powers {
     )]
     pub write: Vec<WriteFolder>,
     /// An empty folder for each call, /scratch, of at most this size. It is removed after the call.
-    #[cfg_attr(
-        feature = "clap",
-        arg(
-            id = "powers.scratch",
-            long = "scratch",
-            value_name = "BYTES",
-            value_parser = option::size,
-            help = "Give each call an empty folder, /scratch, of at most this size"
-        )
-    )]
+    #[cfg_attr(feature = "clap", arg(id = "powers.scratch", long = "scratch", value_name = "BYTES"))]
     pub scratch: Option<Bytes>,
     /// Requests that it may make, as "METHOD URL", such as "GET https://api.example.com/v1/**".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -150,39 +141,13 @@ pub struct Powers {
     )]
     pub secrets: Vec<SecretSection>,
     /// Resolution of its clocks, such as "1us". Default: 1ms.
-    #[cfg_attr(
-        feature = "clap",
-        arg(
-            id = "powers.clock",
-            long = "clock",
-            value_name = "TIME",
-            value_parser = option::time,
-            help = "Resolution of its clocks, such as `1us` [default: 1ms]"
-        )
-    )]
+    #[cfg_attr(feature = "clap", arg(id = "powers.clock", long = "clock", value_name = "TIME"))]
     pub clock: Option<Time>,
     /// Makes its randomness the same in every call. Use it for replay and tests only.
-    #[cfg_attr(
-        feature = "clap",
-        arg(
-            id = "powers.random_seed",
-            long = "random-seed",
-            value_name = "NUMBER",
-            help = "Seed that makes its randomness the same in every call, for replay and tests"
-        )
-    )]
+    #[cfg_attr(feature = "clap", arg(id = "powers.random_seed", long = "random-seed", value_name = "NUMBER"))]
     pub random_seed: Option<u64>,
     /// A private key-value store of at most this size.
-    #[cfg_attr(
-        feature = "clap",
-        arg(
-            id = "powers.key_value",
-            long = "key-value",
-            value_name = "BYTES",
-            value_parser = option::size,
-            help = "Give it a private key-value store of at most this size"
-        )
-    )]
+    #[cfg_attr(feature = "clap", arg(id = "powers.key_value", long = "key-value", value_name = "BYTES"))]
     pub key_value: Option<Bytes>,
     /// Show its pages (MCP Apps: `ui://` resources and `_meta.ui` of its tools) to clients that declare the extension.
     /// Default: false.
