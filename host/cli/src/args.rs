@@ -21,6 +21,7 @@ mod top;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use fumehood_config::limits::LimitsSection;
 
 use crate::config::amount::parse_size;
 use crate::isolation::Mode;
@@ -32,7 +33,7 @@ pub(crate) use author::{Build, New, Test};
 pub(crate) use cell::{Bench, BenchCell, Cell, CellKey, Worker, WorkerAction};
 pub(crate) use index::{BuildIndex, Index, Search};
 pub(crate) use key::{ExportKey, ImportKey, Key, KeyPlaceArguments, NewKey, PassphraseArguments};
-pub(crate) use limits::{LimitArguments, name_limit_option};
+pub(crate) use limits::{has_sandbox_limits, limits_over};
 pub(crate) use mcp::{CallRemote, Client, Config, List, Login, Logout, Mcp, ServerOptions};
 pub(crate) use operator::{Add, Approve, Selftest, Store, Trust, Update};
 pub(crate) use publish::Publish;
@@ -336,7 +337,7 @@ pub(crate) struct Call {
     pub(crate) allow_slow_compile: bool,
 
     #[command(flatten)]
-    pub(crate) limits: LimitArguments,
+    pub(crate) limits: LimitsSection,
 
     #[command(flatten)]
     pub(crate) powers: PowerArguments,

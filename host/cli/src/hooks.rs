@@ -8,9 +8,10 @@ use fumehood::boxed::BoxFuture;
 use fumehood::hooks::{ComponentHook, HookFunction, RateLimit};
 use fumehood::policy::{Answer, Approver, CallQuestion, Policies, Policy, Question};
 
+use crate::app::App;
 use crate::config::Config;
-use crate::config::hooks::{ComponentHookSection, HookFunctionName, tools_of};
-use crate::configured::{self, ConfiguredComponent, Version};
+use crate::config::hooks::{ComponentHookSection, HookFunctionName, redaction, tools_of};
+use crate::configured::{ConfiguredComponent, Version};
 use crate::exit::UsageError;
 use crate::question;
 use crate::render::quotation::{Quotation, one_line};
@@ -34,7 +35,7 @@ pub(crate) fn from_config(config: &Config, host: &Host) -> Result<Policies> {
     }
     for (index, section) in config.hooks.redact.iter().enumerate() {
         // A pattern that is not valid was reported when the configuration was read.
-        hooks.push(Arc::new(section.redaction()?.named(format!("redact {}", index + 1))));
+        hooks.push(Arc::new(redaction(section)?.named(format!("redact {}", index + 1))));
     }
     Ok(hooks.into_iter().collect())
 }
@@ -62,14 +63,10 @@ fn component_hook(config: &Config, section: &ComponentHookSection, host: &Host) 
 ///
 /// # Errors
 /// If something that one needs, such as the value of a secret, is not available.
-pub(crate) async fn components(config: &Config) -> Result<Vec<ConfiguredComponent>> {
-    if config.hooks.component.is_empty() {
-        return Ok(Vec::new());
-    }
-    let lock = configured::open_lock(config)?;
+pub(crate) async fn components(app: &App<'_>) -> Result<Vec<ConfiguredComponent>> {
     let mut components = Vec::new();
-    for hook in &config.hooks.component {
-        components.extend(configured::find(config, &lock, &hook.name, Version::Pinned).await?);
+    for hook in &app.config.hooks.component {
+        components.extend(app.component(&hook.name, Version::Pinned).await?);
     }
     Ok(components)
 }

@@ -4,6 +4,7 @@
 //! from the program. Embedders use the crate `fumehood`.
 
 mod agent;
+mod app;
 mod args;
 #[cfg(test)]
 mod book;
@@ -143,8 +144,8 @@ async fn run_command(arguments: &args::Arguments) -> anyhow::Result<Exit> {
 /// Everything that is wrong with the text, with a place in the file on each line.
 #[doc(hidden)]
 pub fn check_configuration(text: &str) -> Result<String, String> {
-    let config = config::Config::parse(std::path::Path::new(config::DEFAULT_FILE_NAME), text)
-        .map_err(|error| error.to_string())?;
+    let config =
+        config::parse(std::path::Path::new(config::DEFAULT_FILE_NAME), text).map_err(|error| error.to_string())?;
     serde_json::to_string(&config).map_err(|error| error.to_string())
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
+use fumehood::settings::read_value;
 use fumehood::telemetry::{ContentPolicy, ExportOptions, Metrics, Telemetry, parse_endpoint};
 
 use crate::config::Config;
@@ -73,8 +74,8 @@ fn options(config: &Config) -> Result<ExportOptions> {
     let endpoint = section.endpoint.as_deref().map(|endpoint| parse_endpoint("endpoint", endpoint)).transpose();
     let mut headers = section.headers.clone();
     for (name, source) in &section.secret_headers {
-        let value =
-            source.value(config.folder()).map_err(|error| invalid(&format!("`secret_headers.{name}`: {error}")))?;
+        let value = read_value(source, config.folder())
+            .map_err(|error| invalid(&format!("`secret_headers.{name}`: {error}")))?;
         headers.insert(name.clone(), value.to_string());
     }
     let default = ExportOptions::default();

@@ -55,7 +55,7 @@
 //! | `postgres` | the event log and the key-value store in PostgreSQL; not among the defaults |
 //! | `rate-limit` | the hook that limits the rate of calls (`hooks::RateLimit`) |
 //! | `registry` | components of OCI registries, verified and kept in a local store (`Load::reference`); not among the defaults |
-//! | `settings` | grants and limits with the names of `fumehood.toml` (`settings`); not among the defaults, and neither is `schema`, their JSON Schema |
+//! | `settings` | grants and limits with the names of `fumehood.toml` (`settings`); not among the defaults |
 //! | `storage` | the event log and the key-value store on disk |
 //! | `tower` | calls as a service of tower (`ToolService`) |
 //! | `telemetry` | traces and metrics for OpenTelemetry, metrics for Prometheus (`telemetry`); not among the defaults |

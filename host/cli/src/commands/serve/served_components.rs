@@ -69,7 +69,7 @@ impl ServedComponents {
     pub(crate) async fn load(host: Host, request: ServeRequest) -> Result<Self> {
         let ServeRequest { source, config, typed, configured, allow_slow_compile, persist } = request;
         let wanted = typed.iter().cloned().chain(configured).collect();
-        let has_store = config.tools.values().any(|tool| tool.key_value.is_some());
+        let has_store = config.tools.values().any(|tool| tool.powers.key_value.is_some());
         let source_stamps = Vec::new();
         let components = BTreeMap::new();
         let mut served = Self {
@@ -268,7 +268,7 @@ impl ServedComponents {
     }
 
     async fn reload(&self, component: &ConfiguredComponent, file: &str) -> Result<()> {
-        let needs_store = component.terms.section.as_ref().is_some_and(|section| section.key_value.is_some());
+        let needs_store = component.terms.section.as_ref().is_some_and(|section| section.powers.key_value.is_some());
         if needs_store && !self.has_store {
             let message = format!(
                 "`{}` has a `key_value` store, which is opened at the start; restart the server",
