@@ -22,6 +22,7 @@ use super::flows::FlowsSection;
 use super::guardrail::GuardrailsSection;
 use super::hooks::HooksSection;
 use super::jobs::JobsSection;
+use super::logging::LoggingSection;
 use super::mcp::{McpSection, ServeSection};
 use super::model::ModelSection;
 use super::registry::RegistrySection;
@@ -100,6 +101,10 @@ pub(crate) struct Config {
     /// The event log.
     #[serde(default)]
     pub(crate) log: LogSection,
+    /// The log of `serve` and `worker`: lines about the operation of the service. `--log-level`, `--log-format` and RUST_LOG
+    /// override these keys. Calls are recorded in the event log, see [log].
+    #[serde(default)]
+    pub(crate) logging: LoggingSection,
     /// A PostgreSQL server for the event log, saved sessions, and data of tools with `key_value`. It replaces files on
     /// this machine. Several gateways can share one.
     #[cfg(feature = "postgres")]

@@ -19,6 +19,7 @@ pub(crate) mod guardrail;
 pub(crate) mod hooks;
 pub(crate) mod jobs;
 mod keys;
+pub(crate) mod logging;
 #[cfg(test)]
 mod malformed;
 pub(crate) mod mcp;
