@@ -26,7 +26,7 @@ use crate::isolation::Mode;
 use crate::power_arguments::PowerArguments;
 use crate::protected_files::{self, secret_file};
 use crate::user_folders::{default_cache, default_store, state_folder, store_of};
-use crate::{flags, published, render};
+use crate::{flags, logging, published, render};
 
 /// Time without a result after which a spinner is shown.
 const SPINNER_DELAY: Duration = Duration::from_millis(300);
@@ -356,6 +356,7 @@ pub(crate) fn spinner(message: String) -> ProgressBar {
     let spinner = ProgressBar::new_spinner().with_message(message);
     spinner.set_style(style.unwrap_or(ProgressStyle::default_spinner()));
     spinner.enable_steady_tick(Duration::from_millis(100));
+    logging::lift_bar(&spinner);
     spinner
 }
 

@@ -24,6 +24,7 @@ mod isolation;
 mod list_notices;
 mod log_place;
 mod log_space;
+mod logging;
 mod moment;
 mod persist_rules;
 mod plot;
@@ -51,6 +52,7 @@ mod user_folders;
 use std::process::ExitCode;
 
 use args::Command;
+use config::logging::LoggingSection;
 use exit::Exit;
 
 /// Number of tasks that run before sockets are looked at again. With the default of 61, a request of one client of a
@@ -75,6 +77,10 @@ pub fn main() -> ExitCode {
         Err(code) => return code,
     };
     arguments.color.write_global();
+    logging::set_typed(arguments.logging());
+    if !arguments.begins_log() {
+        logging::begin(&LoggingSection::default(), None);
+    }
     let runtime =
         match tokio::runtime::Builder::new_current_thread().event_interval(EVENT_INTERVAL).enable_all().build() {
             Ok(runtime) => runtime,
@@ -85,6 +91,7 @@ pub fn main() -> ExitCode {
         run_command(&arguments).await
     });
     telemetry::end();
+    logging::end();
     // A thread may still be reading from a terminal; the process does not wait for it.
     runtime.shutdown_background();
     match ended {

@@ -11,6 +11,8 @@ use fumehood_registry::error::RegistryError;
 use fumehood_registry::http::{HttpConfig, Scheme};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::logging;
+
 /// Maximum size of a file with root certificates, in bytes.
 const MAX_ROOTS_BYTES: u64 = 1 << 20;
 /// Interval at which a progress bar is drawn anew, in milliseconds.
@@ -81,6 +83,7 @@ pub(crate) fn transfer_bar(name: &str) -> ProgressBar {
         ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
     bar.set_message(fumehood::sanitize::printable(name).into_owned());
     bar.enable_steady_tick(Duration::from_millis(DRAW_INTERVAL_MS));
+    logging::lift_bar(&bar);
     bar
 }
 

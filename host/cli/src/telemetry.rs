@@ -11,7 +11,7 @@ use fumehood::telemetry::{ContentPolicy, ExportOptions, Metrics, Telemetry, pars
 use crate::config::Config;
 use crate::exit::UsageError;
 use crate::persist_rules::PersistRules;
-use crate::render;
+use crate::{logging, render};
 
 /// Maximum time in which queued spans and metrics are sent at the end of the process.
 const MAX_FLUSH_TIME: Duration = Duration::from_secs(2);
@@ -27,16 +27,14 @@ pub(crate) fn update(config: &Config) {
     CONTENT.update(config);
 }
 
-/// Begins to send spans and metrics, if a collector is configured.
+/// Begins the log, and to send spans and metrics if a collector is configured.
 ///
 /// # Errors
 /// If a setting is invalid, or a secret of it cannot be read.
 pub(crate) fn begin(config: &Config) -> Result<()> {
     let options = options(config)?;
-    if options.traces_url().is_some() || options.metrics_url().is_some() {
-        install(&options)?;
-    }
-    Ok(())
+    let is_exported = options.traces_url().is_some() || options.metrics_url().is_some();
+    start(config, is_exported.then_some(&options)).map(drop)
 }
 
 /// Like [`begin`], and measures calls even without a collector, unless the configuration forbids it. Returns the metrics.
@@ -46,7 +44,7 @@ pub(crate) fn begin_metered(config: &Config) -> Result<Option<Arc<Metrics>>> {
         let telemetry = TELEMETRY.lock().unwrap_or_else(PoisonError::into_inner);
         return Ok(telemetry.as_ref().map(Telemetry::metrics));
     }
-    install(&options(config)?).map(Some)
+    start(config, Some(&options(config)?))
 }
 
 /// Sends what is queued, for a short time.
@@ -57,10 +55,11 @@ pub(crate) fn end() {
     }
 }
 
-fn install(options: &ExportOptions) -> Result<Arc<Metrics>> {
-    let telemetry = Telemetry::install(options, render::warning)?;
-    let metrics = telemetry.metrics();
-    *TELEMETRY.lock().unwrap_or_else(PoisonError::into_inner) = Some(telemetry);
+fn start(config: &Config, options: Option<&ExportOptions>) -> Result<Option<Arc<Metrics>>> {
+    let telemetry = options.map(|options| Telemetry::start(options, render::warning)).transpose()?;
+    logging::begin(&config.logging, telemetry.as_ref());
+    let metrics = telemetry.as_ref().map(Telemetry::metrics);
+    *TELEMETRY.lock().unwrap_or_else(PoisonError::into_inner) = telemetry;
     Ok(metrics)
 }
 

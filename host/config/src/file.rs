@@ -19,6 +19,7 @@ use crate::flows::FlowsSection;
 use crate::guardrail::GuardrailsSection;
 use crate::hooks::HooksSection;
 use crate::jobs::JobsSection;
+use crate::logging::LoggingSection;
 use crate::limits::LimitsSection;
 use crate::mcp::{McpSection, ServeSection};
 use crate::model::ModelSection;
@@ -97,6 +98,10 @@ pub struct Config {
     /// The event log.
     #[serde(default)]
     pub log: LogSection,
+    /// The log of `serve` and `worker`: lines about the operation of the service. `--log-level`, `--log-format` and RUST_LOG
+    /// override these keys. Calls are recorded in the event log, see [log].
+    #[serde(default)]
+    pub logging: LoggingSection,
     /// A PostgreSQL server for the event log, saved sessions, and data of tools with `key_value`. It replaces files on
     /// this machine. Several gateways can share one.
     #[cfg(feature = "postgres")]

@@ -40,6 +40,7 @@ pub mod jobs;
 pub mod json;
 mod keys;
 pub mod limits;
+pub mod logging;
 pub mod mcp;
 pub mod model;
 pub mod oauth;

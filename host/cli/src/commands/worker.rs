@@ -17,6 +17,7 @@ use crate::commands::serve::server::typed_component;
 use crate::commands::serve::watch::{self, Triggers};
 use crate::configured::Version;
 use crate::exit::{Exit, UsageError};
+use crate::logging::{self, Starting};
 use crate::persist_rules::PersistRules;
 use crate::service_manager::{self, ServiceState};
 use crate::{host, pushed_components, render, signals};
@@ -48,8 +49,10 @@ pub(crate) fn default_places() -> u32 {
 async fn serve(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> {
     let app = App::open(arguments)?;
     let config = &app.config;
+    logging::begin(&config.logging, None);
     let options = cell::node_options(config, Role::Worker)?;
     let name = options.server.name.clone();
+    announce(&app);
     let places = cell::section(config)?.places.unwrap_or_else(default_places);
     let arrived = pushed_components::fetch(config, app.source.clone().without_asking()).await?;
     let queue = cell::queue_options(config)?;
@@ -82,7 +85,11 @@ async fn serve(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> 
     });
     service_manager::notify(ServiceState::Ready);
     service_manager::keep_alive();
-    render::note(&format!("the worker `{name}` runs {count} tools, up to {places} calls at a time"));
+    let callable = host.tools().into_iter().filter(|tool| tool.is_approved());
+    let callable: Vec<String> = callable.map(|tool| tool.full_name().to_owned()).collect();
+    let message = format!("the worker `{name}` runs {count} tools, up to {places} calls at a time");
+    logging::emit_started(&message, &name, &callable);
+    render::note_of_event(&message);
     let drained = joined.clone();
     let stop = async {
         let reason = tokio::select! {
@@ -91,6 +98,7 @@ async fn serve(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> 
         };
         ending.cancel();
         service_manager::notify(ServiceState::Stopping);
+        logging::emit_stopping(if reason.is_empty() { "signal" } else { "a gateway requested it" }, grace);
         render::note(&format!("draining: this worker accepts no more calls and exits after its running calls{reason}"));
     };
     let served = joined.serve(stop, grace).await;
@@ -103,8 +111,20 @@ async fn serve(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> 
     if let Some(watch) = watch {
         let _panicked = watch.join();
     }
+    logging::emit_stopped(served.as_ref().err().map(ToString::to_string));
     served?;
     Ok(Exit::Ok)
+}
+
+/// Tells the operator that a worker starts, before it loads anything.
+fn announce(app: &App<'_>) {
+    let starting = Starting {
+        command: "worker",
+        configuration: Some(app.config.origin.display().to_string()),
+        isolation: app.arguments.isolation.unwrap_or_default().as_str(),
+        event_log: None,
+    };
+    starting.emit();
 }
 
 /// Tells a worker to end, in the name of the gateway of the configuration.

@@ -24,7 +24,7 @@ pub(crate) use fumehood_config::fault::{ConfigError, KeyFault};
 pub(crate) use fumehood_config::file::{Config, schema};
 pub(crate) use fumehood_config::open::{DEFAULT_FILE_NAME, text_of};
 pub(crate) use fumehood_config::secret::resolve;
-pub(crate) use fumehood_config::{agent, amount, flows, guardrail, mcp, model, price, skill, telemetry, tool};
+pub(crate) use fumehood_config::{agent, amount, flows, guardrail, logging, mcp, model, price, skill, telemetry, tool};
 pub(crate) use powers::{Powers, grant_of_powers, powers_of_table};
 
 /// Reads the configuration in `file`, whether or not it is trusted: to check or to show it.

@@ -48,16 +48,22 @@ enum Code {
     File(AuthenticCode),
 }
 
+/// Checks what is known about a component before it is read.
+fn check_loadable(size: usize, grant: &Grant) -> Result<(), LoadError> {
+    if size > MAX_COMPONENT_BYTES {
+        return Err(LoadError::TooLarge(size as u64));
+    }
+    if cfg!(not(feature = "tls")) && grant.http().is_some_and(HttpGrant::allows_https) {
+        return Err(LoadError::NoTls);
+    }
+    Ok(())
+}
+
 /// Loads a component and makes its tools callable. See [`crate::Sandbox::load`].
 pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOptions) -> Result<Component, LoadError> {
     let started = Instant::now();
     let size = bytes.len();
-    if size > MAX_COMPONENT_BYTES {
-        return Err(LoadError::TooLarge(size as u64));
-    }
-    if cfg!(not(feature = "tls")) && options.grant.http().is_some_and(HttpGrant::allows_https) {
-        return Err(LoadError::NoTls);
-    }
+    check_loadable(size, &options.grant)?;
     let store = Arc::new(ComponentStore::new(&shared.key_value, options.name.clone()));
     // In a worker process, the capabilities of the runtime are there.
     let own_store = Some(&store).filter(|_| !options.isolation.is_process());

@@ -47,8 +47,8 @@ pub(super) struct Offered {
     /// The same without hooks, flows and records.
     pub(super) for_agents: TenantTools,
     pub(super) hooks: Policies,
-    /// The number of tools that can be called.
-    pub(super) count: usize,
+    /// The names of the tools that can be called.
+    pub(super) names: Vec<String>,
 }
 
 impl Offered {
@@ -105,6 +105,7 @@ pub(super) fn offer(
         }
         None => (tools.tools(), behind_code.clone()),
     };
-    let count = all.iter().filter(|tool| tool.is_approved()).count();
-    Ok(Offered { tools: shared, behind_code, for_agents, hooks, count })
+    let callable = all.iter().filter(|tool| tool.is_approved());
+    let names = callable.map(|tool| tool.full_name().to_owned()).collect();
+    Ok(Offered { tools: shared, behind_code, for_agents, hooks, names })
 }

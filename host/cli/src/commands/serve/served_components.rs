@@ -125,7 +125,7 @@ impl ServedComponents {
         for name in gone {
             self.components.remove(&name);
             if self.host.unload(name.as_str()) {
-                render::note(&format!("`{name}` is no longer served"));
+                render::note_of_event(&format!("`{name}` is no longer served"));
             }
         }
         let changed: Vec<ConfiguredComponent> = self.wanted.iter().filter(|it| self.has_changed(it)).cloned().collect();
@@ -250,7 +250,7 @@ impl ServedComponents {
                     Some(_) => "changed and was reloaded",
                     None => "was loaded",
                 };
-                render::note(&format!("{file} {verb}"));
+                render::note_of_event(&format!("{file} {verb}"));
                 self.warn_if_unapproved(&name);
                 Some(terms.clone())
             }
@@ -290,7 +290,9 @@ impl ServedComponents {
         let Some(check) = approve::approval_check(&self.host, name) else { return };
         if !check.standing().is_approved() {
             let standing = check.standing();
-            render::warning(&format!("`{name}` {standing}; its tools are served after `fumehood approve {name}`"));
+            render::warning_of_event(&format!(
+                "`{name}` {standing}; its tools are served after `fumehood approve {name}`"
+            ));
         }
     }
 }
@@ -322,6 +324,7 @@ fn changes_for_next_start(before: &Config, after: &Config) -> Vec<&'static str> 
         knowledge,
         prompts,
         log,
+        logging,
         #[cfg(feature = "postgres")]
         storage,
         telemetry,
@@ -347,6 +350,7 @@ fn changes_for_next_start(before: &Config, after: &Config) -> Vec<&'static str> 
         ("[prompts]", *prompts != after.prompts),
         ("[mcp]", *mcp != after.mcp),
         ("[log]", *log != after.log),
+        ("[logging]", *logging != after.logging),
         #[cfg(feature = "postgres")]
         ("[storage]", *storage != after.storage),
         #[cfg(feature = "cell")]

@@ -27,9 +27,10 @@ use crate::args::{Arguments, ServeMcp, ServeOptions, limits_over};
 use crate::config::Config;
 use crate::configured::{self, ConfiguredComponent, LoadSettings, Version};
 use crate::exit::{Exit, UsageError};
+use crate::logging::{self, Starting};
 use crate::recording::{EntryPoint, Recording};
 use crate::service_manager::{self, ServiceState};
-use crate::{host, list_notices, render, servers, signals, telemetry};
+use crate::{host, list_notices, log_place, render, servers, signals, telemetry};
 
 /// Maximum value of `--memory`, in bytes: every slot in the pool has that much address space.
 const MAX_MEMORY_BYTES: usize = 1 << 30;
@@ -112,12 +113,13 @@ impl Listening {
         Self { listener, stop, serving }
     }
 
-    /// Opens the services, and serves them until `stop` completes.
-    async fn serve(self, services: Vec<Arc<dyn HttpService>>, stop: impl Future) -> Result<()> {
+    /// Opens the services, and serves them until `stop` completes. Calls then have `grace` to end.
+    async fn serve(self, services: Vec<Arc<dyn HttpService>>, stop: impl Future, grace: Duration) -> Result<()> {
         self.listener.services().open(services);
         service_manager::notify(ServiceState::Ready);
         service_manager::keep_alive();
         stop.await;
+        logging::emit_stopping("signal", grace);
         service_manager::notify(ServiceState::Stopping);
         self.end().await
     }
@@ -132,10 +134,11 @@ impl Listening {
 pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Faces<'_>) -> Result<Exit> {
     let app = App::open(arguments)?;
     let config = &app.config;
+    let metrics = telemetry::begin_metered(config)?;
+    announce(&app, serve, faces.entry_point())?;
     let configured = configured_components(&app, serve).await?;
     let http = faces.listener_options(serve, config)?;
     let options = settings::server_options(serve, config)?;
-    let metrics = telemetry::begin_metered(config)?;
     let (listening, dashboard) = listen(http, serve, config).await?;
     let tenants = listening.as_ref().map(|listening| listening.listener.tenants());
     // Before anything is loaded: only existing files can be protected from tools.
@@ -168,6 +171,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
         };
         dashboard::open(dashboard, shown, serve, config)?;
     }
+    let grace = settings::shutdown_grace(config);
     let mut signals = signals::listen_for_stop()?;
     let watching = CancellationToken::new();
     let triggers = Triggers { files: serve.watch, hangup: listening.is_some(), arrived: None };
@@ -186,18 +190,18 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
                 // Before the API, whose paths include that of the running calls.
                 services.insert(0, metrics_service(serve, config, metrics, running, listener));
             }
-            render::note(&format!("serving {} at {urls}", tool_count(offered.count)));
-            listening.serve(services, signals.received()).await
+            started("at", &urls, &offered.names);
+            listening.serve(services, signals.received(), grace).await
         }
         None => {
-            render::note(&format!("serving {} over standard input and output", tool_count(offered.count)));
+            started("over", "standard input and output", &offered.names);
             let tools = offered.tools.of(&Arc::new(Tenant::anyone(ONLY_CLIENT)));
-            Server::new(tools, options).serve_stdio(signals.received()).await.map_err(Into::into)
+            let served = Server::new(tools, options).serve_stdio(signals.received()).await.map_err(Into::into);
+            logging::emit_stopping("the client left, or a signal", grace);
+            served
         }
     };
-    Open { dashboard, watching, watch, host, jobs, usage, remotes, recording }
-        .close(settings::shutdown_grace(config), served)
-        .await
+    Open { dashboard, watching, watch, host, jobs, usage, remotes, recording }.close(grace, served).await
 }
 
 /// Connects to the approved MCP servers of the configuration, if that was asked for.
@@ -250,6 +254,7 @@ impl Open {
         if let Some(recording) = self.recording {
             recording.end(if served.is_ok() { "ok" } else { "host" }).await?;
         }
+        logging::emit_stopped(served.as_ref().err().map(|error| format!("{error:#}")));
         served.map(|()| Exit::Ok)
     }
 }
@@ -309,13 +314,32 @@ async fn listen(
     };
     let dashboard = dashboard::listen(serve, config).await?;
     if let Some(token) = new_token.flatten() {
-        render::note(&format!("bearer token for clients: {}", token.reveal()));
+        // Not an event of the log: a collector of lines must not learn it.
+        render::note_lines(&format!("bearer token for clients: {}", token.reveal()));
     }
     Ok((listening, dashboard))
 }
 
-fn tool_count(count: usize) -> String {
-    format!("{count} {}", if count == 1 { "tool" } else { "tools" })
+/// Tells the operator that a service starts, before it loads anything.
+fn announce(app: &App<'_>, serve: &ServeOptions, command: EntryPoint) -> Result<()> {
+    let log = log_place::place_for(&serve.recording, &app.config)?;
+    let starting = Starting {
+        command: command.as_str(),
+        configuration: app.config.origin.exists().then(|| app.config.origin.display().to_string()),
+        isolation: app.arguments.isolation.unwrap_or_default().as_str(),
+        event_log: log.map(|place| place.to_string()),
+    };
+    starting.emit();
+    Ok(())
+}
+
+/// Tells the operator that these tools are served at an address.
+fn started(preposition: &str, address: &str, tools: &[String]) {
+    let count = tools.len();
+    let noun = if count == 1 { "tool" } else { "tools" };
+    let message = format!("serving {count} {noun} {preposition} {address}");
+    logging::emit_started(&message, address, tools);
+    render::note_of_event(&message);
 }
 
 /// Returns the components of the configuration. It is asked for before a token is made and shown.
