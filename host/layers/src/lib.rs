@@ -9,9 +9,9 @@
 //! |---|---|
 //! | [`TenantTools`]: the tools of a tenant, its budgets, and a fair share of the places | `limits.rs` |
 //! | [`TrackedTools`]: the list of running calls | `track.rs` |
-//! | [`FlowProvider`]: private data does not reach the public | `flows.rs` |
-//! | [`AllowedTools`]: only the tools that are named | `allowlist.rs` |
-//! | [`HookedTools`]: policies, the questions that they ask a person, and the records of calls | `policy.rs`, `record.rs` |
+//! | flows: private data does not reach the public | `flows.rs` |
+//! | allowlist: only the tools that are named | `allowlist.rs` |
+//! | policies, the questions that they ask a person, and the records of calls | `policy.rs`, `record.rs` |
 
 mod allowlist;
 mod budget_leases;
@@ -30,12 +30,9 @@ mod token;
 mod track;
 mod usage;
 
-pub use allowlist::AllowedTools;
 pub use budget_leases::{Budget, BudgetCounters, BudgetKind, BudgetLeases, Lease};
-pub use flows::FlowProvider;
 pub use limits::TenantTools;
 pub use log_budget::LogBudget;
-pub use policy::HookedTools;
 pub use record::{CallEntry, CallLog, CallLogError, CallLogOptions};
 pub use running_calls::{CallPhase, CallSink, EndedCall, RunningCall, RunningCalls};
 pub use stack::{RecordingProvider, Source, Stack};
