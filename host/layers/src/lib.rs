@@ -5,6 +5,18 @@
 //! A layer is a [`ToolProvider`](fumehood_core::tool::ToolProvider) around another one. [`Stack::around`] is the function in which
 //! their order is readable.
 //!
+//! ```
+//! use fumehood_core::flow::FlowPolicy;
+//! use fumehood_core::tool::ToolProvider as _;
+//! use fumehood_layers::{Source, Stack};
+//!
+//! // A source is a host, or any other provider of tools. Here there is none.
+//! let sources: Vec<Source> = Vec::new();
+//! let stack = Stack::new().only(["calculator__add".to_owned()]).flows(Some(FlowPolicy::new()));
+//! let tools = stack.around(sources);
+//! assert!(tools.find("calculator__add").is_none());
+//! ```
+//!
 //! | layer | file |
 //! |---|---|
 //! | [`TenantTools`]: the tools of a tenant, its budgets, and a fair share of the places | `limits.rs` |

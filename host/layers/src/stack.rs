@@ -218,9 +218,13 @@ impl ToolProvider for JoinedTools {
     }
 
     fn changes(&self) -> Changes {
-        let mut changes = self.0.iter().map(|tools| tools.changes());
-        let first = changes.next().unwrap_or_else(|| Revision::default().subscribe());
-        changes.fold(first, Changes::and)
+        let mut sources = self.0.iter();
+        let Some(first) = sources.next() else { return Revision::default().subscribe() };
+        let mut changes = first.changes();
+        for tools in sources {
+            changes = changes.and(tools.changes());
+        }
+        changes
     }
 
     fn dispatch(&self, call: Call) -> BoxFuture<'_, CallResult> {
