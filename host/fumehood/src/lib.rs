@@ -34,7 +34,7 @@
 //!   whose subscribers lose events if they are slow.
 //! - Answering over HTTP: [`ErrorKind::http_status`].
 //! - Recording: opt-in. An agent records through its `Recorder`; other calls through a [`CallLog`], with
-//!   [`Host::call_recorded`] or a [`RecordedHost`]. Calls made in any other way are not recorded.
+//!   [`Host::call_recorded`] or a [`Stack`]. Calls made in any other way are not recorded.
 //! - An agent that calls the tools: [`Host::agent`]; with programs that it writes, [`AgentBuilder::code`].
 //! - Deciding on calls and results: hooks of the operator, sandboxed or built in: [`hooks`].
 //! - Host interfaces of your own, such as a database: [`HostBuilder::capability`] and [`capability::Capability`].
@@ -164,9 +164,7 @@ pub use fumehood_core::tool::{
 pub use fumehood_core::trace_context;
 #[cfg(feature = "http")]
 pub use fumehood_http as http_api;
-pub use fumehood_layers::{
-    AllowedTools, CallEntry, CallLog, CallLogError, CallLogOptions, FlowProvider, RecordingProvider, Source, Stack,
-};
+pub use fumehood_layers::{CallEntry, CallLog, CallLogError, CallLogOptions, RecordingProvider, Source, Stack};
 #[cfg(any(feature = "http", feature = "mcp", feature = "oauth", feature = "telemetry"))]
 pub use fumehood_listener as listener;
 #[cfg(feature = "mcp")]
@@ -191,7 +189,7 @@ pub use fumehood_storage::postgres;
 pub use fumehood_storage::{event_log, jobs::JobFile, usage};
 #[cfg(feature = "telemetry")]
 pub use fumehood_telemetry as telemetry;
-pub use host::{BuildError, Host, HostBuilder, RecordedHost};
+pub use host::{BuildError, Host, HostBuilder};
 pub use load::error::LoadError;
 pub use load::loaded_component::LoadedComponent;
 #[cfg(feature = "registry")]

@@ -1,28 +1,20 @@
 //! The tools of a provider that are named: all others are not listed or found.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::call::result::{CallError, CallResult};
 use fumehood_core::tool::{PendingCall, Stop, ToolLayer, ToolProvider};
 
 /// The tools of a provider that a list names, by their full names.
-pub struct AllowedTools {
+pub(crate) struct AllowedTools {
     tools: Arc<dyn ToolProvider>,
     names: BTreeSet<String>,
 }
 
-impl fmt::Debug for AllowedTools {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AllowedTools").field("names", &self.names).finish_non_exhaustive()
-    }
-}
-
 impl AllowedTools {
     /// Leaves these tools of a provider, by their full names.
-    #[must_use]
-    pub fn new(tools: Arc<dyn ToolProvider>, names: BTreeSet<String>) -> Self {
+    pub(crate) fn new(tools: Arc<dyn ToolProvider>, names: BTreeSet<String>) -> Self {
         Self { tools, names }
     }
 }

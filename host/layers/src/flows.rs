@@ -1,6 +1,5 @@
 //! Tools whose calls are checked against a policy for flows of data.
 
-use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::call::error_kind::ErrorKind;
@@ -20,32 +19,19 @@ use crate::record::CallLog;
 /// asks refuses with `needs_approval`.
 ///
 /// Programs belong in front of it, so that each of their calls is checked.
-pub struct FlowProvider {
+pub(crate) struct FlowProvider {
     tools: Arc<dyn ToolProvider>,
     policy: FlowPolicy,
+    /// The log of the calls that are refused here. The others are recorded by the tools behind.
     log: Option<CallLog>,
     /// The calls of clients without sessions, by their actors.
     actors: CallHistories<Option<Arc<str>>>,
 }
 
-impl fmt::Debug for FlowProvider {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FlowProvider").field("policy", &self.policy).finish_non_exhaustive()
-    }
-}
-
 impl FlowProvider {
     /// Puts a policy in front of these tools.
-    #[must_use]
-    pub fn new(tools: Arc<dyn ToolProvider>, policy: FlowPolicy) -> Self {
-        Self { tools, policy, log: None, actors: CallHistories::default() }
-    }
-
-    /// Records the calls that are refused here. The others are recorded by the tools behind.
-    #[must_use]
-    pub fn recorded(mut self, log: Option<CallLog>) -> Self {
-        self.log = log;
-        self
+    pub(crate) fn new(tools: Arc<dyn ToolProvider>, policy: FlowPolicy, log: Option<CallLog>) -> Self {
+        Self { tools, policy, log, actors: CallHistories::default() }
     }
 
     /// Checks a call of this tool that is about to start, and adds it to the history unless it is refused. `is_valid`

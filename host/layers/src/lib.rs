@@ -5,13 +5,25 @@
 //! A layer is a [`ToolProvider`](fumehood_core::tool::ToolProvider) around another one. [`Stack::around`] is the function in which
 //! their order is readable.
 //!
+//! ```
+//! use fumehood_core::flow::FlowPolicy;
+//! use fumehood_core::tool::ToolProvider as _;
+//! use fumehood_layers::{Source, Stack};
+//!
+//! // A source is a host, or any other provider of tools. Here there is none.
+//! let sources: Vec<Source> = Vec::new();
+//! let stack = Stack::new().only(["calculator__add".to_owned()]).flows(Some(FlowPolicy::new()));
+//! let tools = stack.around(sources);
+//! assert!(tools.find("calculator__add").is_none());
+//! ```
+//!
 //! | layer | file |
 //! |---|---|
 //! | [`TenantTools`]: the tools of a tenant, its budgets, and a fair share of the places | `limits.rs` |
 //! | [`TrackedTools`]: the list of running calls | `track.rs` |
-//! | [`FlowProvider`]: private data does not reach the public | `flows.rs` |
-//! | [`AllowedTools`]: only the tools that are named | `allowlist.rs` |
-//! | [`HookedTools`]: policies, the questions that they ask a person, and the records of calls | `policy.rs`, `record.rs` |
+//! | flows: private data does not reach the public | `flows.rs` |
+//! | allowlist: only the tools that are named | `allowlist.rs` |
+//! | policies, the questions that they ask a person, and the records of calls | `policy.rs`, `record.rs` |
 
 mod allowlist;
 mod budget_leases;
@@ -30,12 +42,9 @@ mod token;
 mod track;
 mod usage;
 
-pub use allowlist::AllowedTools;
 pub use budget_leases::{Budget, BudgetCounters, BudgetKind, BudgetLeases, Lease};
-pub use flows::FlowProvider;
 pub use limits::TenantTools;
 pub use log_budget::LogBudget;
-pub use policy::HookedTools;
 pub use record::{CallEntry, CallLog, CallLogError, CallLogOptions};
 pub use running_calls::{CallPhase, CallSink, EndedCall, RunningCall, RunningCalls};
 pub use stack::{RecordingProvider, Source, Stack};

@@ -1,6 +1,5 @@
 //! Tools whose calls pass policies, the questions of policies to a person, and records.
 
-use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::call::error_kind::ErrorKind;
@@ -12,44 +11,16 @@ use fumehood_core::tool::{PendingCall, Stop, ToolLayer, ToolProvider, ValidatedC
 
 use crate::record::{CallEntry, CallLog};
 
-/// The tools of a provider, whose calls pass hooks. Optionally every call is recorded before it runs, with the arguments
-/// and the result as the hooks leave them; without hooks, it is only recorded. A [`RecordingProvider`](crate::RecordingProvider) also records calls that it refuses
-/// for want of a place.
-#[derive(Clone)]
-pub struct HookedTools {
-    tools: Arc<dyn ToolProvider>,
-    hooks: Policies,
-    log: Option<CallLog>,
-    approver: Option<Arc<dyn Approver>>,
-}
-
-impl fmt::Debug for HookedTools {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HookedTools").field("hooks", &self.hooks).finish_non_exhaustive()
-    }
+/// The tools of a provider, whose calls pass policies. If there is a log, every call is recorded before it runs, with the
+/// arguments and the result as the policies leave them.
+pub(crate) struct HookedTools {
+    pub(crate) tools: Arc<dyn ToolProvider>,
+    pub(crate) hooks: Policies,
+    pub(crate) log: Option<CallLog>,
+    pub(crate) approver: Option<Arc<dyn Approver>>,
 }
 
 impl HookedTools {
-    /// Puts hooks around the tools of a provider. Nobody can be asked, and nothing is recorded.
-    #[must_use]
-    pub fn new(tools: Arc<dyn ToolProvider>, hooks: Policies) -> Self {
-        Self { tools, hooks, log: None, approver: None }
-    }
-
-    /// Records the calls in `log`. One whose start cannot be recorded does not run.
-    #[must_use]
-    pub fn log(mut self, log: Option<CallLog>) -> Self {
-        self.log = log;
-        self
-    }
-
-    /// Sets who is asked. Without an approver, a call about which a hook asks is refused.
-    #[must_use]
-    pub fn approver(mut self, approver: Option<Arc<dyn Approver>>) -> Self {
-        self.approver = approver;
-        self
-    }
-
     /// Runs a call between the hooks, and records its start and its end.
     async fn run(&self, call: ValidatedCall, mut context: CallContext, mut entry: Option<CallEntry>) -> CallResult {
         if let Some(entry) = entry.as_ref().filter(|_| context.id.is_empty()) {

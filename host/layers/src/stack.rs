@@ -26,6 +26,18 @@ pub enum Source {
     Recording(Arc<dyn RecordingProvider>),
 }
 
+impl<P: RecordingProvider + 'static> From<P> for Source {
+    fn from(tools: P) -> Self {
+        Self::Recording(Arc::new(tools))
+    }
+}
+
+impl From<Arc<dyn ToolProvider>> for Source {
+    fn from(tools: Arc<dyn ToolProvider>) -> Self {
+        Self::Provider(tools)
+    }
+}
+
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -120,11 +132,12 @@ impl Stack {
     /// flows ─ allowlist ─ gate ─ policies before ─ questions ─ record of the start ─ run ─ policies after ─ record of the end
     /// ```
     ///
-    /// The limits of tenants, [`TenantTools`](crate::TenantTools), are in front of it, and code mode between both, so that each call
-    /// of a program passes the whole stack.
+    /// Without an approver, a call about which a policy asks is refused. Flows never ask here: where a person would have to be
+    /// asked, the call is refused. The limits of tenants, [`TenantTools`](crate::TenantTools), are in front of it, and code mode
+    /// between both, so that each call of a program passes the whole stack.
     #[must_use]
-    pub fn around(&self, sources: impl IntoIterator<Item = Source>) -> Arc<dyn ToolProvider> {
-        let tools = join(sources.into_iter().map(|source| self.decide_and_record(source)).collect());
+    pub fn around(&self, sources: impl IntoIterator<Item: Into<Source>>) -> Arc<dyn ToolProvider> {
+        let tools = join(sources.into_iter().map(|source| self.decide_and_record(source.into())).collect());
         let tools = self.allow(tools);
         self.check_flows(tools)
     }
@@ -138,8 +151,9 @@ impl Stack {
         if self.policies.is_empty() && self.log.is_none() {
             return tools;
         }
-        let hooked = HookedTools::new(tools, self.policies.clone());
-        Arc::new(hooked.log(self.log.clone()).approver(self.approver.clone()))
+        let log = self.log.clone();
+        let approver = self.approver.clone();
+        Arc::new(HookedTools { tools, hooks: self.policies.clone(), log, approver })
     }
 
     fn allow(&self, tools: Arc<dyn ToolProvider>) -> Arc<dyn ToolProvider> {
@@ -151,7 +165,7 @@ impl Stack {
 
     fn check_flows(&self, tools: Arc<dyn ToolProvider>) -> Arc<dyn ToolProvider> {
         match &self.flows {
-            Some(policy) => Arc::new(FlowProvider::new(tools, policy.clone()).recorded(self.log.clone())),
+            Some(policy) => Arc::new(FlowProvider::new(tools, policy.clone(), self.log.clone())),
             None => tools,
         }
     }
@@ -204,9 +218,13 @@ impl ToolProvider for JoinedTools {
     }
 
     fn changes(&self) -> Changes {
-        let mut changes = self.0.iter().map(|tools| tools.changes());
-        let first = changes.next().unwrap_or_else(|| Revision::default().subscribe());
-        changes.fold(first, Changes::and)
+        let mut sources = self.0.iter();
+        let Some(first) = sources.next() else { return Revision::default().subscribe() };
+        let mut changes = first.changes();
+        for tools in sources {
+            changes = changes.and(tools.changes());
+        }
+        changes
     }
 
     fn dispatch(&self, call: Call) -> BoxFuture<'_, CallResult> {

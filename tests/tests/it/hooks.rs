@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use fumehood::agent::code::CodeMode;
 use fumehood::agent::execution::ToolExecution;
 use fumehood::boxed::BoxFuture;
-use fumehood::hooks::{ComponentHook, HookError, HookFunction, HookedTools, ToolPatterns};
+use fumehood::hooks::{ComponentHook, HookError, HookFunction, ToolPatterns};
 use fumehood::model::{ScriptedModel, ScriptedReply};
 use fumehood::permission::{Environment, KeyValueQuota};
 use fumehood::policy::{Answer, Approver, Policies, Policy, Question};
-use fumehood::{Call, CallResult, ErrorKind, Grant, Host, Limits, Load, ToolProvider as _};
+use fumehood::{Call, CallResult, ErrorKind, Grant, Host, Limits, Load, Stack, ToolProvider};
 use fumehood_tests::hook;
 use serde_json::json;
 
@@ -33,9 +33,9 @@ async fn host_with(load: Load) -> Host {
     host
 }
 
-fn tools(host: &Host, hook: ComponentHook) -> HookedTools {
+fn tools(host: &Host, hook: ComponentHook) -> Arc<dyn ToolProvider> {
     let hooks: Policies = [Arc::new(hook) as Arc<dyn Policy>].into_iter().collect();
-    HookedTools::new(Arc::new(host.clone()), hooks)
+    Stack::new().policies(hooks).around([host.clone()])
 }
 
 /// Adds 1 and 2 while this program decides on the call with one of its functions.

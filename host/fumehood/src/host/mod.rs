@@ -36,7 +36,6 @@ use crate::load::{IsolationPolicy, Load};
 use crate::lock::approval_check::Pinning;
 
 pub use builder::{BuildError, HostBuilder};
-pub use recorded_host::RecordedHost;
 
 /// A set of loaded tools and the sandbox that runs them. Cheap to clone; clones share their state.
 #[derive(Clone)]

@@ -1,6 +1,5 @@
 //! A host whose calls are all recorded before they run.
 
-use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::call::result::CallResult;
@@ -10,29 +9,14 @@ use fumehood_layers::{CallLog, RecordingProvider};
 use super::Host;
 
 /// The tools of a host, with every call recorded before it runs.
-#[derive(Clone)]
-pub struct RecordedHost {
+struct RecordedHost {
     host: Host,
     log: CallLog,
 }
 
-impl fmt::Debug for RecordedHost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecordedHost").finish_non_exhaustive()
-    }
-}
-
-impl RecordedHost {
-    /// Records the calls of `host` in `log`.
-    #[must_use]
-    pub fn new(host: Host, log: CallLog) -> Self {
-        Self { host, log }
-    }
-}
-
 impl RecordingProvider for Host {
     fn recorded(&self, log: CallLog) -> Arc<dyn ToolProvider> {
-        Arc::new(RecordedHost::new(self.clone(), log))
+        Arc::new(RecordedHost { host: self.clone(), log })
     }
 }
 

@@ -12,7 +12,7 @@ use anyhow::Result;
 use fumehood::policy::Policies;
 use fumehood::{
     Call, CallError, CallLog, CallResult, CancellationToken, Component, ErrorKind, EventStream, Host, HostBuilder,
-    Limits, Load, Namespace, Observed, QualifiedName, ResultForm, SEPARATOR, Source, Stack, ToolName,
+    Limits, Load, Namespace, Observed, QualifiedName, ResultForm, SEPARATOR, Stack, ToolName,
 };
 
 use self::arguments::TypedArguments;
@@ -260,7 +260,7 @@ async fn call_and_watch(host: &Host, request: Call, hooks: Policies, log: Option
     let interrupted = CancellationToken::new();
     let request = request.cancelled_by(interrupted.clone());
     let stack = Stack::new().policies(hooks).approver(TerminalHookApprover::from_terminal()).log(log.cloned());
-    let tools = stack.around([Source::Recording(Arc::new(host.clone()))]);
+    let tools = stack.around([host.clone()]);
     let mut called = tools.dispatch(request);
     let mut signal = std::pin::pin!(tokio::signal::ctrl_c());
     let result = loop {

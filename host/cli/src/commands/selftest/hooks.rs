@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use fumehood::hooks::{ComponentHook, HookFunction, HookedTools};
+use fumehood::hooks::{ComponentHook, HookFunction};
 use fumehood::policy::{Policies, Policy};
-use fumehood::{Call, CallResult, ErrorKind, Host, Limits, Load, ToolProvider as _};
+use fumehood::{Call, CallResult, ErrorKind, Host, Limits, Load, Stack, ToolProvider as _};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
@@ -88,7 +88,7 @@ async fn run_case(host: &Arc<Host>, case: &HookCase) -> Result<Finding> {
 async fn call_hooked(host: &Arc<Host>, function: HookFunction) -> Result<CallResult> {
     let hook = host.hook(NAME)?.functions([function]);
     let hooks: Policies = [Arc::new(hook) as Arc<dyn Policy>].into_iter().collect();
-    let tools = HookedTools::new(Arc::new(host.as_ref().clone()), hooks);
+    let tools = Stack::new().policies(hooks).around([host.as_ref().clone()]);
     Ok(tools.dispatch(Call::new("neighbour__add", r#"{"a": 1, "b": 2}"#)).await)
 }
 

@@ -30,8 +30,8 @@ impl Sources<'_> {
     /// Returns the sources below the layers. A name that both have means the tool of the component.
     fn below_layers(&self) -> Vec<Source> {
         let components = match &self.cell {
-            Some(cell) => Source::Provider(Arc::clone(cell)),
-            None => Source::Recording(Arc::new(self.host.clone())),
+            Some(cell) => Source::from(Arc::clone(cell)),
+            None => Source::from(self.host.clone()),
         };
         let servers = self.remotes.as_ref().map(|remotes| Source::Provider(Arc::clone(remotes) as _));
         std::iter::once(components).chain(servers).collect()
