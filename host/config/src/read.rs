@@ -81,8 +81,9 @@ fn read_powers(table: &mut DeTable<'_>, faults: &mut Vec<(usize, String)>) {
         let span = tool.span();
         let DeValue::Table(section) = tool.get_mut() else { continue };
         let all = std::mem::take(section).into_iter();
-        let (powers, others): (DeTable<'_>, DeTable<'_>) =
-            all.partition(|(key, _)| schema.pointer("/properties").is_some_and(|known| known.get(&**key.get_ref()).is_some()));
+        let (powers, others): (DeTable<'_>, DeTable<'_>) = all.partition(|(key, _)| {
+            schema.pointer("/properties").is_some_and(|known| known.get(&**key.get_ref()).is_some())
+        });
         *section = others;
         let mut powers = Spanned::new(span, powers);
         let path = format!("tools.{}.", name.get_ref());

@@ -1,6 +1,14 @@
 //! The options of the packages for Python and Node are written from the JSON Schema of the settings that read them. With
 //! `UPDATE_EXPECT=1` this writes the files anew.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
 use std::fmt::Write as _;
 
 use expect_test::expect_file;

@@ -7,8 +7,8 @@ use std::convert::Infallible;
 use std::fmt;
 
 use crate::call::history::PastCall;
-use crate::policy::call::Decision;
 use crate::capability::CapabilityGrant;
+use crate::policy::call::Decision;
 use crate::policy::permission::Grant;
 use crate::tool::Tool;
 pub use crate::tool::ToolFlow;

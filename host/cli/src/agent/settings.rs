@@ -158,7 +158,6 @@ pub(crate) fn modes(config: &Config, typed: &AgentArguments) -> Modes {
         throw_on_tool_failure: config.agent.stop_on_failure || decisions.stop_on_failure,
         concurrency: concurrency.unwrap_or(defaults.concurrency),
         durability: durability(config),
-        ..defaults
     }
 }
 

@@ -1,5 +1,13 @@
 //! The order of the layers, and what each face records and returns for the same calls.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
 use std::sync::{Arc, Mutex};
 
 use fumehood_core::boxed::BoxFuture;

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use fumehood_core::log;
 use fumehood_core::capability::CapabilityDefinition;
+use fumehood_core::log;
 use fumehood_core::policy::permission::Grant;
 use fumehood_core::policy::permission::files::ProtectedFiles;
 use fumehood_core::policy::redact::Redactor;

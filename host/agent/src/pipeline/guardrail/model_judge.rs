@@ -272,7 +272,7 @@ mod tests {
     }
 
     fn doubt(why: &str) -> Decision<Arguments> {
-        Decision::deny(&format!("the judge {why}, and calls without a verdict do not run"))
+        Decision::deny(format!("the judge {why}, and calls without a verdict do not run"))
     }
 
     #[tokio::test]
