@@ -1,7 +1,5 @@
 //! Flows of data of clients without sessions: those of a tenant are judged together, and apart from those of all others.
 
-use std::sync::Arc;
-
 use fumehood::Stack;
 use fumehood::flow::{FlowLabel, FlowLabels, FlowPolicy};
 use fumehood::listener::TenantTools;

@@ -1,7 +1,5 @@
 //! Streamable HTTP: sessions, and messages that have one reading.
 
-use std::sync::Arc;
-
 use fumehood::Stack;
 use fumehood::flow::{FlowLabel, FlowLabels, FlowPolicy};
 use fumehood::mcp::{Access, HttpListener, HttpOptions, Server, ServerOptions};
