@@ -64,8 +64,7 @@
 //! # Build settings
 //!
 //! Cargo takes profiles from the workspace that is built, so a service needs these in its own `Cargo.toml` for
-//! development builds. Without the optimisation, compiling components is very slow; the last line keeps the compiler from
-//! leaving out a constant now and then, which ends in `undefined hidden symbol` when linking. Release builds need neither.
+//! development builds. Without the optimisation, compiling components is very slow. Release builds do not need them.
 //!
 //! ```toml
 //! [profile.dev.package]
@@ -75,7 +74,6 @@
 //! wasmtime.opt-level = 2
 //! wasmtime-environ.opt-level = 2
 //! wasmtime-internal-cranelift.opt-level = 2
-//! fumehood.codegen-units = 1
 //! ```
 
 /// Private stores of tools: keys and values that outlive a call, in memory or on disk.
