@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use fumehood::agent::pipeline::Modes;
 use fumehood::event_log::{EventLog, Options, Retention};
 use fumehood::listener::LogBudget;
-use fumehood::record::Recorder;
+use fumehood::record::{Durability, Recorder};
 use fumehood::{CallLog, CallLogOptions, HostBuilder, LoggedCalls};
 
-use crate::agent::settings;
 use crate::args::log::Recording as RecordingArguments;
 use crate::config::Config;
 use crate::log_space::LogSpace;
@@ -82,7 +82,7 @@ impl Recording {
         let rules = persist.clone();
         let options = CallLogOptions {
             actor: actor.map(str::to_owned),
-            durability: settings::durability(config),
+            durability: durability(config),
             is_single_call,
             persist: Arc::new(move |tool| rules.get(tool)),
             ..CallLogOptions::new(entry_point.as_str())
@@ -151,5 +151,14 @@ impl Recording {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns how long calls wait for their records.
+pub(crate) fn durability(config: &Config) -> Durability {
+    match config.agent.durable {
+        Some(true) => Durability::Durable,
+        Some(false) => Durability::Queued,
+        None => Modes::default().durability,
     }
 }

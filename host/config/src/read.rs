@@ -77,13 +77,13 @@ fn parse(text: &str, check: Check<'_>, faults: &mut Vec<(usize, String)>) -> Opt
 fn read_powers(table: &mut DeTable<'_>, faults: &mut Vec<(usize, String)>) {
     let Some(DeValue::Table(tools)) = table.get_mut("tools").map(Spanned::get_mut) else { return };
     let schema = schemars::schema_for!(Powers).to_value();
+    let Some(known) = schema.get("properties") else { return };
     for (name, tool) in tools.iter_mut() {
         let span = tool.span();
         let DeValue::Table(section) = tool.get_mut() else { continue };
         let all = std::mem::take(section).into_iter();
-        let (powers, others): (DeTable<'_>, DeTable<'_>) = all.partition(|(key, _)| {
-            schema.pointer("/properties").is_some_and(|known| known.get(&**key.get_ref()).is_some())
-        });
+        let (powers, others): (DeTable<'_>, DeTable<'_>) =
+            all.partition(|(key, _)| known.get(&**key.get_ref()).is_some());
         *section = others;
         let mut powers = Spanned::new(span, powers);
         let path = format!("tools.{}.", name.get_ref());

@@ -14,7 +14,6 @@ use fumehood::agent::registry::{BuiltIns, ToolError};
 use fumehood::agent::session::{OutputSchema, Prompt, Repetition, SessionConfig};
 use fumehood::agent::tool_search::ToolSearch;
 use fumehood::model::{Key, ProviderConfig, ReasoningEffort};
-use fumehood::record::Durability;
 use fumehood::settings::TextSource;
 
 use crate::args::run::{AgentArguments, BudgetSection, CodeName, DriverName, ListedTools, ModelArguments};
@@ -23,6 +22,7 @@ use crate::config::agent::CodeSetting;
 use crate::config::model::{Effort, ModelSection, Temperature};
 use crate::config::skill::KnowledgeSection;
 use crate::exit::UsageError;
+use crate::recording::durability;
 use crate::render;
 use crate::source::{check_text, read_file, read_secret, read_text};
 use crate::text_file::FileBeneath;
@@ -158,15 +158,6 @@ pub(crate) fn modes(config: &Config, typed: &AgentArguments) -> Modes {
         throw_on_tool_failure: config.agent.stop_on_failure || decisions.stop_on_failure,
         concurrency: concurrency.unwrap_or(defaults.concurrency),
         durability: durability(config),
-    }
-}
-
-/// Returns how long calls wait for their records.
-pub(crate) fn durability(config: &Config) -> Durability {
-    match config.agent.durable {
-        Some(true) => Durability::Durable,
-        Some(false) => Durability::Queued,
-        None => Modes::default().durability,
     }
 }
 

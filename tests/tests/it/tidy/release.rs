@@ -10,10 +10,11 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The system that docs.rs builds for; the host does not compile for others.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// The categories of crates.io that our crates are in. Those that crates.io does not know are left out there.
-const CATEGORIES: [&str; 14] = [
+const CATEGORIES: [&str; 15] = [
     "api-bindings",
     "asynchronous",
     "authentication",
+    "config",
     "data-structures",
     "database",
     "development-tools",
