@@ -78,6 +78,31 @@ pub enum CallLogError {
 }
 
 /// A session of calls in an event log. Cheap to clone; clones share the session.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use fumehood::event_log::{EventLog, Filter, Options};
+/// use fumehood::{Call, CallLog, CallLogOptions, Host, Load};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
+/// # let host = Host::builder().build()?;
+/// # host.load(Load::path(path)).await?;
+/// let events = Arc::new(EventLog::in_memory(&Options::default())?);
+/// let log = CallLog::begin(events.clone(), CallLogOptions::new("my-service")).await?;
+/// let call = Call::new("calculator__add", r#"{"a": 3, "b": 5}"#);
+/// let entry = log.entry(&call);
+/// let id = entry.id().to_owned();
+/// assert!(host.call_recorded(call, entry).await.is_ok());
+/// log.end("finished").await?;
+///
+/// let records = events.reader().query(&Filter { call: Some(id), ..Filter::default() })?;
+/// assert!(records.iter().any(|stored| stored.record.tool.as_deref() == Some("calculator__add")));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct CallLog {
     inner: Arc<Inner>,

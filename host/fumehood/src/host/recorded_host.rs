@@ -9,6 +9,32 @@ use super::Host;
 use crate::events::call_log::CallLog;
 
 /// The tools of a host, with every call recorded before it runs.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use fumehood::event_log::{EventLog, Filter, Options};
+/// use fumehood::record::RecordKind;
+/// use fumehood::{Call, CallLog, CallLogOptions, Host, Load, RecordedHost, ToolProvider as _};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
+/// let host = Host::builder().build()?;
+/// host.load(Load::path(path)).await?;
+/// let events = Arc::new(EventLog::in_memory(&Options::default())?);
+/// let log = CallLog::begin(events.clone(), CallLogOptions::new("my-service")).await?;
+///
+/// // A provider for a server, or for layers of your own.
+/// let tools = RecordedHost::new(host, log.clone());
+/// assert!(tools.dispatch(Call::new("calculator__add", r#"{"a": 3, "b": 5}"#).actor("ann")).await.is_ok());
+/// log.end("finished").await?;
+///
+/// let finished = Filter { kind: Some(RecordKind::ToolFinished), ..Filter::default() };
+/// assert_eq!(events.reader().query(&finished)?.len(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct RecordedHost {
     host: Host,
