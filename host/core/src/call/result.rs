@@ -531,7 +531,7 @@ mod tests {
                         sequence at line 1 column 0";
         check_json(Ok(vec![json("{}")]), Err(mismatch));
         let prose = "the text part of the result does not match the expected type: expected value at line 1 column 1";
-        check_json(Ok(vec![Content::text("three")]), Err(prose));
+        check_json(Ok(vec![Content::text("eight")]), Err(prose));
     }
 
     #[test]
