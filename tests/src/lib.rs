@@ -1,7 +1,8 @@
 //! Guest programs for the integration tests: small, mostly hostile, written as WebAssembly text.
 //!
 //! A program is either a whole component (`programs/NAME.wat`), or the core module of a component of the contract
-//! (`programs/contract/NAME.wat`) or of a hook (`programs/hooks/NAME.wat`), which is wrapped here so that it need not spell
+//! (`programs/contract/NAME.wat`), of a hook (`programs/hooks/NAME.wat`) or of a user of a capability
+//! (`programs/capability/NAME.wat`), which is wrapped here so that it need not spell
 //! out the contract's types.
 
 pub mod contract;
@@ -56,6 +57,24 @@ pub fn hook(name: &str) -> Result<Vec<u8>> {
     let text = std::fs::read_to_string(&path).with_context(|| format!("no program at {}", path.display()))?;
     let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit/hooks");
     wrap_as(&text, "hooks", &wit).with_context(|| format!("{} does not fit the world of hooks", path.display()))
+}
+
+/// Assembles a program that is a core module, and wraps it as a component that uses capabilities: the world of its name in
+/// `tests/capability`.
+///
+/// # Errors
+/// If there is no such program, or it does not fit the world.
+pub fn capability(name: &str) -> Result<Vec<u8>> {
+    let path = folder().join("capability").join(format!("{name}.wat"));
+    let text = std::fs::read_to_string(&path).with_context(|| format!("no program at {}", path.display()))?;
+    wrap_as(&text, name, &capability_wit(name))
+        .with_context(|| format!("{} does not fit the world `{name}`", path.display()))
+}
+
+/// Returns the WIT of a program that uses capabilities.
+#[must_use]
+pub fn capability_wit(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("capability").join(format!("{name}.wit"))
 }
 
 /// Wraps the text of a core module as a component of the contract.

@@ -4,30 +4,10 @@ import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { HostError, LoadError, faultError } from './errors.js'
 import { Result } from './result.js'
+import { HOST_OPTIONS, LOAD_OPTIONS } from './settings.js'
 
 const native = createRequire(import.meta.url)('./fumehood.node')
 const PROGRAM = fileURLToPath(new URL('./bin/fumehood', import.meta.url))
-const HOST_OPTIONS = {
-  limits: 'limits',
-  isolation: 'isolation',
-  cache: 'cache',
-  keyValueStore: 'key_value_store',
-  concurrency: 'concurrency',
-  queue: 'queue',
-  httpInFlight: 'http_in_flight',
-  memoryCeiling: 'memory_ceiling',
-  registry: 'registry',
-  lock: 'lock',
-  program: 'program',
-}
-const LOAD_OPTIONS = {
-  name: 'name',
-  grants: 'grants',
-  limits: 'limits',
-  strictImports: 'strict_imports',
-  allowSlowCompile: 'allow_slow_compile',
-  isolated: 'isolated',
-}
 const CALL_OPTIONS = { limits: 'limits' }
 
 /** Calls into the native module, whose errors have a code. */

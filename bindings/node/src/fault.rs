@@ -51,7 +51,7 @@ pub(crate) fn error_chain(error: &dyn Error) -> String {
 
 /// Creates the error of settings that cannot be used, or of a host that they cannot make.
 pub(crate) fn settings_fault(error: &SettingsError) -> Fault {
-    let code = if matches!(error, SettingsError::Setting { .. }) { Code::Setting } else { Code::Host };
+    let code = if matches!(error, SettingsError::Setting(_)) { Code::Setting } else { Code::Host };
     Fault::new(code, error_chain(error))
 }
 

@@ -70,7 +70,7 @@ impl NativeHost {
     fn make_call(&self, name: String, arguments: String, limits: Option<&str>) -> Result<Call, Fault> {
         let call = Call::new(name, arguments);
         let Some(json) = limits else { return Ok(call) };
-        let limits: LimitsSection = read_json("limits", json).map_err(|error| settings_fault(&error))?;
+        let limits: LimitsSection = read_json("limits", json).map_err(|error| settings_fault(&error.into()))?;
         Ok(call.limits(limits.over(*self.host().limits())))
     }
 }
@@ -80,8 +80,8 @@ impl NativeHost {
     /// Creates a host; `settings` is JSON.
     #[napi(constructor)]
     pub fn new(settings: String) -> Result<Self, Fault> {
-        let settings: HostSettings = read_json("", &settings).map_err(|error| settings_fault(&error))?;
-        let embedded = settings.build().map_err(|error| settings_fault(&error))?;
+        let settings: HostSettings = read_json("", &settings).map_err(|error| settings_fault(&error.into()))?;
+        let embedded = EmbeddedHost::new(&settings).map_err(|error| settings_fault(&error))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(RUNTIME_THREADS)
             .thread_name("fumehood-node")
@@ -100,7 +100,7 @@ impl NativeHost {
         bytes: Option<Buffer>,
         stop: Option<&Stop>,
     ) -> Result<Object<'env>, Fault> {
-        let settings: LoadSettings = read_json("", &settings).map_err(|error| settings_fault(&error))?;
+        let settings: LoadSettings = read_json("", &settings).map_err(|error| settings_fault(&error.into()))?;
         let bytes = bytes.map(|bytes| bytes.to_vec());
         let load = self.embedded.prepare(&settings, bytes).map_err(|error| settings_fault(&error))?;
         let name = load.name().map_err(|error| Fault::new(Code::Load, error_chain(&error)))?.to_string();

@@ -33,7 +33,7 @@ pub(crate) fn load_error(error: &dyn Error) -> PyErr {
 /// Creates the exception of settings that cannot be used, or of a host that they cannot make.
 pub(crate) fn settings_error(error: &SettingsError) -> PyErr {
     match error {
-        SettingsError::Setting { .. } => PyValueError::new_err(error.to_string()),
+        SettingsError::Setting(_) => PyValueError::new_err(error.to_string()),
         _ => host_error(error),
     }
 }

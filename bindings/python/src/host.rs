@@ -61,7 +61,7 @@ impl NativeHost {
     fn make_call(&self, name: String, arguments: String, limits: Option<&str>) -> PyResult<Call> {
         let call = Call::new(name, arguments);
         let Some(json) = limits else { return Ok(call) };
-        let limits: LimitsSection = read_json("limits", json).map_err(|error| settings_error(&error))?;
+        let limits: LimitsSection = read_json("limits", json).map_err(|error| settings_error(&error.into()))?;
         Ok(call.limits(limits.over(*self.state()?.embedded.host().limits())))
     }
 
@@ -93,9 +93,9 @@ impl NativeHost {
     /// Creates a host; `settings` is JSON.
     #[new]
     fn new(py: Python<'_>, settings: &str) -> PyResult<Self> {
-        let settings: HostSettings = read_json("", settings).map_err(|error| settings_error(&error))?;
+        let settings: HostSettings = read_json("", settings).map_err(|error| settings_error(&error.into()))?;
         let (embedded, runtime) = py.detach(|| {
-            let embedded = settings.build().map_err(|error| settings_error(&error))?;
+            let embedded = EmbeddedHost::new(&settings).map_err(|error| settings_error(&error))?;
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(RUNTIME_THREADS)
                 .thread_name("fumehood-python")
@@ -110,7 +110,7 @@ impl NativeHost {
     /// Loads a component from the file in `settings`, or from `bytes`.
     fn load(&self, settings: &str, bytes: Option<Vec<u8>>) -> PyResult<Operation> {
         let state = self.state()?;
-        let settings: LoadSettings = read_json("", settings).map_err(|error| settings_error(&error))?;
+        let settings: LoadSettings = read_json("", settings).map_err(|error| settings_error(&error.into()))?;
         let load = state.embedded.prepare(&settings, bytes).map_err(|error| settings_error(&error))?;
         let name = load.name().map_err(|error| load_error(&error))?.to_string();
         let host = state.embedded.host().clone();

@@ -42,7 +42,8 @@ pub fn countdown(
 
 /// Returns an error if the countdown would exceed the deadline: a call that reaches it is stopped without a message.
 fn check_deadline(left: u32, pause: Duration) -> Result<(), ToolError> {
-    let (needed, remaining) = (pause.saturating_mul(left), context::remaining());
+    let needed = pause.saturating_mul(left);
+    let remaining = context::remaining();
     if needed < remaining {
         return Ok(());
     }
@@ -69,7 +70,9 @@ mod tests {
         assert_eq!(run.returned, Ok(Countdown { from: 3, waited_ms: 3000 }));
         assert_eq!(run.elapsed, Duration::from_secs(3), "the test clock advanced, without a real delay");
         let reported: Vec<_> = run.updates.iter().map(|update| (update.fraction, update.partial.as_slice())).collect();
-        let (three, two, one) = ([Content::text("3")], [Content::text("2")], [Content::text("1")]);
+        let three = [Content::text("3")];
+        let two = [Content::text("2")];
+        let one = [Content::text("1")];
         assert_eq!(reported, [(Some(1.0 / 3.0), &three[..]), (Some(2.0 / 3.0), &two[..]), (Some(1.0), &one[..])]);
         assert_eq!(run.updates[0].message.as_deref(), Some("1 of 3"));
     }

@@ -126,7 +126,8 @@ fn search_file(path: &Path, wanted: &Regex, limit: usize, found: &mut Found) -> 
 
 fn search_lines(path: &Path, wanted: &Regex, limit: usize, found: &mut Found) -> Result<(), ToolError> {
     let mut reader = open(path)?;
-    let (mut line, mut number) = (Vec::new(), 0);
+    let mut line = Vec::new();
+    let mut number = 0;
     while next_line(&mut reader, &mut line, path)? {
         number += 1;
         if line.contains(&0) {
@@ -171,7 +172,8 @@ mod tests {
 
     #[test]
     fn finds_lines_file_by_file() {
-        let (a, c) = (("a.txt".to_owned(), 1), ("b/c.txt".to_owned(), 2));
+        let a = ("a.txt".to_owned(), 1);
+        let c = ("b/c.txt".to_owned(), 2);
         assert_eq!(run_search("milk", false, false, 10), (vec![a.clone(), c.clone()], 1, true));
         assert_eq!(run_search("milk", false, true, 10), (vec![c.clone()], 1, true));
         assert_eq!(run_search("milk [0-9]", true, false, 10), (vec![c], 1, true));

@@ -44,13 +44,15 @@ struct Problem {
     message: String,
 }
 
+/// Returns whether a part of a path cannot change the meaning of a URL.
+fn is_plain(part: &str) -> bool {
+    let mut bytes = part.bytes();
+    !matches!(part, "" | "." | "..") && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}
+
 impl<'a> Repository<'a> {
     /// Parses `owner/name`. Accepts only characters that cannot change the meaning of a URL.
     pub(crate) fn parse(text: &'a str) -> Result<Self, ToolError> {
-        let is_plain = |part: &str| {
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-            !matches!(part, "" | "." | "..") && part.bytes().all(plain)
-        };
         match text.split_once('/') {
             Some((owner, name)) if is_plain(owner) && is_plain(name) => Ok(Self { owner, name }),
             _ => Err(ToolError::invalid_arguments(format!("`{text}` is not a repository; write `owner/name`"))),

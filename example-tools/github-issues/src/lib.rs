@@ -67,7 +67,8 @@ pub fn list(
     #[schemars(range(min = 1, max = 100))]
     per_page: u32,
 ) -> Result<Listed, ToolError> {
-    let (page, per_page) = (page.to_string(), per_page.to_string());
+    let page = page.to_string();
+    let per_page = per_page.to_string();
     let labels = labels.join(",");
     let mut query = vec![("state", state.as_str()), ("sort", "updated"), ("page", &page), ("per_page", &per_page)];
     if !labels.is_empty() {
@@ -211,17 +212,19 @@ mod tests {
 
     #[test]
     fn errors_include_the_message_of_github() {
-        let check = |status: u16, headers: &'static [(&str, &str)], kind: FailureKind, says: &str| {
+        fn check(status: u16, headers: &'static [(&str, &str)], kind: FailureKind, says: &str) {
             let server = move |_: &Request<Vec<u8>>| {
-                let builder = headers
-                    .iter()
-                    .fold(Response::builder().status(status), |all, (name, value)| all.header(*name, *value));
+                let mut builder = Response::builder().status(status);
+                for (name, value) in headers {
+                    builder = builder.header(*name, *value);
+                }
                 Ok(builder.body(br#"{"message": "Nope"}"#.to_vec()).unwrap())
             };
             let error = answering(server, || read(repository(), 1, 0)).unwrap_err();
             assert_eq!(error.kind(), kind, "{error}");
             assert!(error.message().contains("Nope") && error.message().contains(says), "{error}");
-        };
+        }
+
         check(401, &[], FailureKind::Denied, "secret");
         check(403, &[], FailureKind::Denied, "may not");
         check(403, &[("x-ratelimit-remaining", "0")], FailureKind::Unavailable, "too many requests");

@@ -62,18 +62,19 @@ pub fn search(
     Ok(Found { matches, complete: true })
 }
 
+impl Match {
+    fn new(title: &str, line: Option<usize>, text: &str) -> Self {
+        Self { title: title.to_owned(), line, text: text.chars().take(MAX_EXCERPT_CHARACTERS).collect() }
+    }
+}
+
 /// Returns the lines that match, or else the title if it matches.
 fn search_note(title: &str, note: &str, wanted: &str) -> Vec<Match> {
     let holds = |text: &str| text.to_lowercase().contains(wanted);
-    let a_match = |line: Option<usize>, text: &str| Match {
-        title: title.to_owned(),
-        line,
-        text: text.chars().take(MAX_EXCERPT_CHARACTERS).collect(),
-    };
     let lines = note.lines().enumerate().filter(|(_, line)| holds(line));
-    let mut found: Vec<Match> = lines.map(|(number, line)| a_match(Some(number + 1), line)).collect();
+    let mut found: Vec<Match> = lines.map(|(number, line)| Match::new(title, Some(number + 1), line)).collect();
     if found.is_empty() && holds(title) {
-        found.push(a_match(None, note.lines().next().unwrap_or_default()));
+        found.push(Match::new(title, None, note.lines().next().unwrap_or_default()));
     }
     found
 }

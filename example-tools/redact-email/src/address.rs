@@ -11,7 +11,8 @@ pub(crate) fn redact(text: &str) -> Cow<'_, str> {
     // The end of what was copied, or left out.
     let mut done = 0;
     for (at, _) in text.match_indices('@') {
-        let (before, after) = (text.get(done..at).unwrap_or_default(), text.get(at + 1..).unwrap_or_default());
+        let before = text.get(done..at).unwrap_or_default();
+        let after = text.get(at + 1..).unwrap_or_default();
         let local = before.len() - before.trim_end_matches(is_local).len();
         let domain = domain_length(after);
         if local == 0 || domain == 0 {

@@ -31,7 +31,8 @@ pub fn diff(
     #[schemars(range(min = 0, max = 100))]
     context: usize,
 ) -> Result<Difference, ToolError> {
-    let (before, after): (Vec<&str>, Vec<&str>) = (lines(&before), lines(&after));
+    let before: Vec<&str> = lines(&before);
+    let after: Vec<&str> = lines(&after);
     // `similar::TextDiff` does this and more, but brings five algorithms where one is needed: that is most of a
     // component's size.
     let mut operations = Replace::new(Capture::new());

@@ -35,7 +35,9 @@ pub fn regex_replace(
 ) -> Result<Replaced, ToolError> {
     let regex = pattern::compile(&pattern, ignore_case)?;
     let limit = limit.unwrap_or(usize::MAX);
-    let (mut replaced, mut replacements, mut kept) = (String::with_capacity(text.len()), 0, 0);
+    let mut replaced = String::with_capacity(text.len());
+    let mut replacements = 0;
+    let mut kept = 0;
     for captures in regex.captures_iter(&text).take(limit) {
         let Some(whole) = captures.get(0) else { continue };
         replaced.push_str(text.get(kept..whole.start()).unwrap_or_default());

@@ -70,7 +70,8 @@ pub fn regex_search(
 fn occurrence(regex: &Regex, text: &str, captures: &Captures<'_>, position: &mut Position) -> Option<Occurrence> {
     let whole = captures.get(0)?;
     position.advance(text, whole.start());
-    let (start, line) = (position.character, position.line);
+    let start = position.character;
+    let line = position.line;
     let own = |part: Match<'_>| part.as_str().to_owned();
     let groups = regex
         .capture_names()
@@ -114,32 +115,29 @@ mod tests {
     #[test]
     fn returns_positions_and_groups() {
         let found = search("größe=12\nbreite=7, tiefe=", r"(?<key>\w+)=(\d+)?", 10);
-        let group = |name: Option<&str>, text: Option<&str>| Group {
-            name: name.map(str::to_owned),
-            text: text.map(str::to_owned),
-        };
-        let occurrence = |text: &str, start, end, line, key, value| Occurrence {
-            text: text.to_owned(),
-            start,
-            end,
-            line,
-            groups: vec![group(Some("key"), Some(key)), group(None, value)],
-        };
+        fn group(name: Option<&str>, text: Option<&str>) -> Group {
+            Group { name: name.map(str::to_owned), text: text.map(str::to_owned) }
+        }
+
+        fn occurrence(text: &str, start: usize, line: usize, key: &str, value: Option<&str>) -> Occurrence {
+            let groups = vec![group(Some("key"), Some(key)), group(None, value)];
+            Occurrence { text: text.to_owned(), start, end: start + text.chars().count(), line, groups }
+        }
+
         let expected = vec![
-            occurrence("größe=12", 0, 8, 1, "größe", Some("12")),
-            occurrence("breite=7", 9, 17, 2, "breite", Some("7")),
-            occurrence("tiefe=", 19, 25, 2, "tiefe", None),
+            occurrence("größe=12", 0, 1, "größe", Some("12")),
+            occurrence("breite=7", 9, 2, "breite", Some("7")),
+            occurrence("tiefe=", 19, 2, "tiefe", None),
         ];
         assert_eq!(found, Found { matches: expected, truncated: false });
     }
 
     #[test]
     fn reports_the_limit() {
-        let counts = |limit| {
-            let found = search("a a a", "a", limit);
-            (found.matches.len(), found.truncated)
-        };
-        assert_eq!((counts(2), counts(3)), ((2, true), (3, false)));
+        let some = search("a a a", "a", 2);
+        assert_eq!((some.matches.len(), some.truncated), (2, true));
+        let all = search("a a a", "a", 3);
+        assert_eq!((all.matches.len(), all.truncated), (3, false));
     }
 
     #[test]

@@ -78,7 +78,8 @@ fn expand_tool(
     description: &str,
     options: &Options,
 ) -> TokenStream {
-    let (vis, ident) = (&function.vis, &function.sig.ident);
+    let vis = &function.vis;
+    let ident = &function.sig.ident;
     let (arguments, declared, values) = parameters.expand();
     let title = optional(options.title.as_ref().map(|title| quote!(::std::string::String::from(#title))));
     let [read_only, destructive, idempotent, open_world] =

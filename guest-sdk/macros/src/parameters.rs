@@ -157,7 +157,8 @@ impl Property {
         let Some(DefaultValue::Value(value)) = &self.default else {
             return None;
         };
-        let (function, ty) = (self.default_name(), &self.ty);
+        let function = self.default_name();
+        let ty = &self.ty;
         // Converted, so that a `String` can have a literal as its default.
         let value = match &**value {
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => quote!(::core::convert::From::from(#text)),

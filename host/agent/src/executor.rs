@@ -95,10 +95,6 @@ pub struct BatchOutcome {
     /// see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// The agent's state as JSON text, if a hook changed it. Later batches of the session get it. It is not replayed,
-    /// because no decision of a session depends on it.
-    #[serde(skip)]
-    pub state: Option<Arc<str>>,
 }
 
 impl BatchOutcome {
@@ -109,7 +105,7 @@ impl BatchOutcome {
         let deferred = Vec::new();
         let first_calls = Vec::new();
         let tools = Vec::new();
-        Self { executions, ended, usage, program_calls: 0, deferred, first_calls, tools, answer: None, state: None }
+        Self { executions, ended, usage, program_calls: 0, deferred, first_calls, tools, answer: None }
     }
 }
 

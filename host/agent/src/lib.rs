@@ -48,10 +48,10 @@ pub mod tool_search;
 pub mod truncate;
 
 pub use allowance::CallAllowance;
-pub use drivers::{batch, driver, native, react, recover, render, scripted};
+pub use drivers::{batch, driver, native, react, recover, render};
 pub use fumehood_core::persistence;
 pub use memory::knowledge;
 pub use names::suggest;
-pub use pipeline::{allowlist, approval_queue, approver, guardrail, hook};
+pub use pipeline::{allowlist, approval_queue, guardrail};
 pub use registry::{identity, retry};
 pub use session::{breaker, budget, transcript};

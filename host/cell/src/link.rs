@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::connection::State;
-use async_nats::{Client, ConnectOptions, Subscriber};
+use async_nats::{Client, ConnectOptions, Event, Subscriber};
 use bytes::Bytes;
+use fumehood_core::log;
 use futures_util::FutureExt as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -91,7 +92,10 @@ impl ServerOptions {
                 Duration::from_millis(20).saturating_mul(factor).min(MAX_RECONNECT_DELAY)
             })
             .require_tls(self.nats.starts_with("tls:"))
-            .event_callback(|event| async move { tracing::info!(target: "fumehood::cell", "NATS: {event}") });
+            .event_callback(|event| async move {
+                let is_fault = !matches!(event, Event::Connected | Event::Closed);
+                log::emit_cell_connection(event, is_fault);
+            });
         if let Some((user, password)) = &self.password {
             connect = connect.user_and_password(user.clone(), password.clone());
         }

@@ -28,7 +28,7 @@ use fumehood::event_log::{EventLog, Options};
 use fumehood::http_api::{Api, ApiOptions};
 use fumehood::listener::{Access, HttpOptions, Listener, Tenant, TenantLimits, TenantTools, Token, UsageLedger};
 use fumehood::record::Recorder;
-use fumehood::{CallLog, CallLogOptions, Host, Load, RecordedHost, ToolProvider};
+use fumehood::{CallLog, CallLogOptions, Host, Load, Stack, ToolProvider};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1::SendRequest;
@@ -154,7 +154,7 @@ async fn start(scenario: &Scenario, folder: &Path) -> SocketAddr {
     let direct: Arc<dyn ToolProvider> = if scenario.is_recorded {
         let log: Arc<dyn Recorder> = Arc::new(EventLog::open(folder.join("log.db"), &Options::default()).unwrap());
         let log = CallLog::begin(log, CallLogOptions::new("bench")).await.unwrap();
-        Arc::new(RecordedHost::new(host, log))
+        Stack::new().log(Some(log)).around([host])
     } else {
         Arc::new(host)
     };

@@ -21,9 +21,12 @@ mod top;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use fumehood_config::limits::LimitsSection;
 
 use crate::config::amount::parse_size;
+use crate::config::logging::{LogFormat, LogLevel};
 use crate::isolation::Mode;
+use crate::logging::TypedLogging;
 use crate::power_arguments::PowerArguments;
 use crate::render::FailureForm;
 
@@ -32,7 +35,7 @@ pub(crate) use author::{Build, New, Test};
 pub(crate) use cell::{Bench, BenchCell, Cell, CellKey, Worker, WorkerAction};
 pub(crate) use index::{BuildIndex, Index, Search};
 pub(crate) use key::{ExportKey, ImportKey, Key, KeyPlaceArguments, NewKey, PassphraseArguments};
-pub(crate) use limits::{LimitArguments, name_limit_option};
+pub(crate) use limits::{has_sandbox_limits, limits_over};
 pub(crate) use mcp::{CallRemote, Client, Config, List, Login, Logout, Mcp, ServerOptions};
 pub(crate) use operator::{Add, Approve, Selftest, Store, Trust, Update};
 pub(crate) use publish::Publish;
@@ -138,6 +141,16 @@ pub(crate) struct Arguments {
     /// Use only components in the store, and contact no registry
     #[arg(long, global = true)]
     pub(crate) offline: bool,
+
+    /// Minimum level of lines of the log; overrides RUST_LOG [default: info for `serve` and `worker`, otherwise warn]
+    #[arg(long, global = true, value_name = "LEVEL", value_enum, hide_possible_values = true)]
+    pub(crate) log_level: Option<LogLevel>,
+
+    /// Form of lines of the log: `auto`, `pretty`, `json` or `journald`
+    ///
+    /// `auto` sends them to the systemd journal if standard error is connected to it, and prints text otherwise.
+    #[arg(long, global = true, value_name = "FORMAT", value_enum, hide_possible_values = true, hide_short_help = true)]
+    pub(crate) log_format: Option<LogFormat>,
 
     /// Trust ./fumehood.toml and the test cases for this run, for automation
     // Not an environment variable: left set, it would switch the question off everywhere.
@@ -266,6 +279,26 @@ impl Arguments {
             _ => FailureForm::Json,
         }
     }
+
+    /// Returns the settings of the log.
+    pub(crate) fn logging(&self) -> TypedLogging {
+        TypedLogging { level: self.log_level, format: self.log_format, is_service: self.is_service() }
+    }
+
+    /// Returns whether the command runs until it is stopped.
+    fn is_service(&self) -> bool {
+        match &self.command {
+            Command::Serve(_) => true,
+            #[cfg(feature = "cell")]
+            Command::Worker(worker) => worker.action.is_none(),
+            _ => false,
+        }
+    }
+
+    /// Returns whether the command begins the log itself, when it has read the configuration.
+    pub(crate) fn begins_log(&self) -> bool {
+        self.is_service() || matches!(self.command, Command::Call(_) | Command::Run(_) | Command::Chat(_))
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -336,7 +369,7 @@ pub(crate) struct Call {
     pub(crate) allow_slow_compile: bool,
 
     #[command(flatten)]
-    pub(crate) limits: LimitArguments,
+    pub(crate) limits: LimitsSection,
 
     #[command(flatten)]
     pub(crate) powers: PowerArguments,

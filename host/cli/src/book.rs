@@ -12,7 +12,7 @@ use fumehood_tests::markdown::{Block, all_blocks, root};
 
 use crate::args::parse::context_text;
 use crate::args::{self, Arguments};
-use crate::config::{self, Config};
+use crate::config;
 
 /// Languages of blocks that other tests run or compile, and of those that nothing here could run.
 const ELSEWHERE: [&str; 6] = [
@@ -158,7 +158,7 @@ fn toml_fault(text: &str) -> Option<String> {
         std::fs::write(folder.path().join("tool.toml"), &text).unwrap();
         return Project::open(folder.path()).err().map(|error| error.to_string());
     }
-    Config::parse(Path::new(config::DEFAULT_FILE_NAME), &text).err().map(|error| error.to_string())
+    config::parse(Path::new(config::DEFAULT_FILE_NAME), &text).err().map(|error| error.to_string())
 }
 
 /// Returns the fault of JSON, or of JSON Lines for a scripted model. `…` stands for members that are left out.

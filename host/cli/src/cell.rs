@@ -11,6 +11,7 @@ use fumehood::cell::{
     NodeOptions, NodePublicKey, ServerOptions, WorkerOptions,
 };
 use fumehood::listener::{Budget, BudgetCounters, BudgetLeases, JobOptions, Lease};
+use fumehood::settings::read_value;
 use fumehood::{CallLog, Host, Tool};
 
 use crate::config::Config;
@@ -79,7 +80,7 @@ pub(crate) fn node_options(config: &Config, role: Role) -> Result<NodeOptions> {
 pub(crate) fn server_options(config: &Config, section: &CellSection) -> Result<ServerOptions> {
     let password = match (&section.user, &section.password) {
         (Some(user), Some(source)) => {
-            let password = source.value(config.folder());
+            let password = read_value(source, config.folder());
             let password = password.map_err(|reason| UsageError(format!("[cell] password: {reason}")))?;
             Some((user.clone(), password))
         }

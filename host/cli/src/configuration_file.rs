@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use fumehood_platform::private;
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike, value};
 
-use crate::config::{Config, text_of};
+use crate::config::{self, Config, text_of};
 use crate::exit::UsageError;
 use crate::trust::{TrustStatus, TrustStore};
 
@@ -69,7 +69,7 @@ impl ConfigurationChange {
     /// # Errors
     /// If it would not be valid.
     pub(crate) fn config(&self) -> Result<Config> {
-        let changed = Config::parse(&self.config.origin, &self.document.to_string())?;
+        let changed = config::parse(&self.config.origin, &self.document.to_string())?;
         Ok(Config { offline: self.config.offline, accept_lock: self.config.accept_lock, ..changed })
     }
 
@@ -158,7 +158,7 @@ mod tests {
 
     fn check(text: Option<&str>, expected: Expect) {
         let config = match text {
-            Some(text) => Config::parse(Path::new("fumehood.toml"), text).unwrap(),
+            Some(text) => config::parse(Path::new("fumehood.toml"), text).unwrap(),
             None => Config::none(),
         };
         let mut change = ConfigurationChange::new(text.map(str::to_owned), config).unwrap();

@@ -6,15 +6,17 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
 use fumehood::approval::Approval;
-use fumehood::{Digest, Limits, Load, Lock, Namespace, StoredComponent, WitDocs};
+use fumehood::settings::read_value;
+use fumehood::{Digest, Isolation, Limits, Load, Lock, Namespace, StoredComponent, WitDocs};
 use fumehood_registry::reference::{OciReference, Reference};
+use fumehood_registry::signature::PublicKey;
 
-use crate::config::Config;
 #[cfg(feature = "cell")]
 use crate::config::cell::Accept;
 use crate::config::powers::PowerFault;
-use crate::config::registry::Place;
-use crate::config::tool::{ApprovalRule, ToolSection};
+use crate::config::registry::{Place, place};
+use crate::config::tool::{ApprovalRule, IsolationRule, ToolSection};
+use crate::config::{self, Config};
 use crate::exit::UsageError;
 use crate::{published, render, user_folders};
 
@@ -81,7 +83,8 @@ pub(crate) enum Version {
 /// If the lock cannot be used.
 pub(crate) fn open_lock(config: &Config) -> Result<Lock> {
     let mut lock = open_lock_beside(&config.origin, config.accept_lock)?;
-    let keys = config.approval.public_keys();
+    // Malformed keys were rejected when the file was read.
+    let keys: Vec<PublicKey> = config.approval.keys.iter().filter_map(|key| key.parse().ok()).collect();
     lock.accept_signed(|text, signature| keys.iter().any(|key| key.verifies(text, signature)));
     Ok(lock)
 }
@@ -211,7 +214,7 @@ async fn get_published(
     let mut places = Vec::new();
     let mut pinned = Vec::new();
     for (name, section) in sections {
-        let Ok(Place::Reference(reference)) = section.place() else {
+        let Ok(Place::Reference(reference)) = place(section) else {
             places.push(None);
             continue;
         };
@@ -274,8 +277,8 @@ pub(crate) fn from_section(
         // A section without either was rejected when the file was read.
         (None, None) => return Err(UsageError(format!("[tools.{name}] has no `component`")).into()),
     };
-    let values = |source: &fumehood::settings::ValueSource| source.value(config.folder());
-    let grant = section.powers().grant(&config.absolute_folder(), &values).map_err(|faults| {
+    let values = |source: &fumehood::settings::ValueSource| read_value(source, config.folder());
+    let grant = section.powers.grant(&config.absolute_folder(), &values).map_err(|faults| {
         let line = |PowerFault { key, entry, message }: &PowerFault| {
             let path = ["tools", name.as_str(), *key].into_iter().chain(entry.as_deref()).collect::<Vec<_>>();
             format!("{}: [tools.{name}] {message}", config.place_of(&path))
@@ -283,7 +286,7 @@ pub(crate) fn from_section(
         let lines = faults.iter().map(line);
         UsageError(lines.collect::<Vec<_>>().join("\n"))
     })?;
-    let limits = section.limits.over(config.default_limits(name.as_str()));
+    let limits = section.limits.over(config::default_limits(config, name.as_str()));
     let is_pinned = section.approval == ApprovalRule::Required;
     let mut load = load.named(name.as_str()).limits(limits).grant(grant);
     if is_pinned {
@@ -303,11 +306,19 @@ pub(crate) fn from_section(
         load = load.docs(docs.clone());
     }
     if let Some(isolation) = section.isolation {
-        load = load.isolation(isolation.into());
+        load = load.isolation(isolation_of(isolation));
     }
     let approved = lock.get(&name).map(Approval::pin);
     let terms = LoadSettings { section: Some(section.clone()), limits, docs, approved };
     Ok(ConfiguredComponent { name, file, label, load, limits, is_pinned, terms })
+}
+
+fn isolation_of(rule: IsolationRule) -> Isolation {
+    match rule {
+        IsolationRule::Process => Isolation::Process,
+        IsolationRule::ProcessPerTenant => Isolation::ProcessPerActor,
+        IsolationRule::InProcess => Isolation::InProcess,
+    }
 }
 
 /// Returns the file in which a component is kept that was or will be fetched over the cell, with its digest, for a section that

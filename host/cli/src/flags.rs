@@ -1,31 +1,26 @@
 //! Translation of hints from keys of a configuration to options of the command line.
 
 use std::net::IpAddr;
+use std::sync::LazyLock;
 
+use clap::{Arg, Args as _, Command};
+use fumehood_config::powers::Powers;
 use toml::Value;
 
 /// Keys of `[tools.NAME]`, with their options on the command line.
-const OPTIONS: [(&str, &str); 15] = [
-    ("read", "--allow-read"),
-    ("write", "--allow-write"),
-    ("scratch", "--scratch"),
-    ("http", "--allow-http"),
-    ("http_limits", "--http-limits"),
-    ("private_addresses", "--allow-private"),
-    ("env", "--env"),
-    ("args", "--arg"),
-    ("secrets", "--secret"),
-    ("clock", "--clock"),
-    ("random_seed", "--random-seed"),
-    ("key_value", "--key-value"),
-    ("state", "--allow-state"),
-    ("apps", "--allow-apps"),
-    ("app_origins", "--app-origin"),
-];
+static OPTIONS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
+    let command = Powers::augment_args(Command::new("powers"));
+    command.get_arguments().filter_map(key_and_option).collect()
+});
+
+fn key_and_option(arg: &Arg) -> Option<(String, String)> {
+    let key = arg.get_id().as_str().strip_prefix("powers.")?;
+    Some((key.to_owned(), format!("--{}", arg.get_long()?)))
+}
 
 /// Returns the option of a key, if there is one.
 pub(crate) fn option(key: &str) -> Option<&'static str> {
-    OPTIONS.iter().find(|(name, _)| *name == key).map(|(_, option)| *option)
+    OPTIONS.iter().find(|(name, _)| *name == key).map(|(_, option)| option.as_str())
 }
 
 /// Translates the hints of a message. The line of a configuration that ends a line of it becomes options.
@@ -38,7 +33,8 @@ fn translate_line(line: &str) -> String {
         .iter()
         .fold(line.to_owned(), |line, (key, option)| line.replace(&format!("`{key}`"), &format!("`{option}`")));
     let line = named.replace("`strict_imports`", "`--strict-imports`");
-    let starts = OPTIONS.iter().filter_map(|(key, option)| Some((start_of(&line, key)?, *key, *option)));
+    let starts =
+        OPTIONS.iter().filter_map(|(key, option)| Some((start_of(&line, key)?, key.as_str(), option.as_str())));
     let translated = starts.filter_map(|(start, key, option)| {
         let (before, toml) = line.split_at_checked(start)?;
         let table: toml::Table = toml.parse().ok()?;

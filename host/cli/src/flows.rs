@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use fumehood::agent::memory;
-use fumehood::flow::{FlowAction, FlowLabel, FlowLabels, FlowPolicy, FlowScope};
+use fumehood::flow::{FlowPolicy, FlowScope};
 use fumehood::{SEPARATOR, Tool};
 
 use crate::config::Config;
-use crate::config::flows::{FlowActionName, FlowLabelName, FlowLabelsSection, FlowScopeName};
+use crate::config::flows::{FlowActionName, FlowLabelsSection, FlowScopeName};
 use crate::config::tool_names::KnownTools;
 use crate::exit::UsageError;
 use crate::render;
@@ -28,10 +28,7 @@ pub(crate) fn policy(config: &Config, tools: &[Arc<Tool>]) -> Result<Option<Flow
             FlowScopeName::Session => FlowScope::Session,
             FlowScopeName::Program => FlowScope::Program,
         })
-        .action(match section.action.unwrap_or_default() {
-            FlowActionName::Ask => FlowAction::Ask,
-            FlowActionName::Deny => FlowAction::Deny,
-        });
+        .deny(section.action == Some(FlowActionName::Deny));
     for (name, labels) in labelled {
         policy = policy.label_component(&name, labels.labels());
     }
@@ -82,22 +79,4 @@ pub(crate) fn is_loaded(
 /// Returns whether some of the tools are those of this server.
 fn has_tools_of(server: &str, tools: &[Arc<Tool>]) -> bool {
     tools.iter().filter_map(|tool| tool.namespace()).any(|namespace| namespace.as_str() == server)
-}
-
-impl FlowLabelsSection {
-    fn new(source: Option<FlowLabelName>, sink: Option<FlowLabelName>) -> Self {
-        Self { source, sink }
-    }
-
-    fn has_any(self) -> bool {
-        self.source.is_some() || self.sink.is_some()
-    }
-
-    fn labels(self) -> FlowLabels {
-        let label = |name: FlowLabelName| match name {
-            FlowLabelName::Private => FlowLabel::Private,
-            FlowLabelName::Public => FlowLabel::Public,
-        };
-        FlowLabels { source: self.source.map(label), sink: self.sink.map(label) }
-    }
 }

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use fumehood::Host;
 use fumehood::boxed::BoxFuture;
-use fumehood::hooks::{CallHook, CallHooks, ComponentHook, HookApprover, HookFunction, HookQuestion, RateLimit};
-use fumehood::{Host, ValidatedCall};
+use fumehood::hooks::{ComponentHook, HookFunction, RateLimit};
+use fumehood::policy::{Answer, Approver, CallQuestion, Policies, Policy, Question};
 
+use crate::app::App;
 use crate::config::Config;
-use crate::config::hooks::{ComponentHookSection, HookFunctionName, tools_of};
-use crate::configured::{self, ConfiguredComponent, Version};
+use crate::config::hooks::{ComponentHookSection, HookFunctionName, redaction, tools_of};
+use crate::configured::{ConfiguredComponent, Version};
 use crate::exit::UsageError;
 use crate::question;
 use crate::render::quotation::{Quotation, one_line};
@@ -19,8 +21,8 @@ use crate::render::{self, STRONG, styled};
 ///
 /// # Errors
 /// If a component is no hook, or is not approved.
-pub(crate) fn from_config(config: &Config, host: &Host) -> Result<CallHooks> {
-    let mut hooks: Vec<Arc<dyn CallHook>> = Vec::new();
+pub(crate) fn from_config(config: &Config, host: &Host) -> Result<Policies> {
+    let mut hooks: Vec<Arc<dyn Policy>> = Vec::new();
     for (index, limit) in config.hooks.rate_limit.iter().enumerate() {
         let name = format!("rate_limit {}", index + 1);
         let actor = limit.actor.as_deref().map(Arc::from);
@@ -33,7 +35,7 @@ pub(crate) fn from_config(config: &Config, host: &Host) -> Result<CallHooks> {
     }
     for (index, section) in config.hooks.redact.iter().enumerate() {
         // A pattern that is not valid was reported when the configuration was read.
-        hooks.push(Arc::new(section.redaction()?.named(format!("redact {}", index + 1))));
+        hooks.push(Arc::new(redaction(section)?.named(format!("redact {}", index + 1))));
     }
     Ok(hooks.into_iter().collect())
 }
@@ -61,35 +63,45 @@ fn component_hook(config: &Config, section: &ComponentHookSection, host: &Host) 
 ///
 /// # Errors
 /// If something that one needs, such as the value of a secret, is not available.
-pub(crate) async fn components(config: &Config) -> Result<Vec<ConfiguredComponent>> {
-    if config.hooks.component.is_empty() {
-        return Ok(Vec::new());
-    }
-    let lock = configured::open_lock(config)?;
+pub(crate) async fn components(app: &App<'_>) -> Result<Vec<ConfiguredComponent>> {
     let mut components = Vec::new();
-    for hook in &config.hooks.component {
-        components.extend(configured::find(config, &lock, &hook.name, Version::Pinned).await?);
+    for hook in &app.config.hooks.component {
+        components.extend(app.component(&hook.name, Version::Pinned).await?);
     }
     Ok(components)
 }
 
-/// A [`HookApprover`] that asks the person at the terminal.
+/// An [`Approver`] that asks the person at the terminal.
 pub(crate) struct TerminalHookApprover;
 
 impl TerminalHookApprover {
     /// Creates an approver; `None` if there is no terminal to ask at.
-    pub(crate) fn from_terminal() -> Option<Arc<dyn HookApprover>> {
+    pub(crate) fn from_terminal() -> Option<Arc<dyn Approver>> {
         question::can_ask().then(|| Arc::new(Self) as _)
     }
 }
 
-impl HookApprover for TerminalHookApprover {
-    fn ask<'a>(&'a self, call: &'a ValidatedCall, asked: &'a HookQuestion) -> BoxFuture<'a, bool> {
-        Box::pin(question::ask_with(move || {
-            render::note(&format!("{} The hook `{}` asks about this call", styled(STRONG, "?"), asked.hook));
-            let mut quotation = Quotation::for_stderr();
-            quotation.write_block(2, &asked.question)?;
-            quotation.write_block(2, &format!("{} {}", one_line(call.tool().full_name()), call.to_text()))
-        }))
+impl Approver for TerminalHookApprover {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let is_allowed = match question {
+                Question::Call(question) => question::ask_with(move || show(question)).await,
+                Question::Budget(_) => false,
+            };
+            if is_allowed { Answer::Allow } else { Answer::no() }
+        })
     }
+}
+
+/// Shows a hook's question, and the call in full, because an approval allows all of it.
+fn show(question: &CallQuestion) -> Result<()> {
+    let mut from = question.from.clone();
+    if let Some(first) = from.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    render::note(&format!("{} {from} asks about this call", styled(STRONG, "?")));
+    let mut quotation = Quotation::for_stderr();
+    quotation.write_block(2, &question.question)?;
+    let proposed = &question.proposed;
+    quotation.write_block(2, &format!("{} {}", one_line(&proposed.tool), proposed.arguments))
 }

@@ -26,7 +26,7 @@ use crate::isolation::Mode;
 use crate::power_arguments::PowerArguments;
 use crate::protected_files::{self, secret_file};
 use crate::user_folders::{default_cache, default_store, state_folder, store_of};
-use crate::{flags, published, render};
+use crate::{flags, logging, published, render};
 
 /// Time without a result after which a spinner is shown.
 const SPINNER_DELAY: Duration = Duration::from_millis(300);
@@ -80,7 +80,7 @@ fn with_protected_files(mut builder: HostBuilder, arguments: &Arguments) -> Host
 
 /// Keeps the files of secrets on the command line from all tools.
 pub(crate) fn with_typed_secrets(mut builder: HostBuilder, powers: &PowerArguments) -> HostBuilder {
-    for secret in &powers.powers().secrets {
+    for secret in &powers.typed.secrets {
         if let Some((file, role)) = secret_file(Path::new("."), &secret.from) {
             builder = builder.protect(file, role);
         }
@@ -116,7 +116,7 @@ pub(crate) fn builder_for(arguments: &Arguments, config: &Config) -> Result<Host
     if let Some(count) = config.http_in_flight.and_then(|count| u32::try_from(count.0).ok()) {
         builder = builder.http_in_flight(count);
     }
-    if config.tools.values().all(|tool| tool.key_value.is_none()) {
+    if config.tools.values().all(|tool| tool.powers.key_value.is_none()) {
         return Ok(builder);
     }
     if let Some(store) = shared_store(config)? {
@@ -182,7 +182,7 @@ pub(crate) fn with_typed_store(
 
 /// Returns whether tools of the configuration keep keys and values, in one store for all of them.
 fn has_store(config: &Config) -> bool {
-    config.tools.values().any(|tool| tool.key_value.is_some())
+    config.tools.values().any(|tool| tool.powers.key_value.is_some())
 }
 
 /// Sets the store of `--key-value-store`. A host has one store, so the configuration must not need another.
@@ -356,6 +356,7 @@ pub(crate) fn spinner(message: String) -> ProgressBar {
     let spinner = ProgressBar::new_spinner().with_message(message);
     spinner.set_style(style.unwrap_or(ProgressStyle::default_spinner()));
     spinner.enable_steady_tick(Duration::from_millis(100));
+    logging::lift_bar(&spinner);
     spinner
 }
 

@@ -4,6 +4,7 @@
 //! from the program. Embedders use the crate `fumehood`.
 
 mod agent;
+mod app;
 mod args;
 #[cfg(test)]
 mod book;
@@ -23,6 +24,7 @@ mod isolation;
 mod list_notices;
 mod log_place;
 mod log_space;
+mod logging;
 mod moment;
 mod persist_rules;
 mod plot;
@@ -50,6 +52,7 @@ mod user_folders;
 use std::process::ExitCode;
 
 use args::Command;
+use config::logging::LoggingSection;
 use exit::Exit;
 
 /// Number of tasks that run before sockets are looked at again. With the default of 61, a request of one client of a
@@ -74,6 +77,10 @@ pub fn main() -> ExitCode {
         Err(code) => return code,
     };
     arguments.color.write_global();
+    logging::set_typed(arguments.logging());
+    if !arguments.begins_log() {
+        logging::begin(&LoggingSection::default(), None);
+    }
     let runtime =
         match tokio::runtime::Builder::new_current_thread().event_interval(EVENT_INTERVAL).enable_all().build() {
             Ok(runtime) => runtime,
@@ -84,6 +91,7 @@ pub fn main() -> ExitCode {
         run_command(&arguments).await
     });
     telemetry::end();
+    logging::end();
     // A thread may still be reading from a terminal; the process does not wait for it.
     runtime.shutdown_background();
     match ended {
@@ -143,8 +151,8 @@ async fn run_command(arguments: &args::Arguments) -> anyhow::Result<Exit> {
 /// Everything that is wrong with the text, with a place in the file on each line.
 #[doc(hidden)]
 pub fn check_configuration(text: &str) -> Result<String, String> {
-    let config = config::Config::parse(std::path::Path::new(config::DEFAULT_FILE_NAME), text)
-        .map_err(|error| error.to_string())?;
+    let config =
+        config::parse(std::path::Path::new(config::DEFAULT_FILE_NAME), text).map_err(|error| error.to_string())?;
     serde_json::to_string(&config).map_err(|error| error.to_string())
 }
 

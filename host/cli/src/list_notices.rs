@@ -23,7 +23,7 @@ impl ListObserver for ListNotices {
     fn tools_changed(&self, server: &Namespace, change: &ListChange) {
         let notice = format!("the tools of the MCP server `{server}` changed: {change}");
         if change.waiting.is_empty() {
-            render::note(&notice);
+            render::note_of_event(&notice);
         } else {
             render::warning(&format!("{notice}; review the changes with `fumehood approve {server}`"));
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use anyhow::{Context as _, Result};
-use fumehood::settings::TextSource;
+use fumehood::settings::{TextSource, signature_rule};
 use fumehood::{RegistrySource, StoredComponent};
 use fumehood_registry::client::Progress;
 use fumehood_registry::fetch::FetchError;
@@ -18,7 +18,7 @@ use crate::args::Arguments;
 use crate::config::Config;
 use crate::config::registry::{RegistrySection, parse_reference};
 use crate::exit::UsageError;
-use crate::registry::{RegistrySettings, registry_client, transfer_bar};
+use crate::registry::{registry_client, transfer_bar};
 use crate::trust::ConfigSource;
 use crate::{render, source, user_folders};
 
@@ -56,7 +56,7 @@ fn parse_pattern(text: &str) -> Result<Pattern, UsageError> {
 pub(crate) fn policy(config: &Config) -> Result<Policy> {
     let section = &config.registry;
     let mut policy =
-        Policy::new().signatures(section.signatures.into()).trusted_keys(keys(config, &section.trusted_keys)?);
+        Policy::new().signatures(signature_rule(section.signatures)).trusted_keys(keys(config, &section.trusted_keys)?);
     for (names, trusted) in &section.trusted {
         policy = policy.trusted(parse_pattern(names)?, keys(config, trusted)?);
     }
@@ -106,23 +106,15 @@ pub(crate) fn is_configured(config: &Config) -> bool {
 ///
 /// # Errors
 /// If the network is forbidden, or the configuration has such settings and is not trusted, or cannot be read.
-pub(crate) fn configured_settings(arguments: &Arguments) -> Result<RegistrySettings> {
+pub(crate) fn configured_settings(arguments: &Arguments) -> Result<RegistrySection> {
     require_network(arguments)?;
     Ok(settings(&ConfigSource::from_arguments(arguments).open_if(is_configured)?))
 }
 
-/// Returns the settings of the way to registries that a configuration has.
-pub(crate) fn settings(config: &Config) -> RegistrySettings {
-    let section = &config.registry;
-    RegistrySettings {
-        plain_http: section.plain_http.clone(),
-        https: section.https.clone(),
-        tls_roots: section.tls_roots.iter().map(|file| config.path(file)).collect(),
-        mirrors: section.mirrors.clone(),
-        redirect_hosts: section.redirect_hosts.clone(),
-        token_hosts: section.token_hosts.clone(),
-        proxy: section.proxy.clone(),
-    }
+/// Returns the settings of a configuration for registries, with paths from the working folder.
+pub(crate) fn settings(config: &Config) -> RegistrySection {
+    let tls_roots = config.registry.tls_roots.iter().map(|file| config.path(file)).collect();
+    RegistrySection { tls_roots, ..config.registry.clone() }
 }
 
 /// Returns the source of components that uses no network.

@@ -13,6 +13,7 @@ use fumehood::sanitize::printable;
 use fumehood_platform::terminal::{self, HiddenInput};
 use zeroize::Zeroizing;
 
+use crate::logging;
 use crate::render::{self, STRONG, styled};
 
 /// Time without input before a question is shown: a paste that is still arriving ends before that.
@@ -40,6 +41,7 @@ pub(crate) fn can_ask() -> bool {
 /// If the terminal cannot be read.
 pub(crate) fn ask(question: &str) -> Result<bool> {
     const UNREADABLE: &str = "cannot read the answer";
+    let _hold = logging::hold();
     discard_input(&io::stdin()).context(UNREADABLE)?;
     render::prompt(&format!("{} {}", printable(question), styled(STRONG, PROMPT)));
     read_answer(&AtomicBool::new(false)).context(UNREADABLE)
@@ -48,6 +50,7 @@ pub(crate) fn ask(question: &str) -> Result<bool> {
 /// Asks the question that `show` prints, without blocking the runtime. Returns whether the answer is a clear yes.
 /// Dropping the future cancels the question.
 pub(crate) async fn ask_with(show: impl FnOnce() -> Result<()>) -> bool {
+    let _hold = logging::hold();
     let is_quiet = tokio::task::spawn_blocking(|| discard_input(&io::stdin())).await;
     if !matches!(is_quiet, Ok(Ok(()))) || show().is_err() {
         return false;
@@ -74,6 +77,7 @@ impl Drop for CancelOnDrop {
 /// If the terminal cannot be read.
 pub(crate) fn ask_hidden(prompt: &str) -> Result<Option<Zeroizing<String>>> {
     const UNREADABLE: &str = "cannot read the passphrase";
+    let _hold = logging::hold();
     let stdin = io::stdin();
     discard_input(&stdin).context(UNREADABLE)?;
     let hidden = HiddenInput::begin().context(UNREADABLE)?;

@@ -1,40 +1,22 @@
 //! The client of registries, set up from options and configuration, and the progress of what it sends or gets.
 
-use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fumehood_config::registry::RegistrySection;
 use fumehood_registry::client::RegistryClient;
 use fumehood_registry::credentials::CredentialSource;
 use fumehood_registry::error::RegistryError;
 use fumehood_registry::http::{HttpConfig, Scheme};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::logging;
+
 /// Maximum size of a file with root certificates, in bytes.
 const MAX_ROOTS_BYTES: u64 = 1 << 20;
 /// Interval at which a progress bar is drawn anew, in milliseconds.
 const DRAW_INTERVAL_MS: u64 = 100;
-
-/// Settings of the way to registries. By default there are none: HTTPS with the system's roots, plain HTTP on this machine,
-/// no mirrors and no proxy.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct RegistrySettings {
-    /// Hosts (`HOST[:PORT]`) that are asked over plain HTTP.
-    pub(crate) plain_http: Vec<String>,
-    /// Hosts (`HOST[:PORT]`) that are asked over HTTPS, although they are of this machine.
-    pub(crate) https: Vec<String>,
-    /// Files with root certificates in PEM, besides those of the system.
-    pub(crate) tls_roots: Vec<PathBuf>,
-    /// Mirrors (`HOST[:PORT]`) of registries, in the order in which they are asked.
-    pub(crate) mirrors: BTreeMap<String, Vec<String>>,
-    /// Hosts (`HOST[:PORT]`) that registries may redirect downloads to, although their addresses are private.
-    pub(crate) redirect_hosts: Vec<String>,
-    /// Hosts (`HOST[:PORT]`) of authorization services that registries may name, wherever they are.
-    pub(crate) token_hosts: Vec<String>,
-    /// The proxy for all requests, `http://HOST:PORT`.
-    pub(crate) proxy: Option<String>,
-}
 
 /// An error of setting up the client.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +33,7 @@ pub(crate) enum RegistrySetupError {
 ///
 /// # Errors
 /// If root certificates cannot be read, or a setting is malformed.
-pub(crate) fn registry_client(settings: &RegistrySettings) -> Result<RegistryClient, RegistrySetupError> {
+pub(crate) fn registry_client(settings: &RegistrySection) -> Result<RegistryClient, RegistrySetupError> {
     let mut http = HttpConfig::new();
     for host in &settings.plain_http {
         http = http.scheme(host, Scheme::Http);
@@ -101,6 +83,7 @@ pub(crate) fn transfer_bar(name: &str) -> ProgressBar {
         ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
     bar.set_message(fumehood::sanitize::printable(name).into_owned());
     bar.enable_steady_tick(Duration::from_millis(DRAW_INTERVAL_MS));
+    logging::lift_bar(&bar);
     bar
 }
 
@@ -110,10 +93,10 @@ mod tests {
 
     #[test]
     fn names_the_setting_that_is_wrong() {
-        let missing = RegistrySettings { tls_roots: vec!["/nowhere.pem".into()], ..RegistrySettings::default() };
+        let missing = RegistrySection { tls_roots: vec!["/nowhere.pem".into()], ..RegistrySection::default() };
         let error = registry_client(&missing).unwrap_err().to_string();
         assert!(error.contains("/nowhere.pem") && error.contains("expected certificates in PEM"), "{error}");
-        let proxy = RegistrySettings { proxy: Some("socks5://a".to_owned()), ..RegistrySettings::default() };
+        let proxy = RegistrySection { proxy: Some("socks5://a".to_owned()), ..RegistrySection::default() };
         let error = registry_client(&proxy).unwrap_err().to_string();
         assert!(error.contains("proxy"), "{error}");
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use fumehood::listener::Token;
-use fumehood::settings::{TextSource, ValueSource};
+use fumehood::settings::{TextSource, ValueSource, read_value};
 
 use crate::config::Config;
 use crate::exit::UsageError;
@@ -38,7 +38,7 @@ pub(crate) fn token_of_environment() -> Result<Option<Token>> {
 /// # Errors
 /// If the value is not available.
 pub(crate) fn read_secret(config: &Config, source: &ValueSource, what: &str) -> Result<String> {
-    Ok(source.value(config.folder()).map_err(|error| UsageError(format!("{what}: {error}")))?)
+    Ok(read_value(source, config.folder()).map_err(|error| UsageError(format!("{what}: {error}")))?)
 }
 
 /// A secret that the configuration names.
@@ -71,7 +71,7 @@ pub(crate) fn named_secrets(config: &Config) -> Vec<NamedSecret<'_>> {
     let mut found = Vec::new();
     let mut add = |key: String, source, effect| found.push(NamedSecret { key, source, effect });
     for (name, tool) in &config.tools {
-        for secret in &tool.secrets {
+        for secret in &tool.powers.secrets {
             add(format!("[tools.{name}] the secret `{}`", secret.name), &secret.from, NEEDED);
         }
     }
@@ -184,7 +184,7 @@ mod tests {
     fn every_secret_is_named_and_its_file_is_protected() {
         let folder = tempfile::tempdir().unwrap();
         let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fumehood.toml");
-        let config = Config::load(&example).unwrap();
+        let config = crate::config::load(&example).unwrap();
         // The example has every key; no other value has a keyring, or a variable as text.
         let text = serde_json::to_string(&config).unwrap();
         let written = text.matches(r#"{"env":""#).count() + text.matches(r#"{"keyring":""#).count();
@@ -194,7 +194,7 @@ mod tests {
         let file = folder.path().join("fumehood.toml");
         let text = "[storage]\nurl = \"postgres://u@localhost/d\"\npassword = { file = \"db.key\" }\n";
         std::fs::write(&file, text).unwrap();
-        let files = crate::protected_files::named_files(&Config::load(&file).unwrap());
+        let files = crate::protected_files::named_files(&crate::config::load(&file).unwrap());
         assert!(files.iter().any(|(file, _)| file.ends_with("db.key")), "{files:?}");
     }
 
@@ -206,17 +206,15 @@ mod tests {
     }
 
     fn assert_explained(folder: &Path, source: ValueSource, expected: &str) {
-        let found = source.value(folder).unwrap_or_else(|error| error);
+        let found = read_value(&source, folder).unwrap_or_else(|error| error);
         assert!(found.contains(expected), "{found}");
     }
 
     #[test]
     fn a_value_is_read_or_its_absence_is_explained() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(
-            put_secret(folder.path(), "token", "s3cret\r\n", 0o600).value(folder.path()),
-            Ok("s3cret".to_owned())
-        );
+        let token = put_secret(folder.path(), "token", "s3cret\r\n", 0o600);
+        assert_eq!(read_value(&token, folder.path()), Ok("s3cret".to_owned()));
         assert_explained(folder.path(), put_secret(folder.path(), "open", "s3cret", 0o644), "run `chmod 600");
         assert_explained(
             folder.path(),

@@ -5,12 +5,13 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
+use fumehood::settings::read_value;
 use fumehood::telemetry::{ContentPolicy, ExportOptions, Metrics, Telemetry, parse_endpoint};
 
 use crate::config::Config;
 use crate::exit::UsageError;
 use crate::persist_rules::PersistRules;
-use crate::render;
+use crate::{logging, render};
 
 /// Maximum time in which queued spans and metrics are sent at the end of the process.
 const MAX_FLUSH_TIME: Duration = Duration::from_secs(2);
@@ -26,16 +27,14 @@ pub(crate) fn update(config: &Config) {
     CONTENT.update(config);
 }
 
-/// Begins to send spans and metrics, if a collector is configured.
+/// Begins the log, and to send spans and metrics if a collector is configured.
 ///
 /// # Errors
 /// If a setting is invalid, or a secret of it cannot be read.
 pub(crate) fn begin(config: &Config) -> Result<()> {
     let options = options(config)?;
-    if options.traces_url().is_some() || options.metrics_url().is_some() {
-        install(&options)?;
-    }
-    Ok(())
+    let is_exported = options.traces_url().is_some() || options.metrics_url().is_some();
+    start(config, is_exported.then_some(&options)).map(drop)
 }
 
 /// Like [`begin`], and measures calls even without a collector, unless the configuration forbids it. Returns the metrics.
@@ -45,7 +44,7 @@ pub(crate) fn begin_metered(config: &Config) -> Result<Option<Arc<Metrics>>> {
         let telemetry = TELEMETRY.lock().unwrap_or_else(PoisonError::into_inner);
         return Ok(telemetry.as_ref().map(Telemetry::metrics));
     }
-    install(&options(config)?).map(Some)
+    start(config, Some(&options(config)?))
 }
 
 /// Sends what is queued, for a short time.
@@ -56,10 +55,11 @@ pub(crate) fn end() {
     }
 }
 
-fn install(options: &ExportOptions) -> Result<Arc<Metrics>> {
-    let telemetry = Telemetry::install(options, render::warning)?;
-    let metrics = telemetry.metrics();
-    *TELEMETRY.lock().unwrap_or_else(PoisonError::into_inner) = Some(telemetry);
+fn start(config: &Config, options: Option<&ExportOptions>) -> Result<Option<Arc<Metrics>>> {
+    let telemetry = options.map(|options| Telemetry::start(options, render::warning)).transpose()?;
+    logging::begin(&config.logging, telemetry.as_ref());
+    let metrics = telemetry.as_ref().map(Telemetry::metrics);
+    *TELEMETRY.lock().unwrap_or_else(PoisonError::into_inner) = telemetry;
     Ok(metrics)
 }
 
@@ -73,8 +73,8 @@ fn options(config: &Config) -> Result<ExportOptions> {
     let endpoint = section.endpoint.as_deref().map(|endpoint| parse_endpoint("endpoint", endpoint)).transpose();
     let mut headers = section.headers.clone();
     for (name, source) in &section.secret_headers {
-        let value =
-            source.value(config.folder()).map_err(|error| invalid(&format!("`secret_headers.{name}`: {error}")))?;
+        let value = read_value(source, config.folder())
+            .map_err(|error| invalid(&format!("`secret_headers.{name}`: {error}")))?;
         headers.insert(name.clone(), value.to_string());
     }
     let default = ExportOptions::default();

@@ -3,9 +3,12 @@
 //! The decision is coarse: what a tool returned counts as part of everything that is sent later. See docs/flows.md.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fmt;
 
 use crate::call::history::PastCall;
+use crate::capability::CapabilityGrant;
+use crate::policy::call::Decision;
 use crate::policy::permission::Grant;
 use crate::tool::Tool;
 pub use crate::tool::ToolFlow;
@@ -59,13 +62,16 @@ impl ToolFlow {
             (grant.key_value().is_some(), "it has a store, which may hold private data of earlier calls"),
             (grant.state(), "it reads the agent's state"),
         ];
+        let of_capabilities = || grant.capabilities().iter().map(CapabilityGrant::flow);
         let source = sources.into_iter().find_map(|(has, reason)| has.then_some(reason));
+        let source = source.or_else(|| of_capabilities().find_map(|flow| flow.source));
         let reaches_origins = grant.page_origins().is_some_and(|origins| !origins.is_empty());
         let sinks = [
             (grant.http().is_some(), "it may make HTTP requests"),
             (reaches_origins, "its pages may reach origins of the internet"),
         ];
         let sink = sinks.into_iter().find_map(|(has, reason)| has.then_some(reason));
+        let sink = sink.or_else(|| of_capabilities().find_map(|flow| flow.sink));
         Self { source, sink }
     }
 }
@@ -81,17 +87,6 @@ pub enum FlowScope {
     Program,
 }
 
-/// The consequence for a call that would send private data to the public.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FlowAction {
-    /// A person is asked. Where nobody can be asked, the call is refused.
-    #[default]
-    Ask,
-    /// The call is refused.
-    Deny,
-}
-
 /// A policy for flows of data between tools.
 ///
 /// ```
@@ -104,7 +99,7 @@ pub enum FlowAction {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FlowPolicy {
     scope: FlowScope,
-    action: FlowAction,
+    is_denied: bool,
     tools: BTreeMap<String, FlowLabels>,
     components: BTreeMap<String, FlowLabels>,
 }
@@ -123,10 +118,11 @@ impl FlowPolicy {
         self
     }
 
-    /// Sets the consequence for a call that would send private data to the public.
+    /// Sets whether a call that would send private data to the public is denied. By default a person is asked; where nobody can
+    /// be asked, the call is refused.
     #[must_use]
-    pub fn action(mut self, action: FlowAction) -> Self {
-        self.action = action;
+    pub fn deny(mut self, is_denied: bool) -> Self {
+        self.is_denied = is_denied;
         self
     }
 
@@ -150,15 +146,21 @@ impl FlowPolicy {
         self.scope == FlowScope::Program
     }
 
-    /// Returns the consequence for a call that would send private data to the public.
-    #[must_use]
-    pub fn then(&self) -> FlowAction {
-        self.action
-    }
-
     /// Returns the full names of the tools that have labels.
     pub fn labelled_tools(&self) -> impl Iterator<Item = &str> {
         self.tools.keys().map(String::as_str)
+    }
+
+    /// Decides on a call of `tool` after those of `past`: see [`Self::check`].
+    pub fn decide<T>(&self, tool: &Tool, past: &[PastCall], find: impl Fn(&str) -> Option<T>) -> Decision<Infallible>
+    where
+        T: std::ops::Deref<Target = Tool>,
+    {
+        match self.check(tool, past, find) {
+            None => Decision::Allow,
+            Some(violation) if self.is_denied => Decision::deny(violation.to_string()),
+            Some(violation) => Decision::ask(violation.to_string()),
+        }
     }
 
     /// Returns the violation if `tool` is a public sink, and one of the tools that ran before is a private source.

@@ -35,15 +35,17 @@
 //! ```
 
 pub mod call;
+pub mod capability;
 pub mod chat;
 pub mod digest;
 pub mod flow;
-pub mod hook;
 pub mod job;
 pub mod key_value;
+pub mod log;
 pub mod opaque_numbers;
 pub mod persistence;
 pub mod policy;
+pub mod program;
 pub mod record;
 pub mod saved_session;
 pub mod schema;

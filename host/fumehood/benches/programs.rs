@@ -18,8 +18,8 @@ use fumehood::agent::pipeline::{Pipeline, PipelineBuilder};
 use fumehood::chat::ToolIntent;
 use fumehood::event_log::{EventLog, Options};
 use fumehood::flow::FlowPolicy;
-use fumehood::hooks::{CallHook, CallHooks};
 use fumehood::model::{ScriptedModel, ScriptedReply};
+use fumehood::policy::{Policies, Policy};
 use fumehood::saved_session::SessionStore;
 use fumehood::{Call, Host, Load};
 use futures_util::future::join_all;
@@ -162,17 +162,21 @@ async fn at_once(pipeline: Arc<Pipeline>) {
 /// A native hook that decides on everything, and lets everything pass.
 struct Allow;
 
-impl CallHook for Allow {
+impl Policy for Allow {
     fn name(&self) -> &str {
         "allow"
+    }
+
+    fn decides_on_results(&self) -> bool {
+        true
     }
 }
 
 /// Prints the time that flows and hooks add to a direct call.
 #[allow(clippy::print_stdout, reason = "a bench prints its figures")]
 async fn layers(host: &Host) -> Result<(), Box<dyn Error>> {
-    let component: Arc<dyn CallHook> = Arc::new(host.hook("redact-email")?);
-    let of = |hook: Arc<dyn CallHook>| CallHooks::from_iter([hook]);
+    let component: Arc<dyn Policy> = Arc::new(host.hook("redact-email")?);
+    let of = |hook: Arc<dyn Policy>| Policies::from_iter([hook]);
     let pipelines = [
         pipeline(host, |it| it)?,
         pipeline(host, |it| it.flows(FlowPolicy::new()))?,

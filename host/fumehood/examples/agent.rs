@@ -11,13 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fumehood::agent::agent::AgentEvent;
-use fumehood::agent::approver::{Answer, Approver, Question};
 use fumehood::agent::budget::Budget;
-use fumehood::agent::guardrail::{ProposedCall, RuleFn, Verdict};
 use fumehood::boxed::BoxFuture;
 use fumehood::event_log::{Options, Reader};
 use fumehood::model::{ScriptedModel, ScriptedReply};
-use fumehood::{Host, Load};
+use fumehood::policy::{Answer, Approver, Decision, PolicyFn, Question};
+use fumehood::{CallContext, Host, Load, ValidatedCall};
 
 const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
 
@@ -41,10 +40,10 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
         ScriptedReply::call("calculator__multiply", r#"{"a": 8, "b": 2}"#).expect_text("8"),
         ScriptedReply::text("(3 + 5) * 2 is 16.").expect_text("16"),
     ]);
-    let ask = RuleFn::new("large_numbers", |proposed: &ProposedCall| {
-        match proposed.arguments.get("a").and_then(serde_json::Value::as_i64) {
-            Some(a) if a > 5 => Verdict::Ask { question: format!("may it calculate with {a}?") },
-            _ => Verdict::Allow,
+    let ask = PolicyFn::new("large_numbers", |call: &ValidatedCall, _: &CallContext| {
+        match call.arguments().get("a").and_then(serde_json::Value::as_i64) {
+            Some(a) if a > 5 => Decision::ask(format!("may it calculate with {a}?")),
+            _ => Decision::Allow,
         }
     });
 

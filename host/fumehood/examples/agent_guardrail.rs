@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
-use fumehood::agent::guardrail::{JudgePolicy, ModelJudge, ProposedCall, RuleFn, Verdict};
+use fumehood::agent::guardrail::ModelJudge;
 use fumehood::chat::{ModelError, Request, Response};
 use fumehood::model::{ScriptedModel, ScriptedReply};
-use fumehood::{Host, Load};
+use fumehood::policy::{Decision, PolicyFn};
+use fumehood::{Arguments, CallContext, Host, Load, ValidatedCall};
 
 const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
 
@@ -17,14 +18,14 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
     let host = Host::builder().build()?;
     host.load(Load::path(CALCULATOR)).await?;
 
-    // A rule is pure: it gets the call and returns a verdict. The agent gets a note about the change.
-    let clamp = RuleFn::new("at_most_a_hundred", |proposed: &ProposedCall| {
-        let mut arguments = proposed.arguments.clone();
+    // A rule gets the call and returns a decision. The agent gets a note about the change.
+    let clamp = PolicyFn::new("at_most_a_hundred", |call: &ValidatedCall, _: &CallContext| {
+        let mut arguments = call.arguments().clone();
         match arguments.get_mut("a") {
             Some(a) if a.as_i64().is_some_and(|a| a > 100) => *a = 100.into(),
-            _ => return Verdict::Allow,
+            _ => return Decision::Allow,
         }
-        Verdict::Modify { arguments, note: "`a` was cut to 100".to_owned() }
+        Decision::Rewrite { to: Arguments::Value(arguments), note: Some("`a` was cut to 100".to_owned()) }
     });
     // In place of a small model. It gets the call as data, and any reply but a valid verdict is a denial.
     let small = |request: &Request| {
@@ -33,9 +34,8 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
         let verdict = if allowed { r#"{"verdict":"allow"}"# } else { r#"{"verdict":"deny","reason":"no products"}"# };
         Ok::<_, ModelError>(Response::text(verdict))
     };
-    let judge = ModelJudge::new(Arc::new(small), "Sums are fine. Products are not.");
     let judged = ["calculator__add", "calculator__multiply"].map(str::to_owned);
-    let policy = JudgePolicy { always: judged.into(), ..JudgePolicy::default() };
+    let judge = ModelJudge::new(Arc::new(small), "Sums are fine. Products are not.").always(judged.into());
 
     let model = ScriptedModel::new(vec![
         ScriptedReply::call("calculator__add", r#"{"a": 3000, "b": 5}"#),
@@ -43,7 +43,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
         ScriptedReply::text("105, and I may not multiply.").expect_text("no products"),
     ]);
     let agent = host.agent(Arc::new(model)).allow_everything();
-    let agent = agent.pipeline(|pipeline| pipeline.rule(Arc::new(clamp)).judge(Arc::new(judge), policy));
+    let agent = agent.pipeline(|pipeline| pipeline.rule(Arc::new(clamp)).judge(Arc::new(judge)));
     let outcome = agent.build()?.run("3000 + 5, and 2 * 2?").await?;
     for execution in outcome.run.executions() {
         let modified = execution.modified.as_deref().unwrap_or("unchanged");

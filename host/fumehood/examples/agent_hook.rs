@@ -1,4 +1,4 @@
-//! Hooks around each call: one before it, which blocks, and one after it, which removes a secret from a result before
+//! Hooks around each call: one before it, which denies it, and one after it, which removes a secret from a result before
 //! the model, the log or an observer gets it.
 //!
 //! `cargo run -p fumehood --example agent_hook`
@@ -8,10 +8,29 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fumehood::agent::hook::{AfterAction, BeforeAction, CompletedToolUse, Field, HookFn, ToolUse};
 use fumehood::agent::registry::{BuiltIn, BuiltInError, BuiltIns};
+use fumehood::boxed::BoxFuture;
+use fumehood::hooks::{Redaction, ToolPatterns};
 use fumehood::model::{ScriptedModel, ScriptedReply};
-use fumehood::{Content, Host};
+use fumehood::policy::{Decision, Policies, Policy, Ruling};
+use fumehood::{CallContext, CallError, Host, Tool, ValidatedCall};
+
+/// A hook that denies to close accounts.
+struct NoClosing;
+
+impl Policy for NoClosing {
+    fn name(&self) -> &str {
+        "no_closing"
+    }
+
+    fn applies_to(&self, tool: &Tool) -> bool {
+        tool.full_name() == "close_account"
+    }
+
+    fn before<'a>(&'a self, _: &'a ValidatedCall, _: &'a CallContext) -> BoxFuture<'a, Result<Ruling, CallError>> {
+        Box::pin(std::future::ready(Ok(Decision::deny("accounts are not closed here").into())))
+    }
+}
 
 pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
     // Functions of your own can be tools, too. They run in your process: only tools of components are sandboxed.
@@ -21,21 +40,8 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
     tools.register(BuiltIn::new("account", "Shows the account.", account)?)?;
     tools.register(BuiltIn::new("close_account", "Closes the account.", account)?)?;
 
-    let block = HookFn::new("no_closing", 10, &[], |call: &mut ToolUse| match call.tool.as_str() {
-        "close_account" => BeforeAction::Block { message: Some("accounts are not closed here".to_owned()) },
-        _ => BeforeAction::Continue,
-    });
-    // A hook declares the fields that it may change; other changes are undone.
-    let redact = HookFn::new("redact", 0, &[Field::Result], |used: &mut CompletedToolUse| {
-        if let Ok(parts) = &mut used.outcome {
-            for part in parts {
-                if let Content::Text { text } = part {
-                    *text = text.expose_raw().replace("hunter2", "[redacted]").into();
-                }
-            }
-        }
-        AfterAction::Continue
-    });
+    let redact = Redaction::new("redact", ToolPatterns::default(), "hunter2", "[redacted]")?;
+    let hooks: Policies = [Arc::new(NoClosing) as Arc<dyn Policy>, Arc::new(redact)].into_iter().collect();
 
     let model = ScriptedModel::new(vec![
         ScriptedReply::call("account", "{}"),
@@ -43,8 +49,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
         ScriptedReply::text("12, and it stays open.").expect_text("not closed here"),
     ]);
     let host = Host::builder().build()?;
-    let agent = host.agent(Arc::new(model)).allow_everything().built_ins(Arc::new(tools));
-    let agent = agent.pipeline(|pipeline| pipeline.before(Arc::new(block)).after(Arc::new(redact)));
+    let agent = host.agent(Arc::new(model)).allow_everything().built_ins(Arc::new(tools)).hooks(hooks);
     let outcome = agent.build()?.run("What is left? Then close it.").await?;
     for execution in outcome.run.executions() {
         println!("{}: {}", execution.name(), execution.result.text().unwrap_or(execution.error_message().into()));

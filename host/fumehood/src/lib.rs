@@ -34,9 +34,10 @@
 //!   whose subscribers lose events if they are slow.
 //! - Answering over HTTP: [`ErrorKind::http_status`].
 //! - Recording: opt-in. An agent records through its `Recorder`; other calls through a [`CallLog`], with
-//!   [`Host::call_recorded`] or a [`RecordedHost`]. Calls made in any other way are not recorded.
+//!   [`Host::call_recorded`] or a [`Stack`]. Calls made in any other way are not recorded.
 //! - An agent that calls the tools: [`Host::agent`]; with programs that it writes, [`AgentBuilder::code`].
 //! - Deciding on calls and results: hooks of the operator, sandboxed or built in: [`hooks`].
+//! - Host interfaces of your own, such as a database: [`HostBuilder::capability`] and [`capability::Capability`].
 //! - Ending: [`Host::shutdown`] takes bounded time, whatever guests do.
 //!
 //! # Features
@@ -54,7 +55,7 @@
 //! | `postgres` | the event log and the key-value store in PostgreSQL; not among the defaults |
 //! | `rate-limit` | the hook that limits the rate of calls (`hooks::RateLimit`) |
 //! | `registry` | components of OCI registries, verified and kept in a local store (`Load::reference`); not among the defaults |
-//! | `settings` | grants and limits with the names of `fumehood.toml` (`settings`); not among the defaults, and neither is `schema`, their JSON Schema |
+//! | `settings` | grants and limits with the names of `fumehood.toml` (`settings`); not among the defaults |
 //! | `storage` | the event log and the key-value store on disk |
 //! | `tower` | calls as a service of tower (`ToolService`) |
 //! | `telemetry` | traces and metrics for OpenTelemetry, metrics for Prometheus (`telemetry`); not among the defaults |
@@ -63,8 +64,7 @@
 //! # Build settings
 //!
 //! Cargo takes profiles from the workspace that is built, so a service needs these in its own `Cargo.toml` for
-//! development builds. Without the optimisation, compiling components is very slow; the last line keeps the compiler from
-//! leaving out a constant now and then, which ends in `undefined hidden symbol` when linking. Release builds need neither.
+//! development builds. Without the optimisation, compiling components is very slow. Release builds do not need them.
 //!
 //! ```toml
 //! [profile.dev.package]
@@ -74,7 +74,6 @@
 //! wasmtime.opt-level = 2
 //! wasmtime-environ.opt-level = 2
 //! wasmtime-internal-cranelift.opt-level = 2
-//! fumehood.codegen-units = 1
 //! ```
 
 /// Private stores of tools: keys and values that outlive a call, in memory or on disk.
@@ -130,8 +129,6 @@ pub use agents::{AgentBuilder, AgentError, JavaScript, StoredNotes};
 pub use agents::{AgentParts, ServedAgents};
 #[cfg(all(feature = "agent", feature = "mcp"))]
 pub use agents::{ListChange, ListObserver, McpTools};
-pub use events::call_log::{CallEntry, CallLog, CallLogError, CallLogOptions};
-pub use events::flow_provider::FlowProvider;
 #[cfg(all(feature = "http", feature = "storage"))]
 pub use events::logged_calls::LoggedCalls;
 #[cfg(all(feature = "http", feature = "storage"))]
@@ -154,14 +151,18 @@ pub use fumehood_core::call::{
     Arguments, Call, CallContext, CancellationToken, ErrorDetails, FuelAccount, Observer, ResultMembers, SessionStep,
     Usage,
 };
+pub use fumehood_core::capability;
 pub use fumehood_core::chat;
 pub use fumehood_core::digest::Digest;
 pub use fumehood_core::flow;
 pub use fumehood_core::job;
+pub use fumehood_core::log;
 pub use fumehood_core::persistence;
 pub use fumehood_core::policy::approval;
+pub use fumehood_core::policy::call as policy;
 pub use fumehood_core::policy::permission::{self, Grant};
 pub use fumehood_core::policy::redact;
+pub use fumehood_core::program;
 pub use fumehood_core::record;
 pub use fumehood_core::saved_session;
 pub use fumehood_core::schema::gate::{
@@ -183,6 +184,7 @@ pub use fumehood_core::tool::{
 pub use fumehood_core::trace_context;
 #[cfg(feature = "http")]
 pub use fumehood_http as http_api;
+pub use fumehood_layers::{CallEntry, CallLog, CallLogError, CallLogOptions, RecordingProvider, Source, Stack};
 #[cfg(any(feature = "http", feature = "mcp", feature = "oauth", feature = "telemetry"))]
 pub use fumehood_listener as listener;
 #[cfg(feature = "mcp")]
@@ -207,7 +209,7 @@ pub use fumehood_storage::postgres;
 pub use fumehood_storage::{event_log, jobs::JobFile, usage};
 #[cfg(feature = "telemetry")]
 pub use fumehood_telemetry as telemetry;
-pub use host::{BuildError, Host, HostBuilder, RecordedHost};
+pub use host::{BuildError, Host, HostBuilder};
 pub use load::error::LoadError;
 pub use load::loaded_component::LoadedComponent;
 #[cfg(feature = "registry")]

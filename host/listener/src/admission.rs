@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fumehood_core::log::FailedRequest;
+use fumehood_core::text::sanitize::truncate_str;
 use http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING,
-    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_ENCODING, AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue,
+    TRANSFER_ENCODING, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -24,6 +26,8 @@ use crate::token_verifier::{METADATA_PREFIX, TokenRefusal, TokenVerifier};
 
 /// Maximum time for the verification of an access token.
 const VERIFICATION_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum size of a path in the log, in bytes.
+const MAX_LOGGED_PATH_BYTES: usize = 200;
 /// Maximum size of the head of a request, in bytes.
 pub(crate) const MAX_HEAD_BYTES: usize = 32 << 10;
 
@@ -46,13 +50,23 @@ impl Admission {
     ) -> Response<ResponseBody> {
         let service = self.services.find(request.uri().path());
         let is_chunked = request.headers().contains_key(TRANSFER_ENCODING);
-        let mut response = match self.admit(request, service, &connection).await {
-            Ok(response) => response,
+        let method = request.method().clone();
+        let uri = request.uri().clone();
+        let has_credential = request.headers().contains_key(AUTHORIZATION);
+        let (mut response, rejection) = match self.admit(request, service, &connection).await {
+            Ok(response) => (response, None),
             Err(rejection) => {
                 connection.enter(Phase::Head);
-                self.to_response(rejection)
+                (self.to_response(rejection), Some(rejection))
             }
         };
+        if is_for_operator(response.status(), rejection.is_some()) {
+            let client = &*connection.tenant();
+            let path = truncate_str(uri.path(), MAX_LOGGED_PATH_BYTES);
+            let failed = FailedRequest { method: method.as_str(), path, client, has_credential };
+            let reason = rejection.map(|rejection| rejection.why);
+            failed.emit(response.status().as_u16(), reason, rejection.and_then(|rejection| rejection.retry_after));
+        }
         if is_event_stream(&response) {
             connection.stream_until(|identity| self.tenants.accepts(identity));
         }
@@ -191,6 +205,15 @@ impl Admission {
             return Err(Rejection::method_not_allowed("GET, HEAD", "the health check is read-only; use GET"));
         }
         Ok(Some(response(status, "application/json", body)))
+    }
+}
+
+/// Returns whether an operator has to know of a response. Responses about a call are in the event log.
+fn is_for_operator(status: StatusCode, is_rejected: bool) -> bool {
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => is_rejected,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::INTERNAL_SERVER_ERROR => true,
+        other => is_rejected && other.is_server_error(),
     }
 }
 

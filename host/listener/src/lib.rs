@@ -24,46 +24,32 @@
 mod admission;
 pub mod body;
 pub mod bounds;
-mod budget_leases;
-mod call_places;
 mod connections;
-mod fair_queue;
 mod guard;
 mod jobs;
 mod limits;
 mod listener;
-mod log_budget;
 mod options;
 pub mod parse_queue;
-mod program_places;
 mod rejection;
 mod request_framing;
-mod running_calls;
 mod service;
-mod tenant;
-mod tenant_tools;
 mod tenants;
-mod token;
 mod token_verifier;
-mod tracked_tools;
 mod turns;
-mod usage;
 mod write_deadline;
 
-pub use budget_leases::{Budget, BudgetCounters, BudgetKind, BudgetLeases, Lease};
 pub use connections::Phase;
+pub use fumehood_layers::{
+    Access, Budget, BudgetCounters, BudgetKind, BudgetLeases, CallPhase, CallSink, DayUsage, EndedCall, Lease,
+    LogBudget, RunningCall, RunningCalls, Tenant, TenantLimits, TenantTools, Token, TokenError, ToolFilter,
+    TrackedTools, UsageEntry, UsageLedger, now,
+};
 pub use jobs::{Called, JobCall, JobError, JobOptions, Jobs, StartedCall, poll_interval};
 pub use limits::{MemoryPermit, message_memory_bytes};
 pub use listener::Listener;
-pub use log_budget::LogBudget;
 pub use options::{HttpError, HttpOptions};
 pub use rejection::{PROBLEM_TYPE, Rejection, retry_after_header};
-pub use running_calls::{CallPhase, CallSink, EndedCall, RunningCall, RunningCalls};
 pub use service::{AdmittedRequest, HttpService, RequestContext, ResponseGuard, Services};
-pub use tenant::{Access, Tenant, TenantLimits, ToolFilter};
-pub use tenant_tools::TenantTools;
 pub use tenants::Tenants;
-pub use token::{Token, TokenError};
 pub use token_verifier::{TokenRefusal, TokenVerifier, VerifiedToken};
-pub use tracked_tools::TrackedTools;
-pub use usage::{DayUsage, UsageEntry, UsageLedger, now};

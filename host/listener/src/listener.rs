@@ -23,10 +23,10 @@ use crate::limits::message_memory_bytes;
 use crate::options::{HttpError, HttpOptions};
 use crate::request_framing::RequestFraming;
 use crate::service::Services;
-use crate::tenant::Access;
 use crate::tenants::{RequestDefaults, Tenants};
 use crate::turns::Turns;
 use crate::write_deadline::WriteDeadline;
+use fumehood_layers::Access;
 
 /// Deadline for the head of a request, from the moment that the connection waits for it.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);

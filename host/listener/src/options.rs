@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::tenant::Access;
 use crate::token_verifier::TokenVerifier;
+use fumehood_layers::Access;
 
 /// The address, access rules and limits of a listener.
 ///

@@ -16,7 +16,7 @@ use crate::body::ResponseBody;
 use crate::connections::{Connection, Phase};
 use crate::limits::{MemoryPermit, MemoryReservation, RequestLimits};
 use crate::rejection::Rejection;
-use crate::tenant::Tenant;
+use fumehood_layers::Tenant;
 
 /// Deadline for the body of a request, and for the wait for memory to hold it.
 pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(10);

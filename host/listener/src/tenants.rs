@@ -12,14 +12,14 @@ use governor::{Quota, RateLimiter};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
 
-use crate::budget_leases::BudgetLeases;
 use crate::guard::single_value;
 use crate::limits::RequestLimits;
 use crate::options::HttpError;
 use crate::rejection::Rejection;
-use crate::tenant::{Access, Tenant};
 use crate::token_verifier::VerifiedToken;
-use crate::usage::now;
+use fumehood_layers::BudgetLeases;
+use fumehood_layers::now;
+use fumehood_layers::{Access, Tenant};
 
 /// Name of the tenant of a listener without tokens.
 const ANYONE: &str = "anyone";
@@ -303,8 +303,8 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
-    use crate::tenant::TenantLimits;
-    use crate::token::Token;
+    use fumehood_layers::TenantLimits;
+    use fumehood_layers::Token;
 
     const DEFAULTS: RequestDefaults = RequestDefaults { requests: 4, in_flight_bytes: 1 << 20 };
 

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use crate::connections::Connection;
-use crate::fair_queue::{FairQueue, Ticket};
+use fumehood_layers::fair_queue::{FairQueue, Ticket};
 
 /// Time after the last poll of another tenant for which connections wait for turns. Where one tenant is alone, or the
 /// only one that is active, none does.

@@ -7,6 +7,7 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::chat::{
     Activity, DeltaSink, Model, ModelError, ModelFailure, Request, Response, StopReason, ToolChoice, ToolSpec,
 };
+use fumehood_core::log::RetriedRequest;
 use fumehood_core::telemetry;
 use fumehood_transport::{TransportError, Url};
 use genai::adapter::AdapterKind;
@@ -153,6 +154,8 @@ impl Provider {
             // The number only spreads retries, so a system without random numbers retries as well.
             let random = getrandom::u64().unwrap_or_default();
             let Some(delay) = retry_delay(&self.config.retries, failures, &error, random) else { return Err(error) };
+            let retried = RetriedRequest { failures, reason: error.failure.as_str(), retry_in: delay };
+            retried.emit_model(self.service.name(), name);
             deltas.activity(Activity::Waiting);
             tokio::time::sleep(delay).await;
         }

@@ -1,8 +1,10 @@
 //! The keys of an issuer: where they are published (RFC 8414), when they are fetched, and how long they are used.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use fumehood_core::log;
 use http::{Request, StatusCode};
 use serde::Deserialize;
 use tokio::sync::Mutex;
@@ -45,6 +47,8 @@ struct Inner {
     cached: RwLock<Option<Cached>>,
     /// The time of the last fetch. Held while keys are fetched, so that one request does it for all that wait.
     last_fetch: Mutex<Option<Instant>>,
+    /// True since the last fetch failed.
+    is_failing: AtomicBool,
 }
 
 #[derive(Debug, Clone)]
@@ -70,7 +74,8 @@ impl KeySource {
     ) -> Self {
         let cached = RwLock::default();
         let last_fetch = Mutex::default();
-        Self(Arc::new(Inner { issuer, issuer_url, jwks, http, interval, cached, last_fetch }))
+        let is_failing = AtomicBool::default();
+        Self(Arc::new(Inner { issuer, issuer_url, jwks, http, interval, cached, last_fetch, is_failing }))
     }
 
     /// Returns the keys, fetched again if they are old or not `enough`. `None` if they cannot be had.
@@ -114,8 +119,14 @@ impl KeySource {
                 Ok(keys) => {
                     let cached = Cached { keys: Arc::new(keys), fetched: Instant::now() };
                     *inner.cached.write().unwrap_or_else(PoisonError::into_inner) = Some(cached);
+                    if inner.is_failing.swap(false, Ordering::Relaxed) {
+                        log::emit_issuer_available(&inner.issuer);
+                    }
                 }
-                Err(error) => tracing::warn!(issuer = inner.issuer, %error, "cannot fetch the keys of the issuer"),
+                Err(error) => {
+                    inner.is_failing.store(true, Ordering::Relaxed);
+                    log::emit_issuer_unavailable(&inner.issuer, error_chain(&error));
+                }
             }
         }))
     }
@@ -157,6 +168,12 @@ impl Inner {
             status => Err(FetchError::Status(url.clone(), status)),
         }
     }
+}
+
+/// Returns an error with its causes: the outermost one rarely says why a server cannot be reached.
+fn error_chain(error: &FetchError) -> String {
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// Returns the addresses of an issuer's metadata: of OAuth, whose well-known path goes before the issuer's own, and of

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use fumehood_core::capability::CapabilityDefinition;
 use fumehood_core::key_value::KeyValueStore;
 use fumehood_core::policy::permission::files::FileRole;
 
@@ -62,6 +63,8 @@ pub struct SandboxConfig {
     pub compile_limits: CompileLimits,
     /// The program of worker processes. Without one no component can be isolated in a process.
     pub workers: Option<Workers>,
+    /// Host interfaces of the embedder.
+    pub capabilities: Vec<CapabilityDefinition>,
 }
 
 impl Default for SandboxConfig {
@@ -81,6 +84,7 @@ impl Default for SandboxConfig {
             compiler: Compiler::InProcess,
             compile_limits: CompileLimits::default(),
             workers: None,
+            capabilities: Vec::new(),
         }
     }
 }

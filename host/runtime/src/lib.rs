@@ -40,10 +40,7 @@ mod wasi;
 pub use call::outcome::Execution;
 pub use config::{SandboxConfig, Workers};
 pub use engine::{EngineProfile, SandboxError};
-pub use interpreter::{
-    ConsoleLevel, ConsoleLine, Exception, FinishedCall, Interpreter, JAVASCRIPT, Pause, Program, ProgramCalls,
-    ProgramDeadline, ProgramError, ProgramExecution,
-};
+pub use interpreter::{Interpreter, JAVASCRIPT};
 pub use isolation::serve_worker;
 pub use jail::JailReport;
 pub use load::cache::{CacheError, CacheReport, CodeCache};

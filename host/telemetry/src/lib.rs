@@ -2,7 +2,8 @@
 //!
 //! Part of [`fumehood`](https://docs.rs/fumehood), the crate that services depend on.
 //!
-//! - [`Telemetry::install`] collects the spans of `tracing` that the other crates emit, and sends them to a collector.
+//! - [`Telemetry::start`] sends spans to a collector. [`Telemetry::layer`] collects them from the crates that emit them, next to the
+//!   other layers of your `tracing` subscriber. [`Telemetry::install`] is for programs without one.
 //! - [`Metrics`] count and measure the calls of [`RunningCalls`](fumehood_listener::RunningCalls) that they are subscribed to.
 //! - [`MetricsService`] serves the metrics, and the running calls, behind the listener's admission.
 //!

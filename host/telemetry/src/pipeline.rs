@@ -16,8 +16,10 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
 use opentelemetry_sdk::trace::{BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider};
 use tokio::runtime::{Handle, Runtime};
+use tracing::Subscriber;
 use tracing_subscriber::Registry;
-use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::layer::{Layer, SubscriberExt as _};
+use tracing_subscriber::registry::LookupSpan;
 use url::Url;
 
 use crate::bridge::OpenTelemetryBridge;
@@ -37,9 +39,12 @@ const MAX_BATCH_SPANS: usize = 512;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TelemetryError {
-    /// There is a subscriber or a collector in this process already.
-    #[error("this process already has a `tracing` subscriber; install telemetry once, and no other subscriber")]
+    /// The process has a subscriber already.
+    #[error("this process already has a `tracing` subscriber; add `Telemetry::layer` to that one instead")]
     Installed,
+    /// Telemetry was started in this process already.
+    #[error("telemetry was started in this process already; start it once")]
+    Started,
     /// The threads of the exporter could not be started.
     #[error("cannot start the threads that send telemetry")]
     Threads(#[source] std::io::Error),
@@ -53,7 +58,7 @@ pub enum TelemetryError {
 
 impl From<BridgeError> for TelemetryError {
     fn from(_: BridgeError) -> Self {
-        Self::Installed
+        Self::Started
     }
 }
 
@@ -63,6 +68,7 @@ pub struct Telemetry {
     traces: Option<SdkTracerProvider>,
     meters: Option<SdkMeterProvider>,
     runtime: Option<ExportRuntime>,
+    sampling: f64,
 }
 
 /// The runtime that requests to a collector are sent from. Dropping it never waits, because that is forbidden within another one.
@@ -98,16 +104,30 @@ struct Parts<'a> {
 }
 
 impl Telemetry {
-    /// Collects the spans and metrics of this process, and sends them to the collector of the options, if there is one.
+    /// Starts telemetry, and makes its [`layer`](Self::layer) the only one of this process.
     ///
-    /// A collector that cannot be reached is no error: `warn` receives one message, and what cannot be sent is dropped and counted.
+    /// For programs without a subscriber of `tracing`. Others use [`start`](Self::start).
     ///
     /// # Errors
-    /// If the process has a subscriber of `tracing` already, or the exporter cannot be set up.
+    /// Like `start`, or if the process has a subscriber already.
     pub fn install(
         options: &ExportOptions,
         warn: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Self, TelemetryError> {
+        let telemetry = Self::start(options, warn)?;
+        let subscriber = Registry::default().with(telemetry.layer());
+        tracing::subscriber::set_global_default(subscriber).map_err(|_| TelemetryError::Installed)?;
+        Ok(telemetry)
+    }
+
+    /// Starts the export to the collector of the options, if there is one. Spans are collected once a subscriber has the
+    /// [`layer`](Self::layer).
+    ///
+    /// A collector that cannot be reached is no error: `warn` receives one message, and what cannot be sent is dropped and counted.
+    ///
+    /// # Errors
+    /// If telemetry was started in this process before, or the exporter cannot be set up.
+    pub fn start(options: &ExportOptions, warn: impl Fn(&str) + Send + Sync + 'static) -> Result<Self, TelemetryError> {
         let counts = Arc::new(ExportCounts::default());
         let traces_url = options.traces_url();
         let metrics_url = options.metrics_url();
@@ -132,17 +152,6 @@ impl Telemetry {
         };
         let instruments = meters.as_ref().map(|meters| Instruments::new(&meters.meter(SCOPE)));
         let metrics = Arc::new(Metrics::new(counts, instruments));
-        let collected = traces.as_ref().map(|traces| {
-            let layer = tracing_opentelemetry::layer().with_tracer(traces.tracer(SCOPE));
-            let layer = layer.with_location(false).with_threads(false).with_target(false).with_level(false);
-            layer
-                .with_tracked_inactivity(false)
-                .with_context_activation(false)
-                .with_filter(CallFilter(SamplingRatio::new(options.sampling)))
-        });
-        let measured = SpanMetrics(Arc::clone(&metrics)).with_filter(MeasuredSpans);
-        let subscriber = Registry::default().with(collected).with(measured);
-        tracing::subscriber::set_global_default(subscriber).map_err(|_| TelemetryError::Installed)?;
         if traces.is_some() {
             trace_context::install_bridge(Box::new(OpenTelemetryBridge {
                 propagates: options.propagates,
@@ -150,7 +159,38 @@ impl Telemetry {
                 ratio: SamplingRatio::new(options.sampling),
             }))?;
         }
-        Ok(Self { metrics, traces, meters, runtime })
+        Ok(Self { metrics, traces, meters, runtime, sampling: options.sampling })
+    }
+
+    /// Returns the layer that collects spans, for the subscriber of this process. It ignores everything but the spans and events
+    /// of this host, whatever the filters of other layers are.
+    ///
+    /// ```
+    /// use fumehood_telemetry::{ExportOptions, Telemetry};
+    /// use tracing_subscriber::layer::SubscriberExt as _;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let telemetry = Telemetry::start(&ExportOptions::default(), |warning| eprintln!("{warning}"))?;
+    /// // Next to the layers of your service, such as `tracing_subscriber::fmt::layer()`.
+    /// let subscriber = tracing_subscriber::registry().with(telemetry.layer());
+    /// tracing::subscriber::set_global_default(subscriber)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
+    where
+        S: Subscriber + for<'lookup> LookupSpan<'lookup> + Send + Sync,
+    {
+        let collected = self.traces.as_ref().map(|traces| {
+            let layer = tracing_opentelemetry::layer().with_tracer(traces.tracer(SCOPE));
+            let layer = layer.with_location(false).with_threads(false).with_target(false).with_level(false);
+            layer
+                .with_tracked_inactivity(false)
+                .with_context_activation(false)
+                .with_filter(CallFilter(SamplingRatio::new(self.sampling)))
+        });
+        let measured = SpanMetrics(Arc::clone(&self.metrics)).with_filter(MeasuredSpans);
+        Layer::and_then(collected, measured)
     }
 
     /// Returns the metrics.

@@ -40,7 +40,8 @@ pub(crate) fn find_position(backtrace: &str, code: &str) -> Option<(u32, u32)> {
     let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
     let line = digits(after.strip_prefix(':')?);
     let column = after.get(1 + line.len()..).and_then(|rest| rest.strip_prefix(':')).map(digits);
-    let (line, column) = (line.parse::<u32>().ok()?, column.and_then(|column| column.parse::<u32>().ok()).unwrap_or(1));
+    let line = line.parse::<u32>().ok()?;
+    let column = column.and_then(|column| column.parse::<u32>().ok()).unwrap_or(1);
     let column = if line == 1 { column.saturating_sub(PREFIX.len() as u32) } else { column };
     // A missing bracket is noticed in the text after the program.
     let lines = u32::try_from(code.lines().count()).unwrap_or(u32::MAX).max(1);

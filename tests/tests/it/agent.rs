@@ -11,7 +11,6 @@ use fumehood::agent::driver::Driver;
 use fumehood::agent::execution::Status;
 use fumehood::agent::native::NativeDriver;
 use fumehood::agent::react::ReactDriver;
-use fumehood::agent::scripted::ScriptedDriver;
 use fumehood::chat::Delta;
 use fumehood::event_log::{EventLog, Filter, Options};
 use fumehood::model::{ScriptedModel, ScriptedReply};
@@ -72,16 +71,10 @@ async fn the_sandboxed_calculator_works_it_out_with_every_driver() {
         expecting(ScriptedReply::text(execute_block("calculator__multiply", json!({"a": 8, "b": 2}))), "8"),
         expecting(ScriptedReply::text(answer), "16"),
     ];
-    let scripted = ScriptedDriver::new()
-        .call("calculator__add", r#"{"a": 3, "b": 5}"#)
-        .call("calculator__multiply", r#"{"a": 8, "b": 2}"#)
-        .answer(answer);
-    let ignored = || vec![ScriptedReply::text("-"), ScriptedReply::text("-"), ScriptedReply::text("-")];
     for (name, outcome) in [
         ("native", run(NativeDriver::default(), native, Arc::new(NullRecorder)).await),
         ("react", run(ReactDriver::default(), react, Arc::new(NullRecorder)).await),
         ("batch", run(BatchDriver::new(), batch, Arc::new(NullRecorder)).await),
-        ("scripted", run(scripted, ignored(), Arc::new(NullRecorder)).await),
     ] {
         assert_eq!(outcome.text(), answer, "{name}: {:?}", outcome.ending);
         let expected = [("calculator__add".to_owned(), Status::Ok), ("calculator__multiply".to_owned(), Status::Ok)];

@@ -6,19 +6,17 @@ use std::sync::{Arc, Mutex};
 
 use fumehood::agent::agent::{Agent, Outcome};
 use fumehood::agent::allowlist::{Allowlists, Skill};
-use fumehood::agent::approver::{Answer, Approver, Question};
 use fumehood::agent::batch::BatchDriver;
 use fumehood::agent::execution::Status;
 use fumehood::agent::executor::{BatchOutcome, Scope, ToolExecutor};
-use fumehood::agent::guardrail::{ProposedCall, RuleFn, Verdict};
-use fumehood::agent::hook::{AfterAction, CompletedToolUse, Field, HookFn};
 use fumehood::agent::memory::InMemoryStore;
 use fumehood::agent::react::ReactDriver;
 use fumehood::agent::registry::{BuiltIn, BuiltInError, BuiltIns};
-use fumehood::agent::scripted::ScriptedDriver;
 use fumehood::chat::{Model, ModelError, Request, Response, Role, ToolIntent, ToolSpec};
 use fumehood::event_log::{Filter, Options, Reader};
-use fumehood::{AgentBuilder, AgentError, CallContext, Host, Load};
+use fumehood::model::{ScriptedModel, ScriptedReply};
+use fumehood::policy::{Answer, Approver, Decision, PolicyFn, Question};
+use fumehood::{AgentBuilder, AgentError, CallContext, Host, Load, ValidatedCall};
 
 const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../example-tools/dist/calculator.wasm");
 const ADD: &str = r#"{"a": 3, "b": 5}"#;
@@ -72,8 +70,11 @@ async fn the_native_driver_and_the_pipeline_are_there_unless_others_are_given() 
     assert_eq!((status, outcome.text()), (Status::Ok, r#"{"result":8}"#));
     assert!(offered.lock().unwrap()[0].contains(&"calculator__multiply".to_owned()));
 
-    let driver = ScriptedDriver::new().call("calculator__multiply", r#"{"a": 2, "b": 5}"#).answer("done");
-    let mut agent = host.agent(model).allow_everything().driver(driver).build().unwrap();
+    let decision = r#"{"type": "call_tool", "tool": "calculator__multiply", "args": {"a": 2, "b": 5}}"#;
+    let answer = r#"{"type": "final_answer", "answer": "done"}"#;
+    let model = ScriptedModel::new(vec![ScriptedReply::text(decision), ScriptedReply::text(answer)]);
+    let agent = host.agent(Arc::new(model)).allow_everything().driver(ReactDriver::default());
+    let mut agent = agent.build().unwrap();
     let outcome = agent.run("go").await.unwrap();
     assert_eq!(outcome.text(), "done");
     assert_eq!(outcome.run.executions().next().unwrap().name(), "calculator__multiply");
@@ -167,7 +168,7 @@ async fn rules_people_memory_and_functions_are_a_line_each() {
     let greet = BuiltIn::new("greet", "Greets.", greet).unwrap();
     let tools = Arc::new(BuiltIns::default());
     tools.register(greet).unwrap();
-    let ask = RuleFn::new("ask", |_: &ProposedCall| Verdict::Ask { question: "may it?".to_owned() });
+    let ask = PolicyFn::new("ask", |_: &ValidatedCall, _: &CallContext| Decision::ask("may it?"));
     let (model, offered) = calls("greet", "{}");
     let agent = host.agent(model).allow(["greet"]).built_ins(tools).memory(Arc::new(InMemoryStore::default()));
     let agent = agent.pipeline(|pipeline| pipeline.rule(Arc::new(ask))).approver(Arc::new(CallsOnly));
@@ -263,26 +264,6 @@ async fn the_prompt_names_the_tools_and_the_users_words_are_verbatim() {
         let text: String = system.map(|message| message.content.as_str()).collect();
         assert_eq!(text.contains("calculator__add"), request.tools.is_empty(), "{text}");
     }
-}
-
-#[tokio::test]
-async fn what_a_hook_makes_of_the_state_is_there_in_the_next_step() {
-    let tools = BuiltIns::default();
-    let see = |_: BTreeMap<String, String>, call: CallContext| async move {
-        Ok::<_, BuiltInError>(call.state.as_deref().unwrap_or("none").to_owned())
-    };
-    tools.register(BuiltIn::new("see", "Sees.", see).unwrap().with_state()).unwrap();
-    let hook = HookFn::new("count", 0, &[Field::State], |used: &mut CompletedToolUse| {
-        used.state = Some(Arc::from(r#"{"seen":1}"#));
-        AfterAction::Continue
-    });
-    let driver = ScriptedDriver::new().call("see", "{}").call("see", "{}").answer("done");
-    let model = |_: &Request| Ok::<_, ModelError>(Response::text("-"));
-    let agent = empty().agent(Arc::new(model)).allow(["see"]).built_ins(Arc::new(tools)).driver(driver);
-    let mut agent = agent.pipeline(|pipeline| pipeline.after(Arc::new(hook))).build().unwrap();
-    let outcome = agent.run("go").await.unwrap();
-    let seen: Vec<_> = outcome.run.executions().map(|execution| execution.result.text().unwrap()).collect();
-    assert_eq!(seen, ["none", r#"{"seen":1}"#]);
 }
 
 #[tokio::test]

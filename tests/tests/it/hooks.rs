@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fumehood::agent::approver::{Answer, Approver, Question};
 use fumehood::agent::code::CodeMode;
 use fumehood::agent::execution::ToolExecution;
 use fumehood::boxed::BoxFuture;
-use fumehood::hooks::{CallHook, CallHooks, ComponentHook, HookError, HookFunction, HookedTools, ToolPatterns};
+use fumehood::hooks::{ComponentHook, HookError, HookFunction, ToolPatterns};
 use fumehood::model::{ScriptedModel, ScriptedReply};
 use fumehood::permission::{Environment, KeyValueQuota};
-use fumehood::{Call, CallResult, ErrorKind, Grant, Host, Limits, Load, ToolProvider as _};
+use fumehood::policy::{Answer, Approver, Policies, Policy, Question};
+use fumehood::{Call, CallResult, ErrorKind, Grant, Host, Limits, Load, Stack, ToolProvider};
 use fumehood_tests::hook;
 use serde_json::json;
 
@@ -33,9 +33,9 @@ async fn host_with(load: Load) -> Host {
     host
 }
 
-fn tools(host: &Host, hook: ComponentHook) -> HookedTools {
-    let hooks: CallHooks = [Arc::new(hook) as Arc<dyn CallHook>].into_iter().collect();
-    HookedTools::new(Arc::new(host.clone()), hooks)
+fn tools(host: &Host, hook: ComponentHook) -> Arc<dyn ToolProvider> {
+    let hooks: Policies = [Arc::new(hook) as Arc<dyn Policy>].into_iter().collect();
+    Stack::new().policies(hooks).around([host.clone()])
 }
 
 /// Adds 1 and 2 while this program decides on the call with one of its functions.
@@ -213,7 +213,7 @@ async fn the_example_limits_the_rate_of_each_actor() {
 /// Runs an agent whose model makes one call, with a program among the hooks. Returns the execution of that call.
 async fn agent_call(program: &str, reply: ScriptedReply, approver: Option<Arc<dyn Approver>>) -> ToolExecution {
     let host = host_with(Load::bytes("judge", hook(program).unwrap()).limits(limits())).await;
-    let hook: Arc<dyn CallHook> =
+    let hook: Arc<dyn Policy> =
         Arc::new(host.hook("judge").unwrap().tools(ToolPatterns::new(["calculator__*"]).unwrap()));
     let model = ScriptedModel::new(vec![reply, ScriptedReply::text("done")]);
     let mut agent = host.agent(Arc::new(model)).allow_everything().actor("eve").code(CodeMode::default());

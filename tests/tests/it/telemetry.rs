@@ -4,15 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use fumehood::agent::approver::{Answer, Approver, Question};
 use fumehood::agent::budget::Budget;
-use fumehood::agent::guardrail::{ProposedCall, RuleFn, Verdict};
-use fumehood::agent::scripted::ScriptedDriver;
 use fumehood::agent::session::SessionConfig;
 use fumehood::boxed::BoxFuture;
-use fumehood::chat::{Model, ModelError, Request, Response};
+use fumehood::model::{ScriptedModel, ScriptedReply};
 use fumehood::permission::KeyValueQuota;
-use fumehood::{Call, Grant, Host, Load};
+use fumehood::policy::{Answer, Approver, Decision, PolicyFn, Question};
+use fumehood::{Call, CallContext, Grant, Host, Load, ValidatedCall};
 use fumehood_tests::{component, contract};
 use serde_json::json;
 use tracing::field::{Field, Visit};
@@ -177,13 +175,12 @@ async fn answers_of_an_approver_are_events() {
     subscribe();
     let host = Host::builder().build().unwrap();
     host.load(Load::bytes("telemetry-asked", contract("echo").unwrap())).await.unwrap();
-    let silent = |_: &Request| -> Result<Response, ModelError> { Ok(Response::text("")) };
-    let silent: Arc<dyn Model> = Arc::new(silent);
-    let ask = RuleFn::new("ask", |_: &ProposedCall| Verdict::Ask { question: "may it?".to_owned() });
-    let driver = ScriptedDriver::new().call("telemetry-asked__echo", r#"{"a": "secret-argument"}"#).answer("done");
+    let call = ScriptedReply::call("telemetry-asked__echo", r#"{"a": "secret-argument"}"#);
+    let model = ScriptedModel::new(vec![call, ScriptedReply::text("done")]);
+    let ask = PolicyFn::new("ask", |_: &ValidatedCall, _: &CallContext| Decision::ask("may it?"));
     let budget = Budget { turns: 1, ..Budget::default() };
     let config = SessionConfig { id: "telemetry-session".to_owned(), budget, ..SessionConfig::default() };
-    let agent = host.agent(silent).allow_everything().driver(driver).config(config);
+    let agent = host.agent(Arc::new(model)).allow_everything().config(config);
     let agent = agent.pipeline(|pipeline| pipeline.rule(Arc::new(ask))).approver(Arc::new(CallsOnly));
     agent.build().unwrap().run("go").await.unwrap();
 

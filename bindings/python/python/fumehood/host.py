@@ -6,122 +6,14 @@ import asyncio
 import functools
 import json
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, Literal, TypedDict, Union
-
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Union
 
 from ._fumehood import Component, Events, LogLine, NativeHost, Operation, Progress, Request, Result, Tool
 from .program import find_program
+from .settings import Amount, Grants, HttpLimits, Isolation, Limits, Path, Registry, Secret, WriteFolder
 
 Event = Union[Progress, LogLine, Request, Result]
-Isolation = Literal["in_process", "process", "process_required"]
-Path = Union[str, "os.PathLike[str]"]
-Amount = Union[str, int]
-
-
-class Limits(TypedDict, total=False):
-    """Limits of one call. A limit that is left out has its default."""
-
-    deadline: str
-    """Wall time, such as "2s". The default is 10s."""
-    fuel: Amount
-    """Fuel, about one unit per instruction, such as "500M". The default is 10G."""
-    memory: Amount
-    """Memory, such as "128MiB". The default is 64MiB."""
-    output: Amount
-    """Size of a result. The default is 1MiB."""
-    log: Amount
-    """Size of log lines and progress, and of stdout and stderr. The default is 256KiB."""
-    string: Amount
-    """Maximum size of a single string in the arguments. The default is 10KiB."""
-
-
-class HttpLimits(TypedDict, total=False):
-    """Limits on the requests of one call. A limit that is left out has its default."""
-
-    requests: int
-    bytes_out: Amount
-    bytes_in: Amount
-    in_flight: int
-    connect: str
-    tls: str
-    first_byte: str
-    between_bytes: str
-
-
-class _WriteFolder(TypedDict):
-    folder: Path
-    guest: str
-
-
-class WriteFolder(_WriteFolder, total=False):
-    """A folder that may be changed, with quotas for added bytes and names."""
-
-    bytes: Amount
-    entries: Amount
-
-
-# `from` and `for` are keywords, so that classes cannot have such members.
-Secret = TypedDict(
-    "Secret",
-    {"name": str, "from": "dict[str, str]", "for": str, "header": str, "query": str, "value": str},
-    total=False,
-)
-
-
-class Grants(TypedDict, total=False):
-    """Powers of a component, with the names of `fumehood.toml`. Powers that are left out are not granted."""
-
-    state: bool
-    read: Sequence[str]
-    """Folders that it may read, as "HOST:GUEST"."""
-    write: Sequence[Union[str, WriteFolder]]
-    """Folders that it may read and change."""
-    scratch: Amount
-    """Size of an empty folder for each call, /scratch."""
-    http: Sequence[str]
-    """Requests, as "METHOD URL", such as "GET https://api.example.com/v1/**"."""
-    http_limits: HttpLimits
-    private_addresses: Sequence[str]
-    env: Mapping[str, str]
-    args: Sequence[str]
-    secrets: Sequence[Secret]
-    clock: str
-    random_seed: int
-    key_value: Amount
-    """Size of a private store of keys and values."""
-    apps: bool
-    """Show its pages (MCP Apps) to clients."""
-    app_origins: Sequence[str]
-    """Origins that its pages may reach, such as "https://api.example.com"."""
-
-
-class _KeyFile(TypedDict):
-    file: Path
-
-
-class _Registry(TypedDict):
-    store: Path
-
-
-class Registry(_Registry, total=False):
-    """Components of registries, with the names of `[registry]` in `fumehood.toml`. `store` is the folder that they are kept in."""
-
-    offline: bool
-    """Use only what is in the store."""
-    allow: Sequence[str]
-    """Names that may be used, such as "ghcr.io/acme/**". The default is all."""
-    signatures: Literal["required", "warn", "off"]
-    trusted_keys: Sequence[Union[str, _KeyFile]]
-    """Public keys of publishers: PEM, its base64 alone, or {"file": "…"}."""
-    trusted: Mapping[str, Sequence[Union[str, _KeyFile]]]
-    max_bytes: Amount
-    min_age: str
-    revoked: Sequence[str]
-    mirrors: Mapping[str, Sequence[str]]
-    proxy: str
-    plain_http: Sequence[str]
-
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _encode_ascii = json.JSONEncoder(separators=(",", ":")).encode

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::chat::Model;
+use fumehood_core::policy::call::Approver;
 use fumehood_core::record::{Durability, NullRecorder, Recorder};
 use fumehood_core::saved_session::{SessionStore, is_session_id};
 
@@ -16,7 +17,6 @@ use super::wait::CancelHandle;
 use crate::clock::{Clock, SystemClock};
 use crate::drivers::driver::Driver;
 use crate::executor::{Scope, ToolExecutor};
-use crate::pipeline::approver::Approver;
 use crate::session::budget::TenantFuel;
 use crate::session::{Compaction, RestoredSession, SavedSession, SavedSessionError, Session, SessionConfig};
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use fumehood_core::call::history::{CallHistory, PastCall};
 use fumehood_core::chat::{Model, ModelError, ModelFailure, Request, Response, ToolIntent, ToolSpec};
+use fumehood_core::policy::call::{Answer, Approver, Question};
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use fumehood_core::telemetry;
 use fumehood_core::time::Timestamp;
@@ -31,7 +32,6 @@ use crate::catch_panic::catch_panic;
 use crate::clock::Clock;
 use crate::executor::{Scope, StoppedBatch, ToolExecutor};
 use crate::output_schema::OutputSchema;
-use crate::pipeline::approver::{Answer, Approver, Question};
 use crate::session::budget::{BudgetKind, TenantFuel};
 use crate::session::transcript::Ending;
 use crate::session::{Action, BudgetQuestion, Input, RecordedInput, Session, StepError};
@@ -336,9 +336,6 @@ impl Agent {
         let started = Instant::now();
         match wait_until(&self.cancel, wait_for_wall_time(limit), self.executor.execute(calls, &scope)).await {
             WaitOutcome::Done(outcome) => {
-                if let Some(state) = &outcome.state {
-                    self.scope.state = Some(Arc::clone(state));
-                }
                 let fuel = outcome.executions.iter().map(|execution| execution.result.metadata.fuel_used);
                 if let Some(tenant) = &self.tenant {
                     // The rest was taken while the calls ran.
@@ -379,7 +376,7 @@ impl Agent {
         let Some(approver) = &self.approver else {
             return Some(Input::ApproverAnswered { yes: false });
         };
-        let answer = catch_panic(approver.ask(Question::Budget(question)));
+        let answer = catch_panic(approver.ask(Question::Budget(&question.text)));
         match wait_until(&self.cancel, wait_for_wall_time(None), answer).await {
             // An approver that panicked counts as no.
             WaitOutcome::Done(answer) => {

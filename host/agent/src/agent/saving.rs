@@ -270,15 +270,10 @@ impl Agent {
 
     /// Returns what is saved of an input, before it is used up.
     pub(super) fn to_saved(&self, input: &Input) -> Option<SavedInput> {
-        let state = match input {
-            Input::ToolsFinished { outcome, .. } | Input::ToolsInterrupted { outcome, .. } => outcome.state.as_deref(),
-            _ => None,
-        };
         let saving = self.saving.as_ref()?;
         let (input, reply) = self.split_reply(input.clone());
-        let state = state.map(str::to_owned);
         let writer = saving.writer.to_string();
-        Some(SavedInput { input: Some(input), reply, program: None, state, is_withheld: false, writer })
+        Some(SavedInput { input: Some(input), reply, program: None, state: None, is_withheld: false, writer })
     }
 
     /// Takes the text out of an answer whose parts are kept instead.

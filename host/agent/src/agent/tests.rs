@@ -20,6 +20,7 @@ use crate::session::transcript::Ending;
 use crate::session::{SessionConfig, replay};
 
 mod deferred;
+mod golden;
 mod programs;
 mod saved;
 mod time;

@@ -10,6 +10,7 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::display_bytes;
 use fumehood_core::call::result::{CallError, CallResult};
 use fumehood_core::chat::ToolIntent;
+use fumehood_core::program::{FinishedCall, ProgramCalls, ProgramClock};
 use fumehood_core::tool::Stop;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -17,7 +18,6 @@ use tokio::sync::oneshot;
 
 use super::call_maker::{CallMaker, Called};
 use super::limits::ProgramLimits;
-use super::program::{FinishedCall, ProgramCalls, ProgramClock};
 use super::replay::{Replay, Reservation};
 use super::value::to_json;
 use crate::deferred::DeferredCall;

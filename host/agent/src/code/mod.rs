@@ -10,8 +10,8 @@
 mod call_maker;
 mod calls;
 mod code_tools;
+mod interpreter;
 mod limits;
-mod program;
 mod program_tools;
 mod provider;
 mod replay;
@@ -22,11 +22,8 @@ mod value;
 pub(crate) use call_maker::{CallMaker, Called, OpenQuestion, OpenQuestions};
 pub(crate) use code_tools::{CodeTools, code, max_result_bytes};
 pub use code_tools::{CodeToolsError, RUN_CODE};
+pub use interpreter::Interpreter;
 pub use limits::{CodeMode, ProgramLimits};
-pub use program::{
-    ConsoleLine, Exception, FinishedCall, Interpreter, Program, ProgramCalls, ProgramClock, ProgramError,
-    ProgramExecution,
-};
 pub(crate) use program_tools::ProgramTools;
 pub use provider::CodeProvider;
 pub(crate) use run::{ProgramEnd, ProgramRequest, run};

@@ -20,8 +20,8 @@ use tracing::Instrument as _;
 
 use super::call_maker::{CallMaker, Called, OpenQuestions};
 use super::code_tools::{CodeTools, CodeToolsError, RUN_CODE, code};
+use super::interpreter::Interpreter;
 use super::limits::{CodeMode, ProgramLimits};
-use super::program::Interpreter;
 use super::program_tools::ProgramTools;
 use super::run::{ProgramEnd, ProgramRequest, run};
 use crate::clock::Clock;

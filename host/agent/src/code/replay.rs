@@ -6,9 +6,9 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
 use fumehood_core::chat::ToolIntent;
 use fumehood_core::digest::Digest;
+use fumehood_core::program::FinishedCall;
 use fumehood_core::time::Timestamp;
 
-use super::program::FinishedCall;
 use crate::program_record::{CallState, ProgramEvent, ProgramRecord, ProgramRecords, ProgramStart, call_digest};
 
 /// The way in which a call counts towards the budget of the session.

@@ -11,6 +11,7 @@ use fumehood_core::call::event::Level;
 use fumehood_core::call::limits::display_bytes;
 use fumehood_core::call::result::{CallError, Metadata};
 use fumehood_core::call::{CancellationToken, FuelAccount};
+use fumehood_core::program::{ConsoleLine, Program, ProgramError, ProgramExecution};
 use fumehood_core::time::Timestamp;
 use fumehood_core::tool::Stop;
 use serde::Serialize;
@@ -19,8 +20,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::call_maker::CallMaker;
 use super::calls::{Ended, InnerCalls, Spent};
+use super::interpreter::Interpreter;
 use super::limits::ProgramLimits;
-use super::program::{ConsoleLine, Interpreter, Program, ProgramError, ProgramExecution};
 use super::replay::Replay;
 use super::value::embed;
 use crate::deferred::DeferredCall;
@@ -97,16 +98,16 @@ pub(crate) async fn run(
     // A map has no order, but a replayed program must see the same list.
     tools.sort_unstable();
     let meter = Arc::new(ProgramMeter::new(account));
+    let cancelled = CancellationToken::new();
     let program = Program {
         code: code.to_owned(),
         tools,
         seed: seed(&start.execution),
         start_time_ms: start.now.0,
         limits: limits.of_interpreter(),
-        cancelled: CancellationToken::new(),
+        cancelled: Some(cancelled.clone()),
         account: Some(Arc::clone(&meter) as _),
     };
-    let cancelled = program.cancelled.clone();
     let (mut calls, mut ended) = InnerCalls::new(maker, names, limits, id, replay);
     let mut running = interpreter.run(program, &mut calls);
     let (ended, execution) = tokio::select! {
@@ -219,6 +220,7 @@ fn to_error(error: ProgramError) -> CallError {
     match error {
         ProgramError::Exception(exception) => CallError::new(ErrorKind::ToolFailed, exception.to_string()),
         ProgramError::Failed(error) => error,
+        other => CallError::new(ErrorKind::Host, other.to_string()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Drivers: the protocols between the loop and a model, behind one port.
 //!
 //! [`native`] is for models that call tools through their provider's own interface, [`react`] for any model that can
-//! write JSON, [`batch`] for models that call many tools at once in text, and [`scripted`] for tests.
+//! write JSON, and [`batch`] for models that call many tools at once in text.
 
 pub mod batch;
 pub mod driver;
@@ -11,4 +11,3 @@ pub mod react;
 pub mod recover;
 pub mod render;
 pub mod reply_part;
-pub mod scripted;

@@ -13,7 +13,7 @@ use fumehood_core::tool::definition::Annotations;
 use fumehood_core::tool::{Stop, Tool, ValidatedCall};
 use serde_json::json;
 
-use crate::registry::{BuiltInTool, Policy, Purpose, ToolError, built_in_tool};
+use crate::registry::{BuiltInTool, Purpose, ToolError, ToolPolicy, built_in_tool};
 
 /// Maximum bytes of an entry that the model sees: more than for other results, because an entry is there to be read.
 const MAX_ENTRY_BYTES: usize = 32 << 10;
@@ -66,8 +66,8 @@ impl BuiltInTool for Knowledge {
         Purpose::Knowledge
     }
 
-    fn policy(&self) -> Policy {
-        Policy { result_bytes: Some(MAX_ENTRY_BYTES), ..Policy::default() }
+    fn policy(&self) -> ToolPolicy {
+        ToolPolicy { result_bytes: Some(MAX_ENTRY_BYTES), ..ToolPolicy::default() }
     }
 
     fn call(&self, _call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {

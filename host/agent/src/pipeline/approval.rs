@@ -1,21 +1,23 @@
 //! The stage of a dispatch that asks a person: with an answer that was given before, at once, or later.
 
-use fumehood_core::call::error_kind::ErrorKind;
-use fumehood_core::call::result::CallError;
+use fumehood_core::call::Arguments;
 use fumehood_core::chat::Usage;
 use fumehood_core::digest::Digest;
+use fumehood_core::policy::call::{Answer, CallQuestion, Decision, Question};
 use fumehood_core::record::RecordKind;
 use fumehood_core::telemetry;
 use fumehood_core::tool::Tool;
 use serde_json::json;
 
 use super::abort::Abort;
-use super::approver::{Answer, Question};
 use super::dispatch::Dispatch;
-use super::guardrail::{CallQuestion, Ruling, Verdict, VerdictSource};
+use super::flows::FLOWS;
 use crate::catch_panic::{catch_panic, catch_panic_sync};
 use crate::deferred::{CallAnswer, DeferredCall};
 use crate::execution::Status;
+
+/// The source of a person's decisions, in records.
+const PERSON: &str = "human";
 
 impl Dispatch<'_> {
     /// Asks a person about a call, unless an answer was given before: it holds for this tool with the same code,
@@ -37,16 +39,15 @@ impl Dispatch<'_> {
         }
         let is_allowed = matches!(answer, Ok(Answer::Allow));
         telemetry::emit_call_approval(&question.proposed.tool, &self.call.id, is_allowed);
-        let verdict = match answer {
-            Ok(Answer::Allow) => Verdict::Allow,
-            Ok(Answer::Deny { reason }) if reason.is_empty() => Verdict::Deny { reason: "no".to_owned() },
-            Ok(Answer::Deny { reason }) => Verdict::Deny { reason },
-            Ok(Answer::Defer) => Verdict::Deny { reason: "no person can answer now".to_owned() },
-            Err(panic) => Verdict::Deny { reason: format!("no person could be asked: {panic}") },
+        let decision = match answer {
+            Ok(Answer::Allow) => Decision::Allow,
+            Ok(Answer::Deny { reason }) if reason.is_empty() => Decision::deny("no"),
+            Ok(Answer::Deny { reason }) => Decision::deny(reason),
+            Ok(Answer::Defer) => Decision::deny("no person can answer now"),
+            Err(panic) => Decision::deny(format!("no person could be asked: {panic}")),
         };
-        self.record_verdict(Ruling { source: VerdictSource::Approver, verdict }, &question.proposed, Usage::default())
-            .await
-            .map(drop)
+        let decision: Decision<Arguments> = decision;
+        self.record_verdict(PERSON, &decision, &question.proposed.arguments, Usage::default()).await.map(drop)
     }
 
     /// Refuses a call about which nobody is asked now, and to which the last answer was no: rules that are gone do not
@@ -54,8 +55,7 @@ impl Dispatch<'_> {
     pub(super) fn check_refusal(&self) -> Result<(), Abort> {
         match self.answers().next_back() {
             Some(answer) if !answer.given.yes => {
-                let by = VerdictSource::Approver.as_str();
-                Err(Abort::denial(format!("denied by {by}: {}", answer.given.reason)))
+                Err(Abort::denial(format!("denied by {PERSON}: {}", answer.given.reason)))
             }
             _ => Ok(()),
         }
@@ -84,7 +84,7 @@ impl Dispatch<'_> {
         };
         let CallQuestion { from, question, proposed } = question;
         let recorded = catch_panic_sync(|| self.persist.arguments(&proposed.arguments)).unwrap_or_default();
-        let body = || json!({ "by": VerdictSource::Approver.as_str(), "reason": question, "arguments": recorded });
+        let body = || json!({ "by": PERSON, "reason": question, "arguments": recorded });
         if let Err(error) = self.journal.record(RecordKind::Verdict, Some("defer"), body).await {
             return error.into();
         }
@@ -97,15 +97,12 @@ impl Dispatch<'_> {
 /// Returns the digest of what an answer is about. Who allows a call that a rule asks about has not been asked whether it
 /// may send private data, and along another path of data the question is another one. A judge words its questions anew.
 fn bind(tool: &Tool, question: &CallQuestion) -> Digest {
-    let text = if question.from == VerdictSource::Flows.as_str() { question.question.as_str() } else { "" };
+    let text = if question.from == FLOWS { question.question.as_str() } else { "" };
     let about = json!([tool.approval_digest(&question.proposed.arguments), question.from, text]);
     Digest::of(about.to_string().as_bytes())
 }
 
 /// Refuses a call that needs approval where nobody can be asked.
 fn nobody_to_ask(question: &CallQuestion) -> Abort {
-    let message = format!("this call needs approval: {}", question.question);
-    let error = CallError::new(ErrorKind::NeedsApproval, message)
-        .with_hint("no person can be asked here; continue without this call");
-    Abort::refusal(Status::RejectedDenied, error)
+    Abort::refusal(Status::RejectedDenied, question.unanswered())
 }

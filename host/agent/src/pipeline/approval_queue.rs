@@ -6,27 +6,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::policy::call::{Answer, Approver, CallQuestion, Question};
 use futures_util::Stream;
 use tokio::sync::{mpsc, oneshot};
-
-use super::approver::{Answer, Approver, Question};
-use super::guardrail::CallQuestion;
-use crate::session::BudgetQuestion;
 
 /// An [`Approver`] that puts questions into a stream, for programs that answer them elsewhere: in a window, a chat, another
 /// service.
 ///
 /// ```
 /// use fumehood_agent::approval_queue::ApprovalQueue;
-/// use fumehood_agent::approver::{Answer, Approver, Question};
+/// use fumehood_core::policy::call::{Answer, Approver, Question};
 /// use futures_util::StreamExt as _;
-/// # use fumehood_agent::budget::BudgetKind;
-/// # use fumehood_agent::session::BudgetQuestion;
 /// # futures_executor(async {
 /// let (queue, mut requests) = ApprovalQueue::new(Answer::Defer);
 /// // `queue` is given to an agent, which asks:
-/// # let question = BudgetQuestion { about: BudgetKind::Turns, text: "Go on?".to_owned() };
-/// let asking = queue.ask(Question::Budget(&question));
+/// let asking = queue.ask(Question::Budget("Go on?"));
 /// let answering = async {
 ///     let request = requests.next().await.unwrap();
 ///     assert_eq!(request.text(), "Go on?");
@@ -65,7 +59,7 @@ pub enum ApprovalQuestion {
     /// Approval of a call.
     Call(CallQuestion),
     /// Continuation of a session that reached a limit.
-    Budget(BudgetQuestion),
+    Budget(String),
 }
 
 impl ApprovalQueue {
@@ -82,7 +76,7 @@ impl Approver for ApprovalQueue {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         let question = match question {
             Question::Call(question) => ApprovalQuestion::Call(question.clone()),
-            Question::Budget(question) => ApprovalQuestion::Budget(question.clone()),
+            Question::Budget(text) => ApprovalQuestion::Budget(text.to_owned()),
         };
         let (answer, answered) = oneshot::channel();
         let id = format!("q{}", self.last.fetch_add(1, Ordering::Relaxed).saturating_add(1));
@@ -131,7 +125,7 @@ impl ApprovalRequest {
     pub fn text(&self) -> &str {
         match &self.question {
             ApprovalQuestion::Call(question) => &question.question,
-            ApprovalQuestion::Budget(question) => &question.text,
+            ApprovalQuestion::Budget(text) => text,
         }
     }
 
@@ -152,33 +146,26 @@ mod tests {
     use futures_util::{FutureExt as _, StreamExt as _};
 
     use super::*;
-    use crate::session::budget::BudgetKind;
-
-    fn question() -> BudgetQuestion {
-        BudgetQuestion { about: BudgetKind::Turns, text: "Go on?".to_owned() }
-    }
 
     #[tokio::test]
     async fn dropped_handle_refuses_and_dropped_stream_gives_the_answer_of_the_queue() {
         let (queue, mut requests) = ApprovalQueue::new(Answer::Defer);
-        let question = question();
-        let asking = queue.ask(Question::Budget(&question));
+        let asking = queue.ask(Question::Budget("Go on?"));
         drop(requests.next().await);
         assert!(matches!(asking.await, Answer::Deny { .. }));
         assert!(queue.is_available());
 
-        let asking = queue.ask(Question::Budget(&question));
+        let asking = queue.ask(Question::Budget("Go on?"));
         drop(requests);
         assert_eq!(asking.await, Answer::Defer, "it was in the stream");
-        assert_eq!(queue.ask(Question::Budget(&question)).await, Answer::Defer);
+        assert_eq!(queue.ask(Question::Budget("Go on?")).await, Answer::Defer);
         assert!(!queue.is_available());
     }
 
     #[tokio::test]
     async fn questions_are_answered_in_any_order_and_can_be_withdrawn() {
         let (queue, mut requests) = ApprovalQueue::new(Answer::no());
-        let question = question();
-        let mut asking: Vec<_> = (0..3).map(|_| queue.ask(Question::Budget(&question))).collect();
+        let mut asking: Vec<_> = (0..3).map(|_| queue.ask(Question::Budget("Go on?"))).collect();
         let taken: Vec<_> = (&mut requests).take(3).collect().await;
         assert_eq!(taken.iter().map(ApprovalRequest::id).collect::<Vec<_>>(), ["q1", "q2", "q3"]);
         drop(asking.remove(0));

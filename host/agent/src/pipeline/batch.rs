@@ -44,8 +44,6 @@ impl RunningProgram {
 }
 
 struct State {
-    text: Option<Arc<str>>,
-    changed: bool,
     usage: Usage,
     program_calls: u32,
     answer: Option<String>,
@@ -59,13 +57,12 @@ impl<'a> Batch<'a> {
         let envelope = scope.envelope.as_deref();
         let allowed = config.allowlists.resolve(skill, actor, envelope, config.clock.now());
         let usage = Usage::default();
-        let text = scope.state.clone();
-        let state = State { text, changed: false, usage, program_calls: 0, answer: None };
+        let state = State { usage, program_calls: 0, answer: None };
         let past = scope.history.past();
         let state = Arc::new(Mutex::new(state));
         let session = scope.session.as_str().into();
         let execution = scope.execution.as_str().into();
-        let step = SessionStep { session, execution, number: scope.step };
+        let step = SessionStep { session, execution, number: scope.step, skill: scope.skill.clone() };
         Self { scope, allowed: Arc::new(allowed), program: None, past, step, state }
     }
 
@@ -146,18 +143,6 @@ impl<'a> Batch<'a> {
         self.allowed.is_channel(self.scope.envelope.is_some())
     }
 
-    /// Returns the agent's state as the hooks of this batch have left it so far.
-    pub(super) fn state(&self) -> Option<Arc<str>> {
-        self.lock().text.clone()
-    }
-
-    /// Replaces the state that a hook changed. Calls of one batch have no order: the last change counts.
-    pub(super) fn set_state(&self, text: Option<Arc<str>>) {
-        let mut state = self.lock();
-        state.text = text;
-        state.changed = true;
-    }
-
     /// Adds tokens that were used on the path of a call.
     pub(super) fn add_usage(&self, usage: Usage) {
         self.lock().usage += usage;
@@ -183,12 +168,6 @@ impl<'a> Batch<'a> {
     /// Returns the tokens that were used so far.
     pub(super) fn usage(&self) -> Usage {
         self.lock().usage
-    }
-
-    /// Returns the state if a hook changed it.
-    pub(super) fn changed_state(&self) -> Option<Arc<str>> {
-        let state = self.lock();
-        if state.changed { state.text.clone() } else { None }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -5,23 +5,20 @@ use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::flow::FlowPolicy;
-use fumehood_core::hook::CallHooks;
+use fumehood_core::policy::call::{Approver, Policies, Policy};
 use fumehood_core::record::{NullRecorder, Recorder};
 use fumehood_core::schema::gate::RepairPolicy;
 use fumehood_core::tool::ToolProvider;
 
 use super::allowlist::{Allowlists, DefaultAllowlist, Implementation};
-use super::approver::Approver;
-use super::config::{CodeConfig, IdGenerator, Modes, Observers, PipelineConfig, StateSink, default_policy};
+use super::config::{CodeConfig, IdGenerator, Modes, PipelineConfig, default_policy};
 use super::error::PipelineError;
 use super::executor::Pipeline;
 use super::flows::unknown_labelled_tool;
-use super::guardrail::{Judge, JudgePolicy, Rule, Rules};
-use super::hook::{AfterHook, AfterHooks, BeforeHook, BeforeHooks};
 use crate::clock::{Clock, SystemClock};
 use crate::code::{CodeMode, CodeTools, Interpreter, ProgramLimits, RUN_CODE};
-use crate::memory::{self, Episodes, READ_RESULT, ResultStore};
-use crate::registry::{BuiltIns, Policy, ToolRegistry};
+use crate::memory::{self, READ_RESULT, ResultStore};
+use crate::registry::{BuiltIns, ToolPolicy, ToolRegistry};
 use crate::tool_search::{SEARCH_TOOLS, ToolCatalogue, ToolSearch};
 
 /// Builder of a [`Pipeline`].
@@ -51,20 +48,15 @@ pub struct PipelineBuilder {
     code: Option<(Arc<dyn Interpreter>, CodeMode)>,
     skill_interpreter: Option<(Arc<dyn Interpreter>, ProgramLimits)>,
     allowlists: Allowlists,
-    rules: Rules,
-    judge: Option<(Arc<dyn Judge>, JudgePolicy)>,
+    rules: Vec<Arc<dyn Policy>>,
+    judge: Option<Arc<dyn Policy>>,
     approver: Option<Arc<dyn Approver>>,
     flows: Option<FlowPolicy>,
-    before: BeforeHooks,
-    after: AfterHooks,
-    call_hooks: CallHooks,
-    policies: HashMap<String, Policy>,
-    agent_policy: Policy,
+    call_hooks: Policies,
+    policies: HashMap<String, ToolPolicy>,
+    agent_policy: ToolPolicy,
     recorder: Arc<dyn Recorder>,
     clock: Arc<dyn Clock>,
-    observers: Observers,
-    episodes: Option<Arc<Episodes>>,
-    state_sink: Option<Arc<dyn StateSink>>,
     search: Option<ToolSearch>,
     memory: bool,
     results: Option<Arc<ResultStore>>,
@@ -86,20 +78,15 @@ impl Default for PipelineBuilder {
             code: None,
             skill_interpreter: None,
             allowlists: Allowlists::default(),
-            rules: Rules::default(),
+            rules: Vec::new(),
             judge: None,
             approver: None,
             flows: None,
-            before: BeforeHooks::default(),
-            after: AfterHooks::default(),
-            call_hooks: CallHooks::default(),
+            call_hooks: Policies::default(),
             policies: HashMap::new(),
-            agent_policy: Policy::default(),
+            agent_policy: ToolPolicy::default(),
             recorder: Arc::new(NullRecorder),
             clock: Arc::new(SystemClock),
-            observers: Observers::default(),
-            episodes: None,
-            state_sink: None,
             search: None,
             memory: false,
             results: None,
@@ -132,17 +119,17 @@ impl PipelineBuilder {
         self
     }
 
-    /// Adds a rule after the others.
+    /// Adds a policy that decides on calls, after the others.
     #[must_use]
-    pub fn rule(mut self, rule: Arc<dyn Rule>) -> Self {
-        self.rules.add(rule);
+    pub fn rule(mut self, rule: Arc<dyn Policy>) -> Self {
+        self.rules.push(rule);
         self
     }
 
-    /// Sets the judge of calls that every rule allowed.
+    /// Sets the policy that judges calls that every rule allowed.
     #[must_use]
-    pub fn judge(mut self, judge: Arc<dyn Judge>, policy: JudgePolicy) -> Self {
-        self.judge = Some((judge, policy));
+    pub fn judge(mut self, judge: Arc<dyn Policy>) -> Self {
+        self.judge = Some(judge);
         self
     }
 
@@ -160,37 +147,23 @@ impl PipelineBuilder {
         self
     }
 
-    /// Adds a hook that runs before calls.
+    /// Sets the hooks of an operator. They run next to the tool, after every other check.
     #[must_use]
-    pub fn before(mut self, hook: Arc<dyn BeforeHook>) -> Self {
-        self.before.add(hook);
-        self
-    }
-
-    /// Sets the hooks of an operator. They run next to the tool: after hooks before calls, and before hooks after calls.
-    #[must_use]
-    pub fn call_hooks(mut self, hooks: CallHooks) -> Self {
+    pub fn call_hooks(mut self, hooks: Policies) -> Self {
         self.call_hooks = hooks;
-        self
-    }
-
-    /// Adds a hook that runs after calls.
-    #[must_use]
-    pub fn after(mut self, hook: Arc<dyn AfterHook>) -> Self {
-        self.after.add(hook);
         self
     }
 
     /// Sets the policy for calls of one tool. It takes precedence over the tool's own policy.
     #[must_use]
-    pub fn tool_policy(mut self, tool: impl Into<String>, policy: Policy) -> Self {
+    pub fn tool_policy(mut self, tool: impl Into<String>, policy: ToolPolicy) -> Self {
         self.policies.insert(tool.into(), policy);
         self
     }
 
     /// Sets the policy for calls of tools that do not set their own.
     #[must_use]
-    pub fn agent_policy(mut self, policy: Policy) -> Self {
+    pub fn agent_policy(mut self, policy: ToolPolicy) -> Self {
         self.agent_policy = policy;
         self
     }
@@ -206,27 +179,6 @@ impl PipelineBuilder {
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
-        self
-    }
-
-    /// Sets the observers.
-    #[must_use]
-    pub fn observers(mut self, observers: Observers) -> Self {
-        self.observers = observers;
-        self
-    }
-
-    /// Sets the store of summaries of calls.
-    #[must_use]
-    pub fn episodes(mut self, episodes: Arc<Episodes>) -> Self {
-        self.episodes = Some(episodes);
-        self
-    }
-
-    /// Sets the receiver of states that hooks changed.
-    #[must_use]
-    pub fn state_sink(mut self, sink: Arc<dyn StateSink>) -> Self {
-        self.state_sink = Some(sink);
         self
     }
 
@@ -321,8 +273,6 @@ impl PipelineBuilder {
             judge: self.judge,
             approver: self.approver,
             flows: self.flows,
-            before: self.before,
-            after: self.after,
             call_hooks: self.call_hooks,
             policies: self.policies,
             agent_policy: self.agent_policy.or(&default_policy()),
@@ -330,11 +280,8 @@ impl PipelineBuilder {
             recorder: self.recorder,
             clock: self.clock,
             ids: Arc::new(IdGenerator::new()?),
-            observers: self.observers,
-            episodes: self.episodes,
             results: self.results,
             image_bytes: self.image_bytes,
-            state_sink: self.state_sink,
             modes: self.modes,
             repairs: self.repairs.map(Arc::new),
         };

@@ -1,18 +1,17 @@
 //! The stages of a dispatch that run the hooks of an operator.
 //!
-//! They are next to the tool: they see the arguments that hooks of the embedder changed, and the embedder's hooks see
-//! only what they leave of a result.
+//! They are next to the tool: they see the arguments that guardrails changed.
 
 use std::sync::Arc;
 
 use fumehood_core::call::result::CallResult;
+use fumehood_core::policy::call::{CallQuestion, ProposedCall};
 use fumehood_core::record::RecordKind;
 use serde_json::json;
 
 use super::abort::Abort;
 use super::checks::AuthorizedCall;
 use super::dispatch::Dispatch;
-use super::guardrail::CallQuestion;
 use crate::catch_panic::catch_panic;
 use crate::execution::Status;
 
@@ -36,10 +35,9 @@ impl Dispatch<'_> {
             authorized = self.check(&name, Some(cleared.call.arguments().clone())).await?;
         }
         for question in cleared.questions {
-            let proposed = self.proposed(&authorized.call);
+            let proposed = ProposedCall::new(&authorized.call, &authorized.context);
             let tool = Arc::clone(authorized.call.tool());
-            let from = format!("the hook `{}`", question.hook);
-            self.ask_approver(&tool, CallQuestion { from, question: question.question, proposed }).await?;
+            self.ask_approver(&tool, CallQuestion { proposed, ..question }).await?;
         }
         Ok(authorized)
     }

@@ -6,20 +6,19 @@ use std::sync::Arc;
 use fumehood_core::call::result::CallError;
 use fumehood_core::call::{Arguments, CallContext};
 use fumehood_core::chat::Usage;
+use fumehood_core::policy::call::{CallQuestion, Decision, Policy, ProposedCall, Ruling};
 use fumehood_core::record::RecordKind;
 use fumehood_core::schema::gate::RepairPolicy;
 use fumehood_core::telemetry;
-use fumehood_core::tool::{InvalidCall, NameForm, Stop, Tool, ToolAliases, ValidatedCall};
+use fumehood_core::tool::{InvalidCall, NameForm, Tool, ToolAliases, ValidatedCall};
 use serde_json::{Map, Value, json};
 
 use super::abort::{Abort, not_allowed, not_shown, printable_name, schema_mismatch, unauthorized, unknown_tool};
 use super::dispatch::Dispatch;
-use super::guardrail::{CallQuestion, Judgement, ProposedCall, Ruling, Verdict, VerdictSource};
 use crate::catch_panic::{catch_panic, catch_panic_sync};
 use crate::code::RUN_CODE;
 use crate::execution::Status;
-use crate::registry::retry::{Fault, Remedy, escalate};
-use crate::registry::{Policy, RegisteredTool};
+use crate::registry::{RegisteredTool, ToolPolicy};
 use crate::tool_search::{SEARCH_TOOLS, SearchTool};
 
 /// A call that passed every check and may run.
@@ -27,7 +26,7 @@ pub(super) struct AuthorizedCall {
     pub(super) found: RegisteredTool,
     pub(super) call: ValidatedCall,
     pub(super) context: CallContext,
-    pub(super) policy: Policy,
+    pub(super) policy: ToolPolicy,
 }
 
 impl Dispatch<'_> {
@@ -56,23 +55,21 @@ impl Dispatch<'_> {
         }
         self.journal.set_tool(name, found.tool.digest());
         let given = changed.as_ref().map_or(RawArguments::Text(&self.call.arguments), RawArguments::Value);
-        let call = validate_arguments(&found, &policy, given, self.config.repairs.as_deref())?;
+        let call = validate_arguments(&found, given, self.config.repairs.as_deref())?;
         telemetry::emit_repairs(&call);
         self.repairs = call.repairs().to_vec();
         let actor = self.batch.scope.actor.as_deref();
         check_authorization(&found, actor, &call)?;
+        let context = self.context();
         let call = if self.has_guardrails() {
-            match Box::pin(self.apply_guardrails(&call)).await? {
-                Some(changed) => recheck(&found, actor, changed)?,
-                None => call,
-            }
+            Box::pin(self.apply_guardrails(&found, call, &context)).await?
         } else {
             self.check_refusal().map(|()| call)?
         };
         if self.config.flows.is_some() {
-            Box::pin(self.check_flow(&found, &call)).await?;
+            Box::pin(self.check_flow(&found, &call, &context)).await?;
         }
-        Ok(AuthorizedCall { found, call, context: self.context(), policy })
+        Ok(AuthorizedCall { found, call, context, policy })
     }
 
     /// Finds the tool of this full name: one of a provider, one of code mode, or the search within the allowlist of the
@@ -127,7 +124,7 @@ impl Dispatch<'_> {
             id: self.call.id.clone(),
             execution: Some(Arc::from(self.execution())),
             actor: self.batch.scope.actor.clone(),
-            state: self.batch.state(),
+            state: self.batch.scope.state.clone(),
             step: Some(self.batch.step.clone()),
             ..CallContext::default()
         }
@@ -138,39 +135,42 @@ impl Dispatch<'_> {
         !self.config.rules.is_empty() || self.config.judge.is_some()
     }
 
-    /// Runs rules and judge, and asks the approver where they require it. Returns the arguments if they were changed.
-    async fn apply_guardrails(&mut self, call: &ValidatedCall) -> Result<Option<Value>, Abort> {
-        let mut proposed = self.proposed(call);
-        let outcome = self.config.rules.evaluate(&mut proposed);
-        let mut changed = !outcome.notes.is_empty();
-        for note in outcome.notes {
-            self.add_note(note);
-        }
-        let mut questions = Vec::new();
-        for ruling in outcome.rulings {
-            questions.extend(self.record_verdict(ruling, &proposed, Usage::default()).await?);
-        }
-        if let Some((judge, policy)) = &self.config.judge
-            && policy.applies(&proposed)
-        {
-            let failed = |panic: String| Verdict::Deny { reason: format!("the judge failed: {panic}") }.into();
-            let Judgement { verdict, usage } = catch_panic(judge.judge(&proposed)).await.unwrap_or_else(failed);
+    /// Runs the rules and the judge, and asks the approver where they require it. Returns the call as they leave it.
+    async fn apply_guardrails(
+        &mut self,
+        found: &RegisteredTool,
+        call: ValidatedCall,
+        context: &CallContext,
+    ) -> Result<ValidatedCall, Abort> {
+        let config = self.config;
+        let mut call = call;
+        let mut is_changed = false;
+        let mut asked = Vec::new();
+        for policy in config.rules.iter().chain(&config.judge).filter(|policy| policy.applies_to(&found.tool)) {
+            let Ruling { decision, usage } = evaluate(policy.as_ref(), &call, context).await;
             self.batch.add_usage(usage);
-            if let Verdict::Modify { arguments, note } = &verdict {
-                proposed.arguments = arguments.clone();
-                self.add_note(note.clone());
-                changed = true;
+            let arguments = decided_arguments(&decision, &call);
+            if let Some(question) = self.record_verdict(policy.name(), &decision, &arguments, usage).await? {
+                asked.push((policy.name(), question));
             }
-            questions
-                .extend(self.record_verdict(Ruling { source: VerdictSource::Judge, verdict }, &proposed, usage).await?);
+            if let Decision::Rewrite { to, note } = decision {
+                note.into_iter().for_each(|note| self.add_note(note));
+                call = found.tool.validate(to).map_err(|error| invalid_change(&error.to_string()))?;
+                is_changed = true;
+            }
         }
-        if questions.is_empty() {
+        if asked.is_empty() {
             self.check_refusal()?;
         }
-        for question in questions {
-            self.ask_approver(call.tool(), CallQuestion { proposed: proposed.clone(), ..question }).await?;
+        for (from, question) in asked {
+            let proposed = ProposedCall::new(&call, context);
+            self.ask_approver(&found.tool, CallQuestion { from: from.to_owned(), question, proposed }).await?;
         }
-        Ok(changed.then_some(proposed.arguments))
+        if is_changed {
+            found.accepts(&call).map_err(|problem| invalid_change(&problem))?;
+            check_authorization(found, self.batch.scope.actor.as_deref(), &call)?;
+        }
+        Ok(call)
     }
 
     /// Adds a note unless it is there: a call that a hook changed goes through the rules twice.
@@ -180,66 +180,60 @@ impl Dispatch<'_> {
         }
     }
 
-    /// Records a verdict. A denial ends the call; a question is returned, to be asked once all rules and the judge have
-    /// agreed.
-    pub(super) async fn record_verdict(
+    /// Records a decision. A denial ends the call; a question is returned, to be asked once all policies have agreed.
+    pub(super) async fn record_verdict<T>(
         &mut self,
-        ruling: Ruling,
-        proposed: &ProposedCall,
+        by: &str,
+        decision: &Decision<T>,
+        arguments: &Value,
         usage: Usage,
-    ) -> Result<Option<CallQuestion>, Abort> {
-        let Ruling { source, verdict } = ruling;
-        let reason = match &verdict {
-            Verdict::Allow => None,
-            Verdict::Modify { note: text, .. } | Verdict::Deny { reason: text } | Verdict::Ask { question: text } => {
-                Some(text.as_str())
-            }
+    ) -> Result<Option<String>, Abort> {
+        let reason = match decision {
+            Decision::Allow => None,
+            Decision::Rewrite { note, .. } => note.as_deref(),
+            Decision::Deny { error } => Some(error.message.as_str()),
+            Decision::Ask { question } => Some(question.as_str()),
         };
         let body = || {
-            let mut body = Map::from_iter([("by".to_owned(), Value::from(source.as_str()))]);
+            let mut body = Map::from_iter([("by".to_owned(), Value::from(by))]);
             body.extend(reason.map(|reason| ("reason".to_owned(), Value::from(reason))));
             let tokens = (usage != Usage::default()).then(|| json!({"input": usage.input, "output": usage.output}));
             body.extend(tokens.map(|tokens| ("usage".to_owned(), tokens)));
-            let arguments = catch_panic_sync(|| self.persist.arguments(&proposed.arguments)).unwrap_or_default();
+            let arguments = catch_panic_sync(|| self.persist.arguments(arguments)).unwrap_or_default();
             body.extend(arguments.map(|arguments| ("arguments".to_owned(), arguments)));
             Value::Object(body)
         };
-        self.journal.record(RecordKind::Verdict, Some(verdict.as_str()), body).await?;
-        match verdict {
-            Verdict::Allow | Verdict::Modify { .. } => Ok(None),
-            Verdict::Deny { reason } => Err(Abort::denial(format!("denied by {}: {reason}", source.as_str()))),
-            Verdict::Ask { question } => {
-                Ok(Some(CallQuestion { from: source.as_str().to_owned(), question, proposed: proposed.clone() }))
+        self.journal.record(RecordKind::Verdict, Some(decision.as_str()), body).await?;
+        match decision {
+            Decision::Allow | Decision::Rewrite { .. } => Ok(None),
+            Decision::Deny { error } => {
+                let message = format!("denied by {by}: {}", error.message);
+                Err(Abort::refusal(Status::RejectedDenied, CallError { message: message.into(), ..error.clone() }))
             }
+            Decision::Ask { question } => Ok(Some(question.clone())),
         }
     }
 }
 
-/// Checks arguments against the schema and the tool's own type. Applies the tool's remedy if they do not fit.
-fn validate_arguments(
-    found: &RegisteredTool,
-    policy: &Policy,
-    given: RawArguments<'_>,
-    repairs: Option<&RepairPolicy>,
-) -> Result<ValidatedCall, Abort> {
-    let (fault, error) = match validate(found, given, repairs) {
-        Ok(call) => return Ok(call),
-        Err(Invalid::Withheld(refusal)) => return Err(Abort::refusal(Status::RejectedDenied, *refusal)),
-        Err(Invalid::Arguments(fault, error)) => (fault, *error),
-    };
-    let refused = |error| Err(Abort::refusal(Status::RejectedSchema, error));
-    match policy.remedy(fault) {
-        // The same arguments would fail again.
-        Remedy::Tell | Remedy::Retry(_) => refused(error),
-        Remedy::Fix(fix) => {
-            let fixed = catch_panic_sync(|| fix(&given.to_text(), &error)).ok().flatten();
-            match fixed.map(|fixed| validate(found, RawArguments::Value(&fixed), None)) {
-                Some(Ok(call)) => Ok(call),
-                Some(Err(_)) | None => refused(error),
-            }
+/// Evaluates a policy before a call. One that fails or panics denies.
+async fn evaluate(policy: &dyn Policy, call: &ValidatedCall, context: &CallContext) -> Ruling {
+    let name = policy.name();
+    // `before` itself may panic before it returns a future.
+    match catch_panic(async { policy.before(call, context).await }).await {
+        Ok(Ok(ruling)) => ruling,
+        Ok(Err(error)) => Decision::deny(format!("the rule '{name}' failed: {}", error.message)).into(),
+        Err(panic) => Decision::deny(format!("the rule '{name}' could not be evaluated: {panic}")).into(),
+    }
+}
+
+/// Returns the arguments that a decision leaves.
+fn decided_arguments(decision: &Decision<Arguments>, call: &ValidatedCall) -> Value {
+    match decision {
+        Decision::Rewrite { to: Arguments::Value(value), .. } => value.clone(),
+        Decision::Rewrite { to: Arguments::Text(text), .. } => {
+            serde_json::from_str(text).unwrap_or_else(|_| Value::from(text.as_str()))
         }
-        Remedy::Escalate { severity, advice } => refused(escalate(error, *severity, advice)),
-        Remedy::Stop => Err(Abort::Stop(Stop::new(error.message))),
+        _ => call.arguments().clone(),
     }
 }
 
@@ -258,13 +252,6 @@ impl<'a> RawArguments<'a> {
         }
     }
 
-    fn to_text(self) -> Cow<'a, str> {
-        match self {
-            Self::Text(text) => Cow::Borrowed(text),
-            Self::Value(value) => Cow::Owned(value.to_string()),
-        }
-    }
-
     /// Returns the value; `None` if the text is not JSON.
     fn to_value(self) -> Option<Cow<'a, Value>> {
         match self {
@@ -274,31 +261,25 @@ impl<'a> RawArguments<'a> {
     }
 }
 
-/// The reason that a call is not valid.
-enum Invalid {
-    Withheld(Box<CallError>),
-    Arguments(Fault, Box<CallError>),
-}
-
 /// Checks arguments against the schema and the tool's own type.
-fn validate(
+fn validate_arguments(
     found: &RegisteredTool,
     given: RawArguments<'_>,
     repairs: Option<&RepairPolicy>,
-) -> Result<ValidatedCall, Invalid> {
+) -> Result<ValidatedCall, Abort> {
     let schema = found.tool.input_schema();
     let call = found.tool.validate_with(given.to_arguments(), repairs).map_err(|error| match error {
-        InvalidCall::Withheld(refusal) => Invalid::Withheld(Box::new(refusal)),
+        InvalidCall::Withheld(refusal) => Abort::refusal(Status::RejectedDenied, refusal),
         error => {
             let mismatch = schema_mismatch(schema, given.to_value().as_deref(), &error.to_string());
-            Invalid::Arguments(Fault::InvalidArguments, Box::new(mismatch))
+            Abort::refusal(Status::RejectedSchema, mismatch)
         }
     })?;
     match catch_panic_sync(|| found.accepts(&call)).unwrap_or_else(Err) {
         Ok(()) => Ok(call),
         Err(problem) => {
             let mismatch = schema_mismatch(schema, Some(call.arguments()), &problem);
-            Err(Invalid::Arguments(Fault::Deserialization, Box::new(mismatch)))
+            Err(Abort::refusal(Status::RejectedSchema, mismatch))
         }
     }
 }
@@ -310,14 +291,6 @@ fn check_authorization(found: &RegisteredTool, actor: Option<&str>, call: &Valid
         // A check that panics has not allowed the call.
         Ok(false) | Err(_) => Err(unauthorized(found.tool.full_name())),
     }
-}
-
-/// Takes arguments that a guardrail changed through the gate, the type and the authorization again.
-fn recheck(found: &RegisteredTool, actor: Option<&str>, changed: Value) -> Result<ValidatedCall, Abort> {
-    let call = found.tool.validate(Arguments::Value(changed)).map_err(|error| invalid_change(&error.to_string()))?;
-    found.accepts(&call).map_err(|problem| invalid_change(&problem))?;
-    check_authorization(found, actor, &call)?;
-    Ok(call)
 }
 
 fn invalid_change(problem: &str) -> Abort {

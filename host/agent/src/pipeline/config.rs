@@ -1,31 +1,25 @@
 //! Configuration of a pipeline: tools, policies, hooks, and the ports that it uses.
 
 use std::collections::HashMap;
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fumehood_core::call::result::CallResult;
 use fumehood_core::flow::FlowPolicy;
-use fumehood_core::hook::CallHooks;
 use fumehood_core::opaque_numbers::OpaqueNumbers;
 use fumehood_core::persistence::Persistence;
+use fumehood_core::policy::call::{Approver, Policies, Policy};
 use fumehood_core::record::{Durability, Recorder};
 use fumehood_core::schema::gate::RepairPolicy;
 use fumehood_core::tool::Tool;
-use serde_json::Value;
 
 use super::allowlist::Allowlists;
-use super::approver::Approver;
-use super::guardrail::{Judge, JudgePolicy, Rules};
-use super::hook::{AfterHooks, BeforeHooks};
 use crate::clock::Clock;
 use crate::code::{CodeMode, CodeTools, Interpreter, RUN_CODE};
-use crate::executor::Scope;
-use crate::memory::{Episodes, READ_RESULT, ResultStore};
-use crate::registry::{Policy, RegisteredTool, ToolRegistry};
+use crate::memory::{READ_RESULT, ResultStore};
+use crate::registry::{RegisteredTool, ToolPolicy, ToolRegistry};
 use crate::tool_search::ToolCatalogue;
 use crate::truncate::DEFAULT_RESULT_BYTES;
 
@@ -40,9 +34,6 @@ pub struct Modes {
     pub throw_on_tool_failure: bool,
     /// Ends a batch at the first call that a hook blocks. The calls then run one after the other. Default: `false`.
     pub stop_on_tool_block: bool,
-    /// Fails a call if a hook changes a field that it does not declare, instead of only undoing the change. Default:
-    /// `false`.
-    pub strict_hooks: bool,
     /// Maximum number of calls of a batch that run at a time. Default: 16.
     pub concurrency: NonZeroUsize,
     /// The durability that a call waits for before it runs, and before its result is seen. Default:
@@ -55,7 +46,6 @@ impl Default for Modes {
         Self {
             throw_on_tool_failure: false,
             stop_on_tool_block: false,
-            strict_hooks: false,
             concurrency: NonZeroUsize::MIN.saturating_add(15),
             durability: Durability::Written,
         }
@@ -64,37 +54,11 @@ impl Default for Modes {
 
 /// Returns the policy for tools without any other: results of at most [`DEFAULT_RESULT_BYTES`], and an expected
 /// duration of 10 s.
-pub(super) fn default_policy() -> Policy {
-    Policy {
+pub(super) fn default_policy() -> ToolPolicy {
+    ToolPolicy {
         result_bytes: Some(DEFAULT_RESULT_BYTES),
         expected_duration: Some(Duration::from_secs(10)),
-        ..Policy::default()
-    }
-}
-
-/// Receives the agent's state after hooks of a batch changed it. Must not block.
-pub trait StateSink: Send + Sync {
-    /// Receives the state of this scope's agent after the batch, as JSON text.
-    fn state(&self, scope: &Scope, state: Arc<str>);
-}
-
-type OnToolUse = dyn Fn(&str, &Value, &CallResult) + Send + Sync;
-type OnKnowledgeUsed = dyn Fn(&str, &str) + Send + Sync;
-
-/// Callbacks that observe calls and cannot change them. They must not block.
-#[derive(Clone, Default)]
-pub struct Observers {
-    /// Called with name, arguments and result of every successful call of a
-    /// [`Purpose::Action`](crate::registry::Purpose) tool, also if it took several attempts. Not called for knowledge,
-    /// nor for a call that ended the run.
-    pub on_tool_use: Option<Arc<OnToolUse>>,
-    /// Called with name and text of every entry of knowledge that was read.
-    pub on_knowledge_used: Option<Arc<OnKnowledgeUsed>>,
-}
-
-impl fmt::Debug for Observers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Observers").finish_non_exhaustive()
+        ..ToolPolicy::default()
     }
 }
 
@@ -114,27 +78,22 @@ pub(super) struct PipelineConfig {
     /// `Some` if tools have to be found before they are called.
     pub(super) catalogue: Option<Arc<ToolCatalogue>>,
     pub(super) allowlists: Allowlists,
-    pub(super) rules: Rules,
-    pub(super) judge: Option<(Arc<dyn Judge>, JudgePolicy)>,
+    pub(super) rules: Vec<Arc<dyn Policy>>,
+    pub(super) judge: Option<Arc<dyn Policy>>,
     pub(super) approver: Option<Arc<dyn Approver>>,
     pub(super) flows: Option<FlowPolicy>,
-    pub(super) before: BeforeHooks,
-    pub(super) after: AfterHooks,
-    pub(super) call_hooks: CallHooks,
-    pub(super) policies: HashMap<String, Policy>,
-    pub(super) agent_policy: Policy,
+    pub(super) call_hooks: Policies,
+    pub(super) policies: HashMap<String, ToolPolicy>,
+    pub(super) agent_policy: ToolPolicy,
     /// The names of the tools whose calls are not recorded in full.
     pub(super) withheld: Vec<String>,
     pub(super) recorder: Arc<dyn Recorder>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<IdGenerator>,
-    pub(super) observers: Observers,
-    pub(super) episodes: Option<Arc<Episodes>>,
     /// Bytes of images in one result that a model is shown.
     pub(super) image_bytes: usize,
     /// Results that a model may read on.
     pub(super) results: Option<Arc<ResultStore>>,
-    pub(super) state_sink: Option<Arc<dyn StateSink>>,
     pub(super) modes: Modes,
     /// The repairs that the arguments of a model may get.
     pub(super) repairs: Option<Arc<RepairPolicy>>,
@@ -142,7 +101,7 @@ pub(super) struct PipelineConfig {
 
 impl PipelineConfig {
     /// Returns the policy for calls of a tool: what the host sets for it, then its own, then that of the agent.
-    pub(super) fn policy(&self, found: &RegisteredTool) -> Policy {
+    pub(super) fn policy(&self, found: &RegisteredTool) -> ToolPolicy {
         let name = found.tool.full_name();
         let own = found.policy().or(&self.agent_policy);
         let policy = self.policies.get(name).map_or(own.clone(), |policy| policy.clone().or(&own));
@@ -150,7 +109,7 @@ impl PipelineConfig {
             return policy;
         }
         // It passes on arguments and results of a tool whose calls are not recorded.
-        Policy { persist: Some(Persistence::Nothing), ..policy }
+        ToolPolicy { persist: Some(Persistence::Nothing), ..policy }
     }
 
     /// Finds the tools whose calls are not recorded in full, and those that pass on what they got and gave.

@@ -23,7 +23,6 @@ use super::journal::Journal;
 use crate::catch_panic::{catch_panic, catch_panic_sync};
 use crate::deferred::DeferredCall;
 use crate::execution::{Status, ToolExecution};
-use crate::registry::retry::{Fault, Remedy, escalate};
 use crate::registry::{CallAccount, CallSession};
 use crate::truncate::{truncate_result, truncate_text};
 
@@ -136,47 +135,22 @@ impl Dispatch<'_> {
         self.take_execution(Status::HandlerError, result)
     }
 
-    /// Runs checks, hooks and the tool, with other arguments once more if the remedy for its failure makes some.
+    /// Runs the checks, the hooks and the tool.
     async fn run_stages(&mut self) -> Result<(Status, CallResult), Abort> {
         self.check_tenant_fuel()?;
-        let mut completed = self.run_once(None).await?;
-        if let (Err(error), Remedy::Fix(fix)) =
-            (&completed.result.outcome, completed.authorized.policy.remedy(Fault::Execution))
-            && let Some(fixed) = catch_panic_sync(|| fix(&self.call.arguments, error)).ok().flatten()
-        {
-            // Other arguments pass all checks and hooks again.
-            completed = Box::pin(self.run_once(Some(fixed))).await?;
-        }
-        let CompletedCall { authorized, mut result } = completed;
-        if let Err(error) = &mut result.outcome {
-            match authorized.policy.remedy(Fault::Execution) {
-                Remedy::Escalate { severity, advice } => *error = escalate(error.clone(), *severity, advice),
-                Remedy::Stop => return Err(Abort::Stop(Stop::new(error.message.clone()))),
-                Remedy::Tell | Remedy::Retry(_) | Remedy::Fix(_) => {}
-            }
-        }
-        let result = if self.config.call_hooks.decide_on_results(authorized.call.tool().full_name()) {
+        let CompletedCall { authorized, result } = self.run_once().await?;
+        let result = if self.config.call_hooks.decide_on_results(authorized.call.tool()) {
             Box::pin(self.run_call_hooks_after(&authorized, result)).await
         } else {
             result
         };
-        let result = if self.config.after.is_empty() {
-            result
-        } else {
-            Box::pin(self.run_after_hooks(&authorized, result)).await?
-        };
         Ok(self.finalize(&authorized, result).await)
     }
 
-    /// Runs the checks, the hooks before the call, and the tool, with the model's arguments unless they were changed.
-    async fn run_once(&mut self, changed: Option<Value>) -> Result<CompletedCall, Abort> {
+    /// Runs the checks, the hooks before the call, and the tool.
+    async fn run_once(&mut self) -> Result<CompletedCall, Abort> {
         let name = self.call.name.clone();
-        let authorized = self.check(&name, changed).await?;
-        let authorized = if self.config.before.is_empty() {
-            authorized
-        } else {
-            Box::pin(self.run_before_hooks(authorized)).await?
-        };
+        let authorized = self.check(&name, None).await?;
         let mut authorized = if self.config.call_hooks.is_empty() {
             authorized
         } else {
@@ -198,7 +172,7 @@ impl Dispatch<'_> {
         self.journal.record_started(body).await?;
         authorized.context.observer = self.journal.observer(self.persist.is_full());
         self.start_in_history(&authorized.found);
-        self.config.call_hooks.hold_back(authorized.call.tool().full_name(), &mut authorized.context);
+        self.config.call_hooks.hold_back(&authorized.found.tool, &mut authorized.context);
         let started = Instant::now();
         let (result, attempts) = self.run_attempts(&authorized).await;
         let suspended = take(&mut *self.suspended.lock().unwrap_or_else(PoisonError::into_inner));
@@ -229,7 +203,7 @@ impl Dispatch<'_> {
         }
     }
 
-    /// Runs the tool, repeatedly if its remedy retries. Also returns the number of attempts.
+    /// Runs the tool, repeatedly if its policy retries. Also returns the number of attempts.
     async fn run_attempts(&self, authorized: &AuthorizedCall) -> (Result<CallResult, Stop>, u32) {
         let AuthorizedCall { found, call, context, .. } = authorized;
         let annotations = found.tool.definition().annotations;
@@ -263,8 +237,8 @@ impl Dispatch<'_> {
                     self.describe_trap(CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() })
                 }
             };
-            let delay = match (&result.outcome, authorized.policy.remedy(Fault::Execution)) {
-                (Err(error), Remedy::Retry(retry)) => retry.delay_after(attempts, is_idempotent, error),
+            let delay = match (&result.outcome, &authorized.policy.retry) {
+                (Err(error), Some(retry)) => retry.delay_after(attempts, is_idempotent, error),
                 _ => None,
             };
             match delay {
@@ -344,12 +318,6 @@ impl Dispatch<'_> {
         });
         // The model gets the error whether or not that can be recorded.
         let _recorded = self.journal.record(RecordKind::ToolRejected, Some(status_of(&seen)), || body).await;
-        if matches!(status, Status::RejectedAllowlist | Status::RejectedNotFound) {
-            // The model sees the summary, which must not depend on the policy of a tool out of its reach.
-            self.persist = Persistence::Nothing;
-        }
-        let arguments = || Value::from(self.call.arguments.as_str()).to_string();
-        self.record_episode(&result.tool, arguments, status_of(&seen), &seen);
         self.take_execution(status, seen)
     }
 

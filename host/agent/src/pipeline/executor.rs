@@ -73,7 +73,6 @@ impl ToolExecutor for Pipeline {
             } else {
                 self.run_concurrently(calls, &batch).await
             };
-            outcome.state = batch.changed_state();
             outcome.usage = batch.usage();
             outcome.program_calls = batch.program_calls();
             outcome.first_calls = batch.first_calls();
@@ -82,9 +81,6 @@ impl ToolExecutor for Pipeline {
                 let mut shown = all_shown(outcome.executions.iter());
                 shown.retain(|name| !batch.was_shown(name));
                 outcome.tools = self.shown_specs(catalogue, &shown, &batch);
-            }
-            if let (Some(sink), Some(state)) = (&self.0.state_sink, &outcome.state) {
-                sink.state(scope, Arc::clone(state));
             }
             outcome
         })

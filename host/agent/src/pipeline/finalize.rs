@@ -1,4 +1,4 @@
-//! The last stage of a dispatch: the result as the model sees it, its record, and those who are told of it.
+//! The last stage of a dispatch: the result as the model sees it, and its record.
 
 use std::borrow::Cow;
 
@@ -13,12 +13,12 @@ use super::dispatch::{Dispatch, MAX_RAW_BYTES, status_of};
 use super::skill_call::answer;
 use crate::catch_panic::catch_panic_sync;
 use crate::execution::Status;
-use crate::memory::{Episode, READ_RESULT};
+use crate::memory::READ_RESULT;
 use crate::registry::Purpose;
 use crate::truncate::{MARKER, Room, SeenResult, describe_blob, image_type, truncate_result};
 
 impl Dispatch<'_> {
-    /// Truncates the result to what the model sees, records it as far as allowed, and notifies observers.
+    /// Truncates the result to what the model sees, and records it as far as allowed.
     pub(super) async fn finalize(&mut self, authorized: &AuthorizedCall, result: CallResult) -> (Status, CallResult) {
         let max_bytes = authorized.policy.result_bytes.unwrap_or(usize::MAX);
         let status = if result.is_ok() { Status::Ok } else { Status::HandlerError };
@@ -39,12 +39,9 @@ impl Dispatch<'_> {
         if result.is_ok() && authorized.found.purpose() == Purpose::Knowledge {
             let _recorded = self.journal.record(RecordKind::KnowledgeUsed, None, || Value::Null).await;
         }
-        self.notify_observers(authorized, result);
         if self.batch.skill_call().is_some() && result.is_ok() {
             self.batch.set_answer(answer(result, authorized.found.is_of_pipeline()));
         }
-        let arguments = || authorized.call.arguments().to_string();
-        self.record_episode(authorized.found.tool.full_name(), arguments, kind, seen);
         // A program gets all of it: what a model sees is the value that the program returns.
         (status, if self.batch.is_program() { both.into_value(form) } else { both.seen })
     }
@@ -61,53 +58,6 @@ impl Dispatch<'_> {
         store.add(&self.batch.scope.session, self.execution(), &whole.text().unwrap_or_default());
         let marker = format!("[truncated; {READ_RESULT} with the id \"{}\" reads all of it]", self.execution());
         SeenResult::new(result, form, room, &marker)
-    }
-
-    /// Notifies the observers of a successful call.
-    fn notify_observers(&self, authorized: &AuthorizedCall, result: &CallResult) {
-        if !result.is_ok() {
-            return;
-        }
-        let observers = &self.config.observers;
-        let name = authorized.found.tool.full_name();
-        // A panic of an observer must not affect the call.
-        let _notified = catch_panic_sync(|| match authorized.found.purpose() {
-            Purpose::Action => {
-                observers.on_tool_use.iter().for_each(|observe| observe(name, authorized.call.arguments(), result));
-            }
-            Purpose::Knowledge => {
-                observers
-                    .on_knowledge_used
-                    .iter()
-                    .for_each(|observe| observe(name, &result.text().unwrap_or_default()));
-            }
-        });
-    }
-
-    /// Adds a summary of the call to the episodes, without arguments and result unless both may be recorded in full.
-    pub(super) fn record_episode(
-        &self,
-        tool: &str,
-        arguments: impl FnOnce() -> String,
-        status: &str,
-        seen: &CallResult,
-    ) {
-        let Some(episodes) = &self.config.episodes else { return };
-        let is_full = self.persist.is_full();
-        let result = match &seen.outcome {
-            Ok(_) => seen.text().unwrap_or_default(),
-            Err(error) => error.message.as_str().into(),
-        };
-        let scope = self.batch.scope;
-        let episode = Episode {
-            execution: scope.execution.clone(),
-            step: scope.step,
-            tool: tool.to_owned(),
-            arguments: if is_full { arguments() } else { String::new() },
-            status: status.to_owned(),
-            result: if is_full { result.into_owned() } else { String::new() },
-        };
-        episodes.add(&scope.session, episode);
     }
 }
 

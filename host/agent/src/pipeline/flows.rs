@@ -1,59 +1,48 @@
 //! The check of a call against the flows of data of its session or program.
 
+use fumehood_core::call::CallContext;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
 use fumehood_core::chat::Usage;
-use fumehood_core::flow::{FlowAction, FlowPolicy};
+use fumehood_core::flow::FlowPolicy;
+use fumehood_core::policy::call::{CallQuestion, Decision, ProposedCall};
 use fumehood_core::tool::ValidatedCall;
+use serde_json::Value;
 
 use super::abort::Abort;
 use super::dispatch::Dispatch;
-use super::guardrail::{CallQuestion, ProposedCall, Ruling, Verdict, VerdictSource};
 use crate::execution::Status;
 use crate::registry::RegisteredTool;
 use crate::tool_search::SEARCH_TOOLS;
+
+/// The source of decisions on flows, in records.
+pub(super) const FLOWS: &str = "flows";
 
 impl Dispatch<'_> {
     /// Refuses a call that would send private data to the public, or has a person asked about it.
     ///
     /// The arguments of a call never change after this check, so a source that starts later does not concern it.
-    pub(super) async fn check_flow(&mut self, found: &RegisteredTool, call: &ValidatedCall) -> Result<(), Abort> {
+    pub(super) async fn check_flow(
+        &mut self,
+        found: &RegisteredTool,
+        call: &ValidatedCall,
+        context: &CallContext,
+    ) -> Result<(), Abort> {
         let Some(policy) = self.config.flows.as_ref().filter(|_| !found.is_of_pipeline()) else { return Ok(()) };
         let find = |name: &str| self.config.registry.find(name).map(|found| found.tool);
-        let Some(violation) = policy.check(&found.tool, &self.batch.calls_before(policy), find) else { return Ok(()) };
+        let decision = policy.decide(&found.tool, &self.batch.calls_before(policy), find);
         let tool = found.tool.full_name();
-        // A hook that changed the call, or a remedy that makes it again, leads through the checks once more.
-        if let Some((name, arguments)) = &self.approved_flow
-            && name == tool
-            && arguments == call.arguments()
-        {
+        let is_approved = |(name, arguments): &(String, Value)| name == tool && arguments == call.arguments();
+        // A hook that changed the call leads through the checks once more.
+        if decision == Decision::Allow || self.approved_flow.as_ref().is_some_and(is_approved) {
             return Ok(());
         }
-        let proposed = self.proposed(call);
-        let verdict = match policy.then() {
-            FlowAction::Ask => Verdict::Ask { question: violation.to_string() },
-            _ => Verdict::Deny { reason: violation.to_string() },
-        };
-        let ruling = Ruling { source: VerdictSource::Flows, verdict };
-        if let Some(question) = self.record_verdict(ruling, &proposed, Usage::default()).await? {
-            self.ask_approver(&found.tool, CallQuestion { proposed, ..question }).await?;
+        if let Some(question) = self.record_verdict(FLOWS, &decision, call.arguments(), Usage::default()).await? {
+            let proposed = ProposedCall::new(call, context);
+            self.ask_approver(&found.tool, CallQuestion { from: FLOWS.to_owned(), question, proposed }).await?;
             self.approved_flow = Some((tool.to_owned(), call.arguments().clone()));
         }
         Ok(())
-    }
-
-    /// Returns the call as rules, judges and people see it.
-    pub(super) fn proposed(&self, call: &ValidatedCall) -> ProposedCall {
-        let scope = self.batch.scope;
-        ProposedCall {
-            tool: call.tool().full_name().to_owned(),
-            alias: call.tool().alias().map(str::to_owned),
-            annotations: call.tool().definition().annotations,
-            arguments: call.arguments().clone(),
-            actor: scope.actor.clone(),
-            skill: scope.skill.clone(),
-            session: scope.session.clone(),
-        }
     }
 
     /// Adds the call, which starts now, to the history of its session and program.

@@ -16,16 +16,16 @@ use super::dispatch::{Dispatch, Dispatched};
 use crate::code::{self, CallMaker, Called, OpenQuestions, ProgramEnd, ProgramRequest, ProgramTools, RUN_CODE};
 use crate::execution::Status;
 use crate::executor::Scope;
-use crate::registry::{Policy, RegisteredTool};
+use crate::registry::{RegisteredTool, ToolPolicy};
 use crate::tool_search::SEARCH_TOOLS;
 
 impl CodeConfig {
     /// Finds a tool of code mode.
     pub(super) fn find(&self, name: &str) -> Option<RegisteredTool> {
-        let policy = Policy {
+        let policy = ToolPolicy {
             result_bytes: Some(code::max_result_bytes(&self.mode.limits)),
             expected_duration: Some(self.mode.limits.wall_time),
-            ..Policy::default()
+            ..ToolPolicy::default()
         };
         self.tools.find(name).map(|tool| RegisteredTool::of_pipeline(tool.clone(), policy))
     }

@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use super::call_session::CallSession;
 use super::identity::{ActorArguments, IdentityError};
-use super::policy::Policy;
+use super::policy::ToolPolicy;
 
 /// The purpose of a tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -84,8 +84,8 @@ pub trait BuiltInTool: Send + Sync {
     }
 
     /// Returns the tool's own policy.
-    fn policy(&self) -> Policy {
-        Policy::default()
+    fn policy(&self) -> ToolPolicy {
+        ToolPolicy::default()
     }
 
     /// Runs a call. Dropping the future stops it.
@@ -211,7 +211,7 @@ type Authorize = dyn Fn(Option<&str>, &ValidatedCall) -> bool + Send + Sync;
 /// ```
 pub struct BuiltIn<A, O> {
     tool: Arc<Tool>,
-    policy: Policy,
+    policy: ToolPolicy,
     needs_state: bool,
     authorize: Option<Box<Authorize>>,
     run: Box<Run<A, O>>,
@@ -244,7 +244,7 @@ where
         let tool = built_in_tool(name, description, schema_of::<A>(), Annotations::default())?;
         Ok(Self {
             tool: Arc::new(tool),
-            policy: Policy::default(),
+            policy: ToolPolicy::default(),
             needs_state: false,
             authorize: None,
             run: Box::new(move |arguments, context| Box::pin(run(arguments, context))),
@@ -270,7 +270,7 @@ where
 
     /// Sets the tool's own policy.
     #[must_use]
-    pub fn with_policy(mut self, policy: Policy) -> Self {
+    pub fn with_policy(mut self, policy: ToolPolicy) -> Self {
         self.policy = policy;
         self
     }
@@ -320,7 +320,7 @@ where
         deserialize::<A>(arguments).map(drop)
     }
 
-    fn policy(&self) -> Policy {
+    fn policy(&self) -> ToolPolicy {
         self.policy.clone()
     }
 

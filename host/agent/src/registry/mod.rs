@@ -14,6 +14,6 @@ pub use built_in::{BuiltIn, BuiltInError, BuiltInTool, Purpose, ToolError, built
 pub use built_ins::{BuiltIns, RegisterError, ToolHandle};
 pub(crate) use call_session::CallAccount;
 pub use call_session::CallSession;
-pub use policy::Policy;
+pub use policy::ToolPolicy;
 pub(crate) use tool_registry::RegisteredTool;
 pub use tool_registry::ToolRegistry;

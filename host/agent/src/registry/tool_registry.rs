@@ -12,7 +12,7 @@ use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, Valid
 use super::built_in::{BuiltInTool, Purpose};
 use super::built_ins::BuiltIns;
 use super::call_session::CallSession;
-use super::policy::Policy;
+use super::policy::ToolPolicy;
 
 /// All providers of tools, in the order in which they are searched.
 #[derive(Clone, Default)]
@@ -40,7 +40,7 @@ enum Runner {
     BuiltIn(Arc<dyn BuiltInTool>),
     Provider(Arc<dyn ToolProvider>),
     /// The pipeline runs it itself, with this policy.
-    Pipeline(Box<Policy>),
+    Pipeline(Box<ToolPolicy>),
 }
 
 impl ToolRegistry {
@@ -93,7 +93,7 @@ impl ToolRegistry {
 
 impl RegisteredTool {
     /// Creates a tool that the pipeline runs itself.
-    pub(crate) fn of_pipeline(tool: Arc<Tool>, policy: Policy) -> Self {
+    pub(crate) fn of_pipeline(tool: Arc<Tool>, policy: ToolPolicy) -> Self {
         Self { tool, kind: ProviderKind::BuiltIn, runner: Runner::Pipeline(Box::new(policy)) }
     }
 
@@ -129,11 +129,11 @@ impl RegisteredTool {
     }
 
     /// Returns the tool's own policy. No part of it comes from untrusted code.
-    pub(crate) fn policy(&self) -> Policy {
+    pub(crate) fn policy(&self) -> ToolPolicy {
         match &self.runner {
             Runner::BuiltIn(function) => function.policy(),
-            Runner::Provider(_) => Policy::default(),
-            Runner::Pipeline(policy) => Policy::clone(policy),
+            Runner::Provider(_) => ToolPolicy::default(),
+            Runner::Pipeline(policy) => ToolPolicy::clone(policy),
         }
     }
 

@@ -44,7 +44,7 @@ pub(crate) struct SavedInput {
     pub(crate) reply: Option<Vec<ReplyPart>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) program: Option<SavedProgram>,
-    /// The agent's state, if the input changed it.
+    /// The agent's state, in sessions of earlier releases whose hooks changed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<String>,
     /// True if it is in memory alone. On disk, nothing else is here then.

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::summary::ToolSummary;
 use super::{SEARCH_TOOLS, ToolSearch};
-use crate::registry::{BuiltInTool, Policy, ToolError, ToolRegistry, built_in_tool};
+use crate::registry::{BuiltInTool, ToolError, ToolPolicy, ToolRegistry, built_in_tool};
 use crate::truncate::{clean, clean_schema};
 
 const DESCRIPTION: &str = "Finds tools by what they do. Most tools are not listed until a search has found them, and can \
@@ -223,8 +223,8 @@ impl<F: Fn(&str) -> bool + Send + Sync> BuiltInTool for SearchTool<F> {
         SearchArguments::read(arguments).map(drop)
     }
 
-    fn policy(&self) -> Policy {
-        Policy { result_bytes: Some(MAX_RESULT_BYTES), ..Policy::default() }
+    fn policy(&self) -> ToolPolicy {
+        ToolPolicy { result_bytes: Some(MAX_RESULT_BYTES), ..ToolPolicy::default() }
     }
 
     fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {

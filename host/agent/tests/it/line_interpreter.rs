@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use fumehood_agent::code::{
-    ConsoleLine, Exception, FinishedCall, Interpreter, Program, ProgramCalls, ProgramClock, ProgramError,
-    ProgramExecution,
-};
+use fumehood_agent::code::Interpreter;
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::CancellationToken;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::event::Level;
 use fumehood_core::call::result::Metadata;
+use fumehood_core::program::{
+    ConsoleLine, Exception, FinishedCall, Program, ProgramCalls, ProgramClock, ProgramError, ProgramExecution,
+};
 use serde_json::{Value, json};
 
 /// An interpreter of a language of its own: each line is a call, `NAME ARGUMENTS`. Lines of one paragraph run at once.
@@ -70,7 +71,7 @@ impl Interpreter for Lines {
                     started.insert(calls.start(name.to_owned(), arguments.to_owned()), Value::Null);
                 }
                 let mut left = started.len();
-                while left > 0 && !program.cancelled.is_cancelled() {
+                while left > 0 && !program.cancelled.as_ref().is_some_and(CancellationToken::is_cancelled) {
                     for FinishedCall { id, result } in calls.wait(&clock).await {
                         left -= 1;
                         started.insert(

@@ -7,14 +7,13 @@ use std::io::{BufRead as _, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fumehood::agent::approver::{Answer, Approver, Question};
 use fumehood::agent::budget::Budget;
-use fumehood::agent::guardrail::{ProposedCall, RuleFn, Verdict};
 use fumehood::agent::registry::{BuiltIn, BuiltIns};
 use fumehood::boxed::BoxFuture;
 use fumehood::chat::Model;
 use fumehood::model::{ModelSpec, Provider, ProviderConfig, ScriptedModel, ScriptedReply};
-use fumehood::{Annotations, Host, Load};
+use fumehood::policy::{Answer, Approver, Decision, PolicyFn, Question};
+use fumehood::{Annotations, Arguments, CallContext, Host, Load, ValidatedCall};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -47,12 +46,10 @@ fn built_ins() -> Result<BuiltIns, Failure> {
 }
 
 /// Asks a person before an urgent ticket is opened.
-fn policy() -> RuleFn<impl Fn(&ProposedCall) -> Verdict> {
-    RuleFn::new("urgent_tickets", |proposed: &ProposedCall| match proposed.arguments.get("urgent") {
-        Some(urgent) if urgent.as_bool() == Some(true) => {
-            Verdict::Ask { question: "may it open an urgent ticket?".to_owned() }
-        }
-        _ => Verdict::Allow,
+fn policy() -> PolicyFn<impl Fn(&ValidatedCall, &CallContext) -> Decision<Arguments>> {
+    PolicyFn::new("urgent_tickets", |call: &ValidatedCall, _: &CallContext| match call.arguments().get("urgent") {
+        Some(urgent) if urgent.as_bool() == Some(true) => Decision::ask("may it open an urgent ticket?"),
+        _ => Decision::Allow,
     })
 }
 

@@ -11,6 +11,7 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{CallContext, Observer};
+use fumehood_core::log;
 use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::oneshot;
@@ -230,7 +231,9 @@ impl Inner {
         self.sessions.retire(worker, run);
         let mut state = self.state();
         state.introductions.forget(worker, run);
-        state.roster.forget(worker, run);
+        if state.roster.forget(worker, run) {
+            log::emit_cell_left(worker, "it lost a call, or was lost with one");
+        }
     }
 
     fn choose(&self, offer: &Offer, plan: &RetryPlan) -> Result<Candidate, NoWorker> {
@@ -243,7 +246,9 @@ impl Inner {
         let now = self.now();
         let effects = {
             let mut state = self.state();
-            state.roster.on_tick(now);
+            for worker in state.roster.on_tick(now) {
+                log::emit_cell_left(&worker, "it has not announced itself for a while");
+            }
             state.calls.on_tick(now)
         };
         self.carry_out(effects);

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use fumehood_core::call::event::Progress;
 use fumehood_core::call::result::RequestReport;
 use fumehood_core::call::{Observer, Usage};
+use fumehood_core::log;
 use fumehood_core::text::sanitize::printable;
 
 use super::cell_tools::Inner;
@@ -68,7 +69,10 @@ impl Inner {
             let mut state = self.state();
             let Some(announcement) = state.introductions.on_answer(now, &worker, run, nonce) else { return Ok(()) };
             let effects = state.calls.on_run(&worker, run);
-            state.roster.on_announcement(now, worker, announcement);
+            let places = announcement.places;
+            if state.roster.on_announcement(now, worker.clone(), announcement) {
+                log::emit_cell_joined(&worker, places);
+            }
             effects
         };
         self.carry_out(effects);

@@ -39,19 +39,23 @@ pub struct Roster {
 }
 
 impl Roster {
-    /// Takes an announcement.
-    pub fn on_announcement(&mut self, now: Duration, worker: WorkerName, announcement: Announcement) {
-        if self.workers.insert(worker.clone(), (now, announcement)).is_none() {
+    /// Takes an announcement. Returns whether the worker was not known before.
+    pub fn on_announcement(&mut self, now: Duration, worker: WorkerName, announcement: Announcement) -> bool {
+        let is_new = self.workers.insert(worker.clone(), (now, announcement)).is_none();
+        if is_new {
             self.names.push(worker);
         }
+        is_new
     }
 
-    /// Forgets a run of a worker until it announces itself again.
-    pub fn forget(&mut self, worker: &str, run: u64) {
-        if self.workers.get(worker).is_some_and(|(_, announcement)| announcement.ticket.run == run) {
+    /// Forgets a run of a worker until it announces itself again. Returns whether it was known.
+    pub fn forget(&mut self, worker: &str, run: u64) -> bool {
+        let is_known = self.workers.get(worker).is_some_and(|(_, announcement)| announcement.ticket.run == run);
+        if is_known {
             self.workers.remove(worker);
             self.names.retain(|name| &**name != worker);
         }
+        is_known
     }
 
     /// Notes that a call of this gateway has ended at a worker, which its last announcement may not know.
@@ -61,13 +65,17 @@ impl Roster {
         }
     }
 
-    /// Forgets workers that have not announced themselves for a while.
-    pub fn on_tick(&mut self, now: Duration) {
+    /// Forgets workers that have not announced themselves for a while, and returns them.
+    pub fn on_tick(&mut self, now: Duration) -> Vec<WorkerName> {
         let count = self.workers.len();
         self.workers.retain(|_, (at, _)| now.saturating_sub(*at) < ABSENT_AFTER);
-        if self.workers.len() < count {
-            self.names.retain(|name| self.workers.contains_key(name));
+        if self.workers.len() == count {
+            return Vec::new();
         }
+        let (known, absent) =
+            std::mem::take(&mut self.names).into_iter().partition(|name| self.workers.contains_key(name));
+        self.names = known;
+        absent
     }
 
     /// Returns the last announcement of a worker.

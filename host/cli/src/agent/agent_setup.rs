@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use fumehood::agent::guardrail::Rule;
 use fumehood::agent::memory::Memory;
 use fumehood::agent::pipeline::Modes;
 use fumehood::agent::registry::BuiltIns;
 use fumehood::agent::session::{SavedSession, SessionConfig};
 use fumehood::chat::Model;
 use fumehood::event_log::EventLog;
-use fumehood::hooks::CallHooks;
 use fumehood::key_value::DiskStore;
+use fumehood::policy::{Policies, Policy};
 use fumehood::record::Recorder;
 use fumehood::{AgentBuilder, Host, McpTools, StoredNotes, Tool, ToolProvider};
 
@@ -46,7 +45,7 @@ pub(crate) struct AgentSetup<'a> {
     channel: Option<&'a str>,
     model: Arc<dyn Model>,
     session: SessionConfig,
-    rules: Vec<Arc<dyn Rule>>,
+    rules: Vec<Arc<dyn Policy>>,
     knowledge: BuiltIns,
     state: Option<Arc<str>>,
     modes: Modes,
@@ -100,7 +99,7 @@ impl<'a> AgentSetup<'a> {
         host: &Host,
         tools: AgentTools,
         recorder: Arc<dyn Recorder>,
-        hooks: CallHooks,
+        hooks: Policies,
         notes: Option<Arc<dyn Memory>>,
     ) -> Result<AgentBuilder> {
         let Self { config, typed, skill, channel, model, session, rules, knowledge, state, modes, protocol } = self;
@@ -134,8 +133,8 @@ impl<'a> AgentSetup<'a> {
                 }
                 pipeline
             });
-        if let Some((judge, policy)) = judge {
-            builder = builder.pipeline(move |pipeline| pipeline.judge(Arc::new(judge), policy));
+        if let Some(judge) = judge {
+            builder = builder.pipeline(move |pipeline| pipeline.judge(Arc::new(judge)));
         }
         builder = set_options(with_context(builder, typed, skill, channel), typed, config);
         if let Some(state) = state {

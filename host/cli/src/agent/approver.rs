@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use fumehood::AgentBuilder;
-use fumehood::agent::approver::{Answer, Approver, DeferringApprover, Question};
 use fumehood::boxed::BoxFuture;
+use fumehood::policy::{Answer, Approver, DeferringApprover, Question};
 
 use super::call_progress::CallProgress;
 use super::json_approver;
@@ -126,7 +126,7 @@ impl Approver for TerminalApprover {
 fn show(question: Question<'_>) -> Result<()> {
     let mark = styled(STRONG, "?");
     match question {
-        Question::Budget(budget) => render::note(&format!("{mark} {}", one_line(&budget.text))),
+        Question::Budget(text) => render::note(&format!("{mark} {}", one_line(text))),
         Question::Call(call) => {
             render::note(&format!("{mark} A call is waiting for approval"));
             let mut quotation = Quotation::for_stderr();

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::Result;
-use fumehood::Host;
-use fumehood::agent::guardrail::{IgnoreList, JudgePolicy, ModelJudge, ProposedCall, Rule, RuleFn, Verdict, Workspace};
+use fumehood::agent::guardrail::{IgnoreList, ModelJudge, Workspace};
 use fumehood::agent::persistence::Persistence;
-use fumehood::agent::registry::Policy;
+use fumehood::agent::registry::ToolPolicy;
 use fumehood::chat::Model;
+use fumehood::policy::{Decision, Policy, PolicyFn};
+use fumehood::{CallContext, Host, ValidatedCall, is_named};
 
 use crate::args::run::AgentArguments;
 use crate::config::Config;
@@ -22,7 +23,7 @@ use crate::source::{read_file, read_text};
 ///
 /// # Errors
 /// If its policy cannot be read.
-pub(crate) fn judge(config: &Config, model: &Arc<dyn Model>) -> Result<Option<(ModelJudge, JudgePolicy)>> {
+pub(crate) fn judge(config: &Config, model: &Arc<dyn Model>) -> Result<Option<ModelJudge>> {
     let Some(section) = &config.guardrails.judge else { return Ok(None) };
     let mut judge = ModelJudge::new(Arc::clone(model), read_text(config, &section.policy)?);
     if let Some(name) = &section.model {
@@ -39,11 +40,11 @@ pub(crate) fn judge(config: &Config, model: &Arc<dyn Model>) -> Result<Option<(M
     }
     let always = section.always.iter().cloned().collect();
     let never = section.never.iter().cloned().collect();
-    Ok(Some((judge, JudgePolicy { always, never })))
+    Ok(Some(judge.always(always).never(never)))
 }
 
 /// Collects the policies of the configuration, by the full name of each tool.
-pub(crate) fn policies(config: &Config, host: &Host) -> Vec<(String, Policy)> {
+pub(crate) fn policies(config: &Config, host: &Host) -> Vec<(String, ToolPolicy)> {
     let tools = host.tools();
     let policies = tools.iter().filter_map(|tool| {
         let section = config.tools.get(tool.namespace()?.as_str())?;
@@ -52,14 +53,14 @@ pub(crate) fn policies(config: &Config, host: &Host) -> Vec<(String, Policy)> {
     policies.collect()
 }
 
-fn policy(section: &ToolSection) -> Option<Policy> {
+fn policy(section: &ToolSection) -> Option<ToolPolicy> {
     let persist = match section.persist {
         PersistRule::Full => None,
         PersistRule::Nothing => Some(Persistence::Nothing),
     };
     let result_bytes = section.result_bytes.map(|bytes| bytes.0);
     let is_default = persist.is_none() && result_bytes.is_none();
-    (!is_default).then(|| Policy { persist, result_bytes, ..Policy::default() })
+    (!is_default).then(|| ToolPolicy { persist, result_bytes, ..ToolPolicy::default() })
 }
 
 /// Creates the workspace of the paths in arguments.
@@ -75,9 +76,9 @@ fn workspace(section: &GuardrailsSection) -> Workspace {
 ///
 /// # Errors
 /// If an ignore list cannot be read, or has an invalid line.
-pub(crate) fn rules(config: &Config, typed: &AgentArguments) -> Result<Vec<Arc<dyn Rule>>> {
+pub(crate) fn rules(config: &Config, typed: &AgentArguments) -> Result<Vec<Arc<dyn Policy>>> {
     let section = &config.guardrails;
-    let mut rules: Vec<Arc<dyn Rule>> = Vec::new();
+    let mut rules: Vec<Arc<dyn Policy>> = Vec::new();
     if !section.deny.is_empty() {
         rules.push(deny_rule(section.deny.iter().cloned().collect()));
     }
@@ -101,23 +102,23 @@ pub(crate) fn rules(config: &Config, typed: &AgentArguments) -> Result<Vec<Arc<d
 }
 
 /// Builds a rule that denies every call of these tools.
-fn deny_rule(tools: BTreeSet<String>) -> Arc<dyn Rule> {
-    Arc::new(RuleFn::new("deny", move |proposed: &ProposedCall| {
-        if proposed.is_named_in(&tools) {
-            Verdict::Deny { reason: format!("calls of the tool {} are denied by [guardrails]", proposed.tool) }
-        } else {
-            Verdict::Allow
-        }
+fn deny_rule(tools: BTreeSet<String>) -> Arc<dyn Policy> {
+    Arc::new(PolicyFn::new("deny", move |call: &ValidatedCall, _: &CallContext| match named_tool(call, &tools) {
+        Some(tool) => Decision::deny(format!("calls of the tool {tool} are denied by [guardrails]")),
+        None => Decision::Allow,
     }))
 }
 
 /// Builds a rule that has a person asked about each call of these tools.
-fn ask_rule(tools: BTreeSet<String>) -> Arc<dyn Rule> {
-    Arc::new(RuleFn::new("ask", move |proposed: &ProposedCall| {
-        if proposed.is_named_in(&tools) {
-            Verdict::Ask { question: format!("may {} run?", proposed.tool) }
-        } else {
-            Verdict::Allow
-        }
+fn ask_rule(tools: BTreeSet<String>) -> Arc<dyn Policy> {
+    Arc::new(PolicyFn::new("ask", move |call: &ValidatedCall, _: &CallContext| match named_tool(call, &tools) {
+        Some(tool) => Decision::ask(format!("may {tool} run?")),
+        None => Decision::Allow,
     }))
+}
+
+/// Returns the full name of the call's tool, if a list that restricts tools names it.
+fn named_tool<'a>(call: &'a ValidatedCall, tools: &BTreeSet<String>) -> Option<&'a str> {
+    let tool = call.tool();
+    is_named(tools, tool.full_name(), tool.alias()).then(|| tool.full_name())
 }

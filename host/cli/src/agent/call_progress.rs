@@ -11,6 +11,7 @@ use fumehood::record::Record;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use serde_json::Value;
 
+use crate::logging;
 use crate::render::quotation::{Quotation, one_line};
 use crate::render::{self, BAD, FAINT, GOOD, record, styled};
 
@@ -48,7 +49,11 @@ impl CallProgress {
     /// Creates a display on standard error.
     pub(crate) fn new() -> Self {
         let live = std::io::stderr().is_terminal();
-        Self::with_target(ProgressDrawTarget::stderr(), live)
+        let progress = Self::with_target(ProgressDrawTarget::stderr(), live);
+        if live {
+            logging::lift_many_bars(&progress.bars);
+        }
+        progress
     }
 
     fn with_target(target: ProgressDrawTarget, live: bool) -> Self {

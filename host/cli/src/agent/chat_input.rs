@@ -14,7 +14,7 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Config, Context, Editor, Helper};
 use tokio::sync::mpsc;
 
-use crate::render;
+use crate::{logging, render};
 
 /// Maximum size of a line without an editor, in bytes; a longer one is read as several.
 const MAX_LINE_BYTES: u64 = 1 << 20;
@@ -135,6 +135,7 @@ fn read_line() -> ChatEvent {
 }
 
 fn edit(editor: &mut Editor<Commands, FileHistory>) -> ChatEvent {
+    let _hold = logging::hold();
     loop {
         return match editor.readline(PROMPT) {
             Ok(text) => ChatEvent::Text(text.replace("\\\n", "\n")),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use fumehood::agent::approval_queue::{ApprovalQuestion, ApprovalQueue, ApprovalRequest, ApprovalRequests};
-use fumehood::agent::approver::{Answer, Approver};
+use fumehood::policy::{Answer, Approver};
 use futures_util::StreamExt as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use clap::ValueEnum as _;
 use fumehood::agent::session::SavedSession;
 use serde::{Deserialize, Serialize};
 
@@ -156,7 +157,7 @@ impl SavedSettings {
         if typed.model.script.is_none() {
             typed.model.model = typed.model.model.or(self.model);
         }
-        typed.driver = typed.driver.or(driver.and_then(DriverName::parse));
+        typed.driver = typed.driver.or(driver.and_then(|name| DriverName::from_str(name, false).ok()));
         typed.code = typed.code.or(self.code);
         typed.tools = typed.tools.or(self.tools);
         // Checked above: what was typed is what was saved.

@@ -23,15 +23,16 @@ use super::saved::Saving;
 use super::saved_settings::SavedSettings;
 use super::screen::Screen;
 use super::view::{Events, View};
+use crate::app::App;
 use crate::args::run::AgentArguments;
-use crate::args::{Arguments, name_limit_option};
+use crate::args::{Arguments, limits_over};
 use crate::config::Config;
 use crate::config::amount::MAX_MEMORY_BYTES;
 use crate::config::price::PriceSection;
+use crate::config::server::name_prefix;
 use crate::config::tool_names::{self, KnownTools};
 use crate::configured::Version;
 use crate::exit::{Exit, UsageError};
-use crate::trust::ConfigSource;
 use crate::{configured, hooks, host, list_notices, log_place, moment, render, servers, telemetry};
 
 /// A conversation with an agent, with everything that it needs.
@@ -54,41 +55,41 @@ impl AgentSession {
     /// If the model, a component, a tool that an option names, or the log is not available, or a saved session does not
     /// fit.
     pub(crate) async fn set_up(arguments: &Arguments, typed: &AgentArguments, saving: &Saving) -> Result<Self> {
-        let config = ConfigSource::from_arguments(arguments).open()?;
-        telemetry::begin(&config)?;
+        let app = App::open(arguments)?;
+        let config = &app.config;
+        telemetry::begin(config)?;
         let defaults = config.limits.over(Limits::default());
-        let limits = typed.limits.over(defaults, MAX_MEMORY_BYTES).map_err(|error| name_limit_option(&error))?;
-        let log_place = log_place::place_for(&typed.recording, &config)?;
+        let limits = limits_over(&typed.limits, defaults, MAX_MEMORY_BYTES)?;
+        let log_place = log_place::place_for(&typed.recording, config)?;
         let key = typed.recording.log_key.as_deref();
-        let options = log_place.as_ref().map(|place| log_place::options(place, key, &config)).transpose()?;
+        let options = log_place.as_ref().map(|place| log_place::options(place, key, config)).transpose()?;
         let log_place = log_place.zip(options);
         let log_files = log_place.iter().flat_map(|(place, options)| place.own_files(options)).collect();
         // Before anything is loaded: only files that are there can be kept from tools.
         let log = log_place.map(|(place, options)| log_place::open(&place, &options).map(Arc::new)).transpose()?;
         let saved = saving.read(log.as_deref(), typed)?;
-        let (typed, saved_settings) = &settle(arguments, typed, &config, saved.as_ref())?;
-        let mut setup = AgentSetup::read(&config, typed, None)?;
+        let (typed, saved_settings) = &settle(&app, typed, saved.as_ref())?;
+        let mut setup = AgentSetup::read(config, typed, None)?;
         setup.set_id(saving.id().unwrap_or_default());
-        let notes = agent_setup::open_notes(&config)?;
-        let host = load(arguments, typed, &config, limits, log_files).await?;
-        let lock = configured::open_lock(&config)?;
-        let remotes = Arc::new(servers::connect(&config, &lock, &LogLevel::default()).await?);
-        list_notices::follow(&remotes, &config);
+        let notes = agent_setup::open_notes(config)?;
+        let host = load(&app, typed, limits, log_files).await?;
+        let remotes = Arc::new(servers::connect(config, app.lock()?, &LogLevel::default()).await?);
+        list_notices::follow(&remotes, config);
         check_tool_names(&host, &remotes, "--allow", &typed.allow)?;
-        check_rule_names(&host, &remotes, &config, typed)?;
+        check_rule_names(&host, &remotes, config, typed)?;
         if let Some(tool) = setup.required_tool() {
             check_tool_names(&host, &remotes, "--tool-choice", &[tool.to_owned()])?;
         }
         let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(NullRecorder) as _, |log| log as _);
         let progress = CallProgress::new();
-        let hooks = hooks::from_config(&config, &host)?;
+        let hooks = hooks::from_config(config, &host)?;
         let holds_replies = setup.is_typed();
         let mut builder = setup.builder(&host, AgentTools::Own(Arc::clone(&remotes)), recorder, hooks, notes)?;
         if let (Some(log), Some(_)) = (&log, saving.id()) {
-            builder = agent_setup::set_saving(builder.saved_settings(saved_settings.to_text()?), log, saved, &config);
+            builder = agent_setup::set_saving(builder.saved_settings(saved_settings.to_text()?), log, saved, config);
         }
-        let approval = Approval::select(arguments, typed, &config, saving, &progress)?;
-        let agent = approval.apply(builder, &config).build()?;
+        let approval = Approval::select(arguments, typed, config, saving, &progress)?;
+        let agent = approval.apply(builder, config).build()?;
         // An answer that has to match a schema is shown only once it does.
         let holds_replies = holds_replies || agent.session().config().output.is_some();
         let view = if arguments.json {
@@ -97,9 +98,9 @@ impl AgentSession {
             View::Screen(Screen::new(progress, limits.deadline, holds_replies))
         };
         let interrupts = Interrupts::watch(agent.cancel_handle(), saving.interruption());
-        let retention = log_place::retention(&config, moment::now());
+        let retention = log_place::retention(config, moment::now());
         let events = Events::subscribe(agent.tap());
-        let price = config.model.price;
+        let price = config.model.price.clone();
         Ok(Self { host, remotes, events, agent, log, retention, view, interrupts, price })
     }
 
@@ -215,32 +216,26 @@ impl AgentSession {
 /// # Errors
 /// If something has to be typed again.
 fn settle(
-    arguments: &Arguments,
+    app: &App<'_>,
     typed: &AgentArguments,
-    config: &Config,
     saved: Option<&SavedSession>,
 ) -> Result<(AgentArguments, SavedSettings)> {
-    let Some(saved) = saved else { return Ok((typed.clone(), SavedSettings::of(typed, config))) };
+    let Some(saved) = saved else { return Ok((typed.clone(), SavedSettings::of(typed, &app.config))) };
     let settings = SavedSettings::read(saved)?;
-    settings.check(typed, config, arguments.config.is_some())?;
+    settings.check(typed, &app.config, app.arguments.config.is_some())?;
     Ok((settings.clone().complete(typed, Some(saved.driver())), settings))
 }
 
 /// Loads the components of the command line, with the powers of the options, and those of the configuration, with the
 /// powers and limits that they have there, as far as they were approved.
-async fn load(
-    arguments: &Arguments,
-    typed: &AgentArguments,
-    config: &Config,
-    limits: Limits,
-    log_files: Vec<PathBuf>,
-) -> Result<Host> {
+async fn load(app: &App<'_>, typed: &AgentArguments, limits: Limits, log_files: Vec<PathBuf>) -> Result<Host> {
+    let config = &app.config;
     let files = configured::without_configured(config, &typed.tool)?;
     let grant = typed.powers.grant_for(&files, "with `--tool FILE`")?;
-    let configured = configured::all(config, &configured::open_lock(config)?, Version::Pinned).await?;
+    let configured = app.components(Version::Pinned).await?;
     let memories = configured.iter().map(|component| component.limits.memory);
     let memory_ceiling = memories.chain([limits.memory, Limits::default().memory]).max().unwrap_or(limits.memory);
-    let builder = host::with_components(host::builder_for(arguments, config)?, &files);
+    let builder = host::with_components(app.host_builder()?, &files);
     let builder = host::with_typed_secrets(builder, &typed.powers);
     let mut builder = host::with_typed_store(builder, config, &typed.powers, &files)?;
     if let Some(file) = &config.agent.memory {
@@ -277,7 +272,7 @@ fn check_rule_names(host: &Host, remotes: &McpTools, config: &Config, typed: &Ag
         known.add_unknown(name);
     }
     for (name, section) in config.mcp.servers.iter().filter(|(name, _)| !has_tools(name)) {
-        known.add_server(name, section.name_prefix().and_then(Result::ok).as_ref(), None);
+        known.add_server(name, name_prefix(section).and_then(Result::ok).as_ref(), None);
     }
     tool_names::unknown_in_rules(config, &known).iter().for_each(|unknown| render::warning(unknown));
     Ok(())

@@ -17,10 +17,10 @@ use fumehood::model::{Key, ProviderConfig, ReasoningEffort};
 use fumehood::record::Durability;
 use fumehood::settings::TextSource;
 
-use crate::args::run::{AgentArguments, BudgetArguments, CodeName, DriverName, ListedTools, ModelArguments};
+use crate::args::run::{AgentArguments, BudgetSection, CodeName, DriverName, ListedTools, ModelArguments};
 use crate::config::Config;
-use crate::config::agent::{CodeSetting, DriverName as ConfiguredDriver, ListedTools as ConfiguredTools};
-use crate::config::model::{ModelSection, Temperature};
+use crate::config::agent::CodeSetting;
+use crate::config::model::{Effort, ModelSection, Temperature};
 use crate::config::skill::KnowledgeSection;
 use crate::exit::UsageError;
 use crate::render;
@@ -51,7 +51,7 @@ pub(crate) fn provider(
         Some(Temperature::Provider(_)) | None => None,
     });
     settings.max_tokens = typed.max_tokens.or(section.max_tokens.map(NonZeroU32::get));
-    settings.reasoning_effort = typed.reasoning_effort.or(section.reasoning_effort).map(ReasoningEffort::from);
+    settings.reasoning_effort = typed.reasoning_effort.or(section.reasoning_effort).map(reasoning_effort);
     settings.supports_images = section.supports_images;
     settings.supports_tools = supports_tools.unwrap_or(settings.supports_tools);
     settings.max_reply_bytes = section.max_reply.map_or(settings.max_reply_bytes, |bytes| bytes.0);
@@ -65,14 +65,21 @@ pub(crate) fn provider(
     Ok(settings)
 }
 
+fn reasoning_effort(effort: Effort) -> ReasoningEffort {
+    match effort {
+        Effort::None => ReasoningEffort::None,
+        Effort::Minimal => ReasoningEffort::Minimal,
+        Effort::Low => ReasoningEffort::Low,
+        Effort::Medium => ReasoningEffort::Medium,
+        Effort::High => ReasoningEffort::High,
+        Effort::XHigh => ReasoningEffort::ExtraHigh,
+        Effort::Max => ReasoningEffort::Max,
+    }
+}
+
 /// Selects the protocol between model and loop.
 pub(crate) fn driver(config: &Config, typed: Option<DriverName>) -> DriverName {
-    let configured = config.agent.driver.map(|driver| match driver {
-        ConfiguredDriver::Native => DriverName::Native,
-        ConfiguredDriver::React => DriverName::React,
-        ConfiguredDriver::Batch => DriverName::Batch,
-    });
-    typed.or(configured).unwrap_or(DriverName::Native)
+    typed.or(config.agent.driver).unwrap_or(DriverName::Native)
 }
 
 /// Returns the offer of programs that call tools; `None` if there is none.
@@ -91,8 +98,7 @@ pub(crate) fn code(configured: Option<CodeSetting>, typed: Option<CodeName>) -> 
 
 /// Returns the settings of tool search, if the model has to find its tools.
 pub(crate) fn tool_search(config: &Config, typed: Option<ListedTools>) -> Option<ToolSearch> {
-    let configured = config.agent.tools.unwrap_or_default() == ConfiguredTools::Search;
-    let is_search = typed.map_or(configured, |typed| typed == ListedTools::Search);
+    let is_search = typed.or(config.agent.tools) == Some(ListedTools::Search);
     is_search.then(|| ToolSearch::new().pin(config.agent.pinned.iter().map(String::as_str)))
 }
 
@@ -152,7 +158,6 @@ pub(crate) fn modes(config: &Config, typed: &AgentArguments) -> Modes {
         throw_on_tool_failure: config.agent.stop_on_failure || decisions.stop_on_failure,
         concurrency: concurrency.unwrap_or(defaults.concurrency),
         durability: durability(config),
-        ..defaults
     }
 }
 
@@ -187,7 +192,7 @@ pub(crate) fn session(config: &Config, typed: &AgentArguments, skill: Option<&st
     let has_code = code(section.code, typed.code).is_some();
     Ok(SessionConfig {
         prompt: Prompt { agent: typed.system.clone().or(configured).unwrap_or_default(), skill: of_skill },
-        budget: budget(&typed.budget, configured_budget(config, has_code)),
+        budget: budget(&typed.budget, &section.budget, has_code),
         repetition: match section.repetitions {
             Some(times) => Some(Repetition { times, then: Default::default() }),
             None => defaults.repetition,
@@ -214,13 +219,22 @@ pub(crate) fn output_schema(path: &Path, what: &str) -> Result<OutputSchema> {
     Ok(OutputSchema::new(schema).map_err(|error| wrong(format!("is not a supported JSON Schema: {error}")))?)
 }
 
-fn configured_budget(config: &Config, has_code: bool) -> Budget {
-    let section = &config.agent.budget;
+/// Returns the budget of a session: what was typed, or else configured.
+fn budget(typed: &BudgetSection, configured: &BudgetSection, has_code: bool) -> Budget {
     let mut defaults = Budget::default();
     if has_code {
         // Calls of programs count like those of the model.
-        (defaults.calls, defaults.calls_in_all) = (125, Some(200));
+        defaults.calls = 125;
+        defaults.calls_in_all = Some(200);
     }
+    let configured = budget_over(configured, defaults);
+    // More calls for one message are allowed in the session as well.
+    let calls_in_all = configured.calls_in_all.map(|calls| calls.max(typed.calls.unwrap_or(0).into()));
+    Budget { calls_in_all, ..budget_over(typed, configured) }
+}
+
+/// Returns `defaults`, overridden by the section.
+fn budget_over(section: &BudgetSection, defaults: Budget) -> Budget {
     Budget {
         turns: section.turns.unwrap_or(defaults.turns),
         calls: section.calls.unwrap_or(defaults.calls),
@@ -230,19 +244,5 @@ fn configured_budget(config: &Config, has_code: bool) -> Budget {
         tokens_in: section.tokens_in.map(|count| count.0).or(defaults.tokens_in),
         tokens_out: section.tokens_out.map(|count| count.0).or(defaults.tokens_out),
         fuel: section.fuel.map(|count| count.0).or(defaults.fuel),
-    }
-}
-
-fn budget(typed: &BudgetArguments, defaults: Budget) -> Budget {
-    Budget {
-        turns: typed.max_turns.unwrap_or(defaults.turns),
-        calls: typed.max_calls.unwrap_or(defaults.calls),
-        // More calls for one message are allowed in the session as well.
-        calls_in_all: defaults.calls_in_all.map(|calls| calls.max(typed.max_calls.unwrap_or(0).into())),
-        wall_time: typed.wall.or(defaults.wall_time),
-        stream_time: typed.stream_time.or(defaults.stream_time),
-        tokens_in: typed.tokens_in.or(defaults.tokens_in),
-        tokens_out: typed.tokens_out.or(defaults.tokens_out),
-        fuel: typed.fuel_in_all.or(defaults.fuel),
     }
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use fumehood_registry::reference::OciReference;
 
 use super::key::PassphraseArguments;
-use crate::registry::RegistrySettings;
+use crate::config::registry::RegistrySection;
 
 #[derive(Debug, Args)]
 pub(crate) struct Publish {
@@ -82,7 +82,7 @@ pub(crate) struct RegistryArguments {
 
 impl RegistryArguments {
     /// Adds these options to settings. With a root certificate, the registry `host` is asked over TLS wherever it is.
-    pub(crate) fn apply(&self, mut settings: RegistrySettings, host: Option<&str>) -> RegistrySettings {
+    pub(crate) fn apply(&self, mut settings: RegistrySection, host: Option<&str>) -> RegistrySection {
         settings.plain_http.extend(self.plain_http.iter().cloned());
         if !self.tls_root.is_empty() {
             let host = host.filter(|host| !self.plain_http.iter().any(|plain| plain.eq_ignore_ascii_case(host)));

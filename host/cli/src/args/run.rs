@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use fumehood::limits::{parse_count, parse_duration};
+use fumehood::limits::parse_duration;
+pub(crate) use fumehood_config::agent::{BudgetSection, DriverName, ListedTools};
+use fumehood_config::limits::LimitsSection;
 use serde::{Deserialize, Serialize};
 
-use super::LimitArguments;
 use super::log::Recording;
 use super::sessions::parse_session_id;
 use crate::config::model::Effort;
@@ -56,33 +57,6 @@ pub(crate) struct Chat {
     pub(crate) agent: AgentArguments,
 }
 
-/// Protocol between model and loop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum DriverName {
-    /// Tool calls of the provider
-    Native,
-    /// One JSON decision in each answer
-    React,
-    /// Blocks of several calls in the text
-    Batch,
-}
-
-impl DriverName {
-    /// Returns the name of the protocol, as a saved session has it.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::React => "react",
-            Self::Batch => "batch",
-        }
-    }
-
-    /// Finds the protocol of this name, as a saved session has it.
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        clap::ValueEnum::from_str(name, false).ok()
-    }
-}
-
 /// Availability of programs that call tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -104,16 +78,6 @@ pub(crate) enum ApproveName {
     Refuse,
     /// Ask a program: questions are lines of the --json output, answers are lines of standard input
     Json,
-}
-
-/// Tools that the model sees from the start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum ListedTools {
-    /// All tools that it may call
-    All,
-    /// Tools that the configuration pins, and `search_tools` to find the others
-    Search,
 }
 
 #[derive(Debug, Clone, Default, Args)]
@@ -183,10 +147,10 @@ pub(crate) struct AgentArguments {
     pub(crate) state: Option<String>,
 
     #[command(flatten)]
-    pub(crate) budget: BudgetArguments,
+    pub(crate) budget: BudgetSection,
 
     #[command(flatten)]
-    pub(crate) limits: LimitArguments,
+    pub(crate) limits: LimitsSection,
 
     #[command(flatten)]
     pub(crate) powers: PowerArguments,
@@ -254,36 +218,4 @@ pub(crate) struct ModelArguments {
 fn temperature(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| (0.0..=2.0).contains(number));
     number.ok_or_else(|| "expected a number from 0 to 2".to_owned())
-}
-
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Budget")]
-pub(crate) struct BudgetArguments {
-    /// Maximum requests to the model per message [default: 8]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) max_turns: Option<u32>,
-
-    /// Maximum tool calls per message, including refused calls [default: 25, or 125 with --code]
-    #[arg(long, value_name = "COUNT")]
-    pub(crate) max_calls: Option<u32>,
-
-    /// Maximum wall time per message [default: 10m]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub(crate) wall: Option<Duration>,
-
-    /// Maximum time per message in which the model writes, from its first word [default: 60s]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub(crate) stream_time: Option<Duration>,
-
-    /// Maximum tokens of all requests [default: 150k]
-    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
-    pub(crate) tokens_in: Option<u64>,
-
-    /// Maximum tokens of all answers [default: 20k]
-    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
-    pub(crate) tokens_out: Option<u64>,
-
-    /// Maximum fuel of all tools together [default: no limit]
-    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
-    pub(crate) fuel_in_all: Option<u64>,
 }

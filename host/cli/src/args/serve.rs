@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use fumehood_config::limits::LimitsSection;
 
-use super::LimitArguments;
 use super::log::Recording;
 use super::run::CodeName;
 use crate::power_arguments::PowerArguments;
@@ -123,7 +123,7 @@ pub(crate) struct ServeOptions {
     pub(crate) http: Http,
 
     #[command(flatten)]
-    pub(crate) limits: LimitArguments,
+    pub(crate) limits: LimitsSection,
 
     #[command(flatten)]
     pub(crate) powers: PowerArguments,

@@ -8,6 +8,7 @@ use fumehood::{ApprovalCheck, Host, Lock, McpTools, Namespace, PrintableText};
 use serde::Serialize;
 
 use super::revoke;
+use crate::app::App;
 use crate::args::{self, Arguments};
 use crate::config::Config;
 use crate::config::amount::MAX_MEMORY_BYTES;
@@ -16,7 +17,6 @@ use crate::exit::{Exit, UnansweredError, UsageError};
 use crate::render::Origin;
 use crate::servers::{self, Server};
 use crate::signing_key::KeyFiles;
-use crate::trust::ConfigSource;
 use crate::{host, moment, question, render};
 
 /// Maximum length of the name of an approver, in bytes.
@@ -82,25 +82,21 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
     if approve.prune {
         return revoke::revoke_stale(arguments);
     }
-    let config = ConfigSource::from_arguments(arguments).open()?;
-    review(arguments, approve, &config, Version::PinnedOrNew).await
+    review(&App::open(arguments)?, approve, Version::PinnedOrNew).await
 }
 
 /// Shows components and servers, and approves them if the operator says so. A component with a tag is of this version.
 ///
 /// # Errors
 /// If one of them cannot be looked at, or there is no terminal to ask at.
-pub(crate) async fn review(
-    arguments: &Arguments,
-    approve: &args::Approve,
-    config: &Config,
-    version: Version,
-) -> Result<Exit> {
-    let mut lock = configured::open_lock(config)?;
+pub(crate) async fn review(app: &App<'_>, approve: &args::Approve, version: Version) -> Result<Exit> {
+    let arguments = app.arguments;
+    let config = &app.config;
+    let mut lock = app.lock()?.clone();
     let key = approve.sign.as_deref().map(|key| KeyFiles::find(key)?.open(&approve.passphrase)).transpose()?;
     report_proposals(arguments, &lock);
     let candidates = choose_candidates(config, &lock, approve, version).await?;
-    let host = host::builder_for(arguments, config)?.memory_ceiling(MAX_MEMORY_BYTES).build()?;
+    let host = app.host_builder()?.memory_ceiling(MAX_MEMORY_BYTES).build()?;
     let mut open = Vec::new();
     let mut failed = Vec::new();
     let several = candidates.len() > 1;
@@ -133,7 +129,7 @@ pub(crate) async fn review(
         render::note(&format!("signed your approvals in {}", lock.path().display()));
     }
     if approve.names.is_empty() {
-        revoke::report_stale(arguments, config, &lock)?;
+        revoke::report_stale(app, &lock)?;
     }
     if !failed.is_empty() {
         let message = "they were not approved; correct the errors above, and approve again";

@@ -14,16 +14,16 @@ use fumehood_registry::policy::Trust;
 use fumehood_registry::reference::Reference;
 use serde::Serialize;
 
+use crate::app::App;
 use crate::args::Arguments;
 use crate::config::Config;
-use crate::config::registry::Place;
+use crate::config::registry::{Place, place};
 use crate::config::tool::ToolSection;
 use crate::configured::{self, pinned_reference};
 use crate::exit::Exit;
 use crate::registry::registry_client;
 use crate::render::quotation::Quotation;
 use crate::render::{self, BAD, GOOD, STRONG, line, styled};
-use crate::trust::ConfigSource;
 use crate::{log_place, published};
 
 /// Maximum number of calls of the log that are looked at, the newest first.
@@ -66,18 +66,19 @@ struct Use {
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
-    let config = ConfigSource::from_arguments(arguments).open()?;
-    let lock = configured::open_lock(&config)?;
-    let uses = read_uses(&config)?;
-    let source = published::stored_source(&config)?;
+    let app = App::open(arguments)?;
+    let config = &app.config;
+    let lock = app.lock()?;
+    let uses = read_uses(config)?;
+    let source = published::stored_source(config)?;
     let has_tags = config.tools.values().any(|section| section.reference.is_some());
-    let client = if has_tags && !config.offline { Some(registry_client(&published::settings(&config))?) } else { None };
+    let client = if has_tags && !config.offline { Some(registry_client(&published::settings(config))?) } else { None };
     let mut rows = Vec::new();
     for (name, section) in &config.tools {
         let used = uses.as_ref().map(|uses| uses.get(name).copied().unwrap_or_default());
-        rows.push(row(&config, &lock, &source, client.as_ref(), name, section, used).await?);
+        rows.push(row(config, lock, &source, client.as_ref(), name, section, used).await?);
     }
-    for (name, file) in configured::components_in_folders(&config)? {
+    for (name, file) in configured::components_in_folders(config)? {
         let used = uses.as_ref().map(|uses| uses.get(name.as_str()).copied().unwrap_or_default());
         rows.push(row_of_file(&source, &name, lock.get(&name), file.display().to_string(), used));
     }
@@ -102,7 +103,7 @@ async fn row(
 ) -> Result<Row> {
     let namespace = Namespace::parse(name)?;
     let approval = lock.get(&namespace);
-    let reference = match section.place() {
+    let reference = match place(section) {
         Ok(Place::Reference(reference)) => reference,
         Ok(Place::File(file)) => {
             let place = config.path(file).display().to_string();

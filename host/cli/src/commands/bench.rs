@@ -9,6 +9,7 @@ use fumehood::{Call, Host, ToolProvider as _};
 use serde::Serialize;
 use tokio::process::{Child, Command};
 
+use crate::app::App;
 use crate::args::{Arguments, Bench, BenchCell};
 use crate::cell::{self, Role};
 use crate::commands::worker;
@@ -16,7 +17,6 @@ use crate::config::Config;
 use crate::exit::{Exit, UsageError};
 use crate::plot::{self, Bar, Panel};
 use crate::render;
-use crate::trust::ConfigSource;
 
 /// Default time of a round.
 const DEFAULT_TIME: Duration = Duration::from_secs(3);
@@ -64,23 +64,23 @@ impl Figures {
 }
 
 pub(crate) async fn run(arguments: &Arguments, bench: &Bench) -> Result<Exit> {
-    let source = ConfigSource::from_arguments(arguments);
-    let config = source.open()?;
+    let app = App::open(arguments)?;
     match bench {
         Bench::CellAnswers { name } => {
-            let requests = BareRequests::connect(cell::node_options(&config, Role::Gateway)?, name).await?;
+            let requests = BareRequests::connect(cell::node_options(&app.config, Role::Gateway)?, name).await?;
             requests.answer().await?;
             Ok(Exit::Ok)
         }
-        Bench::Cell(options) => measure(arguments, source, &config, options).await,
+        Bench::Cell(options) => measure(&app, options).await,
     }
 }
 
-async fn measure(arguments: &Arguments, source: ConfigSource, config: &Config, options: &BenchCell) -> Result<Exit> {
+async fn measure(app: &App<'_>, options: &BenchCell) -> Result<Exit> {
+    let config = &app.config;
     if options.callers.iter().any(|callers| *callers == 0 || *callers > MAX_CALLERS) {
         return Err(UsageError(format!("expected 1 to {MAX_CALLERS} callers")).into());
     }
-    let (host, _components) = worker::load(arguments, source, config, &[], worker::default_places()).await?;
+    let (host, _components) = worker::load(app, &[], worker::default_places()).await?;
     let tools = cell::join(config, &host, None).await?;
     let text = options.arguments.as_deref().unwrap_or("{}");
     let first = tools.dispatch(Call::new(&options.tool, text)).await;
@@ -103,7 +103,7 @@ async fn measure(arguments: &Arguments, source: ConfigSource, config: &Config, o
     if let Some(file) = &options.plot {
         plot::write(file, "Calls over a cell and in one process, and plain requests", &panels(&rounds))?;
     }
-    print(arguments, &rounds, workers, sizes)?;
+    print(app.arguments, &rounds, workers, sizes)?;
     let (of_cell, of_local) = rounds.iter().fold((0_usize, 0_usize), |(cell, local), round| {
         (cell.saturating_add(round.cell.failed), local.saturating_add(round.local.failed))
     });

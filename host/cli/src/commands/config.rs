@@ -8,7 +8,8 @@ use fumehood::{Host, Load, Lock, Namespace};
 
 use crate::args::{Arguments, Configuration};
 use crate::config::mcp::McpServerSection;
-use crate::config::registry::Place;
+use crate::config::registry::{self, Place};
+use crate::config::server::name_prefix;
 use crate::config::tool::ToolSection;
 use crate::config::tool_names::{self, KnownTools};
 use crate::config::{self, Config, DEFAULT_FILE_NAME, KeyFault};
@@ -25,7 +26,7 @@ pub(crate) async fn run(arguments: &Arguments, configuration: &Configuration) ->
 
 async fn check(arguments: &Arguments, file: Option<&Path>) -> Result<Exit> {
     let file = file.unwrap_or(Path::new(DEFAULT_FILE_NAME));
-    let config = Config::load_with_files(file)?;
+    let config = config::load_with_files(file)?;
     let (known, mut faults) = load_tools(arguments, &config).await?;
     faults.extend(tool_names::check(&config, &known));
     config.reject(faults)?;
@@ -87,7 +88,7 @@ async fn load_tools(arguments: &Arguments, config: &Config) -> Result<(KnownTool
 
 /// Returns how the component of a section is loaded without its powers; `None` if it is not on this machine.
 async fn find(config: &Config, lock: Option<&Lock>, name: &str, section: &ToolSection) -> Option<Load> {
-    let load = match section.place() {
+    let load = match registry::place(section) {
         Ok(Place::Reference(reference)) => {
             let pinned = lock.and_then(|lock| configured::pinned_reference(lock, name, &reference));
             let stored = published::get_pinned(config, &[pinned.unwrap_or(reference)]).await;
@@ -108,7 +109,7 @@ async fn find(config: &Config, lock: Option<&Lock>, name: &str, section: &ToolSe
             Load::path(file)
         }
     };
-    let load = load.named(name).limits(section.limits.over(config.default_limits(name)));
+    let load = load.named(name).limits(section.limits.over(config::default_limits(config, name)));
     Some(if section.allow_slow_compile { load.allow_slow_compile() } else { load })
 }
 
@@ -128,7 +129,7 @@ fn add_server(known: &mut KnownTools, lock: Option<&Lock>, name: &str, section: 
         lock.get(&name).or_else(|| lock.proposal(&name))
     });
     // An invalid prefix was reported when the configuration was read.
-    let prefix = section.name_prefix().and_then(Result::ok);
+    let prefix = name_prefix(section).and_then(Result::ok);
     known.add_server(name, prefix.as_ref(), approval.map(|approval| approval.manifest()));
 }
 

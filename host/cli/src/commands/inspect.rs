@@ -5,27 +5,22 @@ use fumehood::{Component, Load, ResourceDefinition, ToolDefinition};
 use fumehood_registry::policy::Trust;
 
 use super::approve;
+use crate::app::App;
 use crate::args::{self, Arguments};
-use crate::config::Config;
-use crate::configured::{self, ConfiguredComponent, Version};
+use crate::configured::{ConfiguredComponent, Version};
 use crate::exit::{Exit, UsageError};
 use crate::render::{self, Report};
-use crate::trust::ConfigSource;
 use crate::{host, published};
 
 pub(crate) async fn run(arguments: &Arguments, inspect: &args::Inspect) -> Result<Exit> {
     let host = host::builder(arguments).build()?;
     let name = host::configured_name(&inspect.component);
     // Files are looked at without a configuration; names and the policy for components of registries are in it.
-    let config = if name.is_some() || published::is_reference(&inspect.component) {
-        ConfigSource::from_arguments(arguments).open()?
-    } else {
-        Config::none()
-    };
+    let app = App::open_if(arguments, name.is_some() || published::is_reference(&inspect.component))?;
     if let Some(name) = name {
-        return inspect_configured(arguments, inspect, &config, name).await;
+        return inspect_configured(&app, inspect, name).await;
     }
-    let typed = host::typed_component(&config, &inspect.component, inspect.allow_slow_compile).await?;
+    let typed = host::typed_component(&app.config, &inspect.component, inspect.allow_slow_compile).await?;
     let component = host::load(&host, &typed.label, typed.load).await?;
     if let Some(Trust::Verified(verified)) = typed.stored.and_then(|stored| stored.trust) {
         render::note(&format!("{}: verified, signed by the key {}", typed.label, verified.key));
@@ -34,28 +29,21 @@ pub(crate) async fn run(arguments: &Arguments, inspect: &args::Inspect) -> Resul
 }
 
 /// Shows a component of the configuration, without its powers, which `fumehood approve` shows.
-async fn inspect_configured(
-    arguments: &Arguments,
-    inspect: &args::Inspect,
-    config: &Config,
-    name: &str,
-) -> Result<Exit> {
-    if config.mcp.servers.contains_key(name) {
+async fn inspect_configured(app: &App<'_>, inspect: &args::Inspect, name: &str) -> Result<Exit> {
+    if app.config.mcp.servers.contains_key(name) {
         let message = format!(
             "`{name}` is an MCP server, not a component; `fumehood approve {name} --check --full` shows its tools"
         );
         return Err(UsageError(message).into());
     }
-    let lock = configured::open_lock(config)?;
-    let found = configured::find(config, &lock, name, Version::Pinned).await?;
-    let Some(ConfiguredComponent { file, label, .. }) = found else {
-        let unknown = approve::unknown_component(config, name);
+    let Some(ConfiguredComponent { file, label, .. }) = app.component(name, Version::Pinned).await? else {
+        let unknown = approve::unknown_component(&app.config, name);
         return Err(UsageError(format!("no such file {name}, and {unknown}")).into());
     };
     let load = Load::path(&file);
     let load = if inspect.allow_slow_compile { load.allow_slow_compile() } else { load };
-    let host = host::builder(arguments).build()?;
-    print(arguments, inspect, &report(label.clone(), &host::load(&host, &label, load).await?))
+    let host = host::builder(app.arguments).build()?;
+    print(app.arguments, inspect, &report(label.clone(), &host::load(&host, &label, load).await?))
 }
 
 fn print(arguments: &Arguments, inspect: &args::Inspect, report: &Report<'_>) -> Result<Exit> {

@@ -6,12 +6,12 @@ use anyhow::Result;
 use fumehood::{Lock, Namespace};
 use serde::Serialize;
 
+use crate::app::App;
 use crate::args::Arguments;
 use crate::config::Config;
 use crate::configured;
 use crate::exit::{Exit, UsageError};
 use crate::render;
-use crate::trust::ConfigSource;
 
 /// A revoked or stale approval, for `--json`.
 #[derive(Serialize)]
@@ -33,14 +33,15 @@ pub(crate) fn revoke_named(arguments: &Arguments, names: &[String]) -> Result<Ex
 
 /// Revokes every approval that belongs to no component or server of the configuration.
 pub(crate) fn revoke_stale(arguments: &Arguments) -> Result<Exit> {
-    let config = ConfigSource::from_arguments(arguments).open()?;
+    let app = App::open(arguments)?;
+    let config = &app.config;
     if !config.origin.exists() {
         let message =
             format!("cannot tell which approvals are still needed, because {} does not exist", config.origin.display());
         return Err(UsageError(message).into());
     }
-    let mut lock = configured::open_lock(&config)?;
-    let names = configured::stale_names(&config, &lock)?;
+    let mut lock = app.lock()?.clone();
+    let names = configured::stale_names(config, &lock)?;
     if names.is_empty() {
         render::note(&format!("every approval in {} belongs to a component", lock.path().display()));
         return Ok(Exit::Ok);
@@ -50,16 +51,16 @@ pub(crate) fn revoke_stale(arguments: &Arguments) -> Result<Exit> {
 }
 
 /// Reports approvals that belong to no component or server of the configuration.
-pub(crate) fn report_stale(arguments: &Arguments, config: &Config, lock: &Lock) -> Result<()> {
-    let names = configured::stale_names(config, lock)?;
+pub(crate) fn report_stale(app: &App<'_>, lock: &Lock) -> Result<()> {
+    let names = configured::stale_names(&app.config, lock)?;
     if names.is_empty() {
         return Ok(());
     }
-    if arguments.json {
+    if app.arguments.json {
         return names.iter().try_for_each(|name| render::json(&revocation_line(lock, name, "stale")));
     }
     let lock = lock.path().display();
-    let config = config.origin.display();
+    let config = app.config.origin.display();
     let names = join_names(names.iter().map(Namespace::as_str));
     render::warning(&format!(
         "{lock} has approvals for components that {config} does not have: {names}; revoke them with `fumehood approve \

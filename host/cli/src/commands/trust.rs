@@ -7,11 +7,12 @@ use fumehood_author::cases::CaseFile;
 use serde::Serialize;
 
 use super::approve;
+use crate::app::App;
 use crate::args::{self, Arguments};
-use crate::config::{Config, DEFAULT_FILE_NAME, text_of};
+use crate::config::{self, Config, DEFAULT_FILE_NAME, text_of};
 use crate::configured::Version;
 use crate::exit::{Exit, UnansweredError, UsageError};
-use crate::trust::{ConfigSource, Effect, TrustStatus, TrustStore, effects, effects_of_cases, project_of_cases, wrap};
+use crate::trust::{Effect, TrustStatus, TrustStore, effects, effects_of_cases, project_of_cases, wrap};
 use crate::{question, render};
 
 /// The trust in a configuration, for `--json`.
@@ -63,9 +64,9 @@ pub(crate) async fn run(arguments: &Arguments, trust: &args::Trust) -> Result<Ex
         return Ok(Exit::Ok);
     }
     // The text that was shown, whatever the file has become since.
-    let config = ConfigSource::from_arguments(arguments).with_arguments(Config::parse(&file, &text)?);
+    let app = App::with_config(arguments, config::parse(&file, &text)?);
     let review = args::Approve { yes: trust.yes, ..args::Approve::default() };
-    approve::review(arguments, &review, &config, Version::PinnedOrNew).await
+    approve::review(&app, &review, Version::PinnedOrNew).await
 }
 
 /// Returns whether the operator wants to trust the file that was shown.
@@ -90,7 +91,7 @@ fn read_effects(trust: &args::Trust, file: &Path, text: &str) -> Result<Vec<Effe
             Err(UsageError(message).into())
         }
         (Some(project), Ok(cases)) if !cases.cases.is_empty() => effects_of_cases(&cases, &project),
-        _ => Ok(effects(&Config::parse(file, text)?)),
+        _ => Ok(effects(&config::parse(file, text)?)),
     }
 }
 

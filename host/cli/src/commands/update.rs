@@ -5,23 +5,24 @@ use anyhow::Result;
 use fumehood_registry::reference::Reference;
 
 use super::approve;
+use crate::app::App;
 use crate::args::{self, Arguments};
 use crate::config::Config;
-use crate::config::registry::Place;
+use crate::config::registry::{Place, place};
 use crate::configured::Version;
 use crate::exit::{Exit, UsageError};
 use crate::render;
-use crate::trust::ConfigSource;
 
 pub(crate) async fn run(arguments: &Arguments, update: &args::Update) -> Result<Exit> {
-    let config = ConfigSource::from_arguments(arguments).open()?;
+    let app = App::open(arguments)?;
+    let config = &app.config;
     if config.offline {
         let message = "checking for newer versions needs the network; leave `--offline` out";
         return Err(UsageError(message.to_owned()).into());
     }
     let names = match update.names.as_slice() {
-        [] => with_tags(&config),
-        names => names.iter().map(|name| check_name(&config, name)).collect::<Result<_>>()?,
+        [] => with_tags(config),
+        names => names.iter().map(|name| check_name(config, name)).collect::<Result<_>>()?,
     };
     if names.is_empty() {
         render::note(&format!("{} has no component with a tag", config.origin.display()));
@@ -29,7 +30,7 @@ pub(crate) async fn run(arguments: &Arguments, update: &args::Update) -> Result<
     }
     let review =
         args::Approve { names, yes: update.yes, full: update.full, check: update.dry_run, ..args::Approve::default() };
-    let exit = approve::review(arguments, &review, &config, Version::New).await?;
+    let exit = approve::review(&app, &review, Version::New).await?;
     if update.dry_run && exit == Exit::Ok {
         render::note("no tag has moved; there is nothing to update");
     }
@@ -44,7 +45,7 @@ fn with_tags(config: &Config) -> Vec<String> {
 /// Checks that a component has a tag, which may move.
 fn check_name(config: &Config, name: &str) -> Result<String> {
     let Some(section) = config.tools.get(name) else { return Err(approve::unknown_component(config, name).into()) };
-    let reason = match section.place() {
+    let reason = match place(section) {
         Ok(Place::Reference(Reference::Oci(oci))) if oci.digest().is_none() => return Ok(name.to_owned()),
         Ok(Place::Reference(_)) => "its reference has a digest; change it in the configuration",
         _ => "it is a file; replace the file",

@@ -9,17 +9,17 @@ use anyhow::{Context as _, Result};
 use fumehood::cell::{Draining, JobRunner, Worker};
 use fumehood::{CancellationToken, Grant, Host, Limits};
 
+use crate::app::App;
 use crate::args::{Arguments, Worker as WorkerArguments, WorkerAction};
 use crate::cell::{self, Role};
 use crate::commands::serve::served_components::{ServeRequest, ServedComponents};
 use crate::commands::serve::server::typed_component;
 use crate::commands::serve::watch::{self, Triggers};
-use crate::config::Config;
-use crate::configured::{self, Version};
+use crate::configured::Version;
 use crate::exit::{Exit, UsageError};
+use crate::logging::{self, Starting};
 use crate::persist_rules::PersistRules;
 use crate::service_manager::{self, ServiceState};
-use crate::trust::ConfigSource;
 use crate::{host, pushed_components, render, signals};
 
 /// Default time that running calls have to end.
@@ -47,16 +47,18 @@ pub(crate) fn default_places() -> u32 {
 }
 
 async fn serve(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> {
-    let source = ConfigSource::from_arguments(arguments);
-    let config = source.open()?;
-    let options = cell::node_options(&config, Role::Worker)?;
+    let app = App::open(arguments)?;
+    let config = &app.config;
+    logging::begin(&config.logging, None);
+    let options = cell::node_options(config, Role::Worker)?;
     let name = options.server.name.clone();
-    let places = cell::section(&config)?.places.unwrap_or_else(default_places);
-    let arrived = pushed_components::fetch(&config, ConfigSource::from_arguments(arguments).without_asking()).await?;
-    let queue = cell::queue_options(&config)?;
+    announce(&app);
+    let places = cell::section(config)?.places.unwrap_or_else(default_places);
+    let arrived = pushed_components::fetch(config, app.source.clone().without_asking()).await?;
+    let queue = cell::queue_options(config)?;
     let for_jobs = if queue.is_some() { places } else { 0 };
     let concurrency = places.saturating_add(for_jobs);
-    let (host, components) = load(arguments, source, &config, &worker.components, concurrency).await?;
+    let (host, components) = load(&app, &worker.components, concurrency).await?;
     let count = host.tools().iter().filter(|tool| tool.is_approved()).count();
     if count == 0 && arrived.is_none() {
         let message =
@@ -69,7 +71,7 @@ async fn serve(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> 
     let watch = watch::start(components, Triggers { files: false, hangup: true, arrived }, watching.clone())?;
     let size = usize::try_from(places).unwrap_or(usize::MAX);
     let unusable = "this worker cannot join its cell; check [cell] and the NATS server";
-    let worker_options = cell::worker_options(&config, &host, size).await?;
+    let worker_options = cell::worker_options(config, &host, size).await?;
     let joined = Worker::join(options, Arc::new(host.clone()), worker_options).await.context(unusable)?;
     let runner = match queue {
         Some(queue) => Some(JobRunner::open(&joined, queue, size).await.context(unusable)?),
@@ -83,7 +85,11 @@ async fn serve(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> 
     });
     service_manager::notify(ServiceState::Ready);
     service_manager::keep_alive();
-    render::note(&format!("the worker `{name}` runs {count} tools, up to {places} calls at a time"));
+    let callable = host.tools().into_iter().filter(|tool| tool.is_approved());
+    let callable: Vec<String> = callable.map(|tool| tool.full_name().to_owned()).collect();
+    let message = format!("the worker `{name}` runs {count} tools, up to {places} calls at a time");
+    logging::emit_started(&message, &name, &callable);
+    render::note_of_event(&message);
     let drained = joined.clone();
     let stop = async {
         let reason = tokio::select! {
@@ -92,6 +98,7 @@ async fn serve(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> 
         };
         ending.cancel();
         service_manager::notify(ServiceState::Stopping);
+        logging::emit_stopping(if reason.is_empty() { "signal" } else { "a gateway requested it" }, grace);
         render::note(&format!("draining: this worker accepts no more calls and exits after its running calls{reason}"));
     };
     let served = joined.serve(stop, grace).await;
@@ -104,13 +111,25 @@ async fn serve(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> 
     if let Some(watch) = watch {
         let _panicked = watch.join();
     }
+    logging::emit_stopped(served.as_ref().err().map(ToString::to_string));
     served?;
     Ok(Exit::Ok)
 }
 
+/// Tells the operator that a worker starts, before it loads anything.
+fn announce(app: &App<'_>) {
+    let starting = Starting {
+        command: "worker",
+        configuration: Some(app.config.origin.display().to_string()),
+        isolation: app.arguments.isolation.unwrap_or_default().as_str(),
+        event_log: None,
+    };
+    starting.emit();
+}
+
 /// Tells a worker to end, in the name of the gateway of the configuration.
 async fn drain(arguments: &Arguments, worker: &str, time: Duration) -> Result<Exit> {
-    let config = ConfigSource::from_arguments(arguments).open()?;
+    let config = App::open(arguments)?.config;
     if !cell::section(&config)?.workers.contains_key(worker) {
         return Err(UsageError(format!("unknown worker `{worker}`; [cell.workers] does not have it")).into());
     }
@@ -129,20 +148,15 @@ async fn drain(arguments: &Arguments, worker: &str, time: Duration) -> Result<Ex
 }
 
 /// Loads these components, without powers, and those of the configuration with theirs.
-pub(crate) async fn load(
-    arguments: &Arguments,
-    source: ConfigSource,
-    config: &Config,
-    components: &[PathBuf],
-    places: u32,
-) -> Result<(Host, ServedComponents)> {
-    let lock = configured::open_lock(config)?;
-    let mut configured = configured::all(config, &lock, Version::Pinned).await?;
+pub(crate) async fn load(app: &App<'_>, components: &[PathBuf], places: u32) -> Result<(Host, ServedComponents)> {
+    let config = &app.config;
+    let lock = app.lock()?;
+    let mut configured = app.components(Version::Pinned).await?;
     let limits = config.limits.over(Limits::default());
     let max_memory = configured.iter().map(|component| component.limits.memory).max().unwrap_or(0).max(limits.memory);
     // What is still to be fetched is loaded when it arrives.
-    configured.retain(|component| !pushed_components::is_awaited(config, &lock, component));
-    let builder = host::with_components(host::builder_for(arguments, config)?, components);
+    configured.retain(|component| !pushed_components::is_awaited(config, lock, component));
+    let builder = host::with_components(app.host_builder()?, components);
     let concurrency = places.saturating_add(SPARE_PLACES);
     let host = builder.concurrency(concurrency).limits(limits).memory_ceiling(max_memory).build()?;
     let mut typed = Vec::new();
@@ -150,7 +164,7 @@ pub(crate) async fn load(
         typed.push(typed_component(config, component, limits, &Grant::default(), false).await?);
     }
     let request = ServeRequest {
-        source: source.without_asking(),
+        source: app.source.clone().without_asking(),
         config: config.clone(),
         typed,
         configured,

@@ -3,17 +3,22 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use fumehood::hooks::ToolPatterns;
 use fumehood::model::ModelSpec;
-use fumehood::settings::{LimitsSection, TextSource, ValueSource};
+use fumehood::telemetry::parse_endpoint;
 use fumehood::{Limits, Namespace};
+use fumehood_config::agent::DriverName;
+use fumehood_config::amount::{Count, MAX_MEMORY_BYTES};
+use fumehood_config::fault::KeyFault;
+use fumehood_config::file::Config;
+use fumehood_config::limits::LimitsSection;
+use fumehood_config::mcp::DashboardSetting;
+use fumehood_config::powers::PowerFault;
+use fumehood_config::secret::ValueSource;
+use fumehood_config::text::TextSource;
+use fumehood_config::tool::{ToolSection, fold_name};
+use fumehood_registry::signature::PublicKey;
 
-use super::agent::DriverName;
-use super::amount::{Count, MAX_MEMORY_BYTES};
-use super::fault::KeyFault;
-use super::file::Config;
-use super::mcp::DashboardSetting;
-use super::powers::PowerFault;
-use super::tool::{ToolSection, fold_name};
 use super::{hooks, oauth, registry, server, tenant};
 
 /// Returns everything that is wrong with a configuration whose values are each well-formed.
@@ -30,12 +35,12 @@ pub(crate) fn check(config: &Config) -> Vec<KeyFault> {
     check_unique_names(&mut faults, config);
     server::check(&mut faults, config);
     registry::check(&mut faults, config);
-    super::approval::check(&mut faults, config);
+    check_approval(&mut faults, config);
     check_skills(&mut faults, config);
     check_decisions(&mut faults, config);
     check_prompts(&mut faults, config);
     check_serve(&mut faults, config);
-    super::jobs::check(&mut faults, config);
+    check_jobs(&mut faults, config);
     tenant::check(&mut faults, config);
     oauth::check(&mut faults, config);
     hooks::check(&mut faults, config);
@@ -45,15 +50,13 @@ pub(crate) fn check(config: &Config) -> Vec<KeyFault> {
     for (name, price) in config.model.price.iter().flat_map(|price| price.faults()) {
         add(&mut faults, &["model", "price", name], format!("invalid price {price}; expected a number of at least 0"));
     }
-    for (key, message) in config.telemetry.faults() {
-        add(&mut faults, &["telemetry", key], message);
-    }
+    check_telemetry(&mut faults, config);
     #[cfg(feature = "postgres")]
     for (path, message) in super::storage::faults(config) {
         add(&mut faults, path, message);
     }
     #[cfg(feature = "cell")]
-    for (path, message) in config.cell.iter().flat_map(|cell| cell.faults()) {
+    for (path, message) in config.cell.iter().flat_map(super::cell::faults) {
         add(&mut faults, &[&["cell"], path.as_slice()].concat(), message);
     }
     faults
@@ -74,7 +77,7 @@ fn check_limits(faults: &mut Vec<KeyFault>, path: &[&str], section: &LimitsSecti
 
 fn check_tools(faults: &mut Vec<KeyFault>, config: &Config) {
     for (name, tool) in &config.tools {
-        let defaults = config.default_limits(name);
+        let defaults = super::default_limits(config, name);
         if let Err(error) = Namespace::parse(name) {
             add(faults, &["tools", name], format!("[tools.{name}]: {error}"));
         }
@@ -100,7 +103,7 @@ fn check_unique_names(faults: &mut Vec<KeyFault>, config: &Config) {
 /// Returns the powers that cannot be granted. Sources of secrets are not read: they may be those of another machine.
 fn power_faults(config: &Config, tool: &ToolSection) -> Vec<PowerFault> {
     let placeholder = |_: &ValueSource| Ok("any value".to_owned());
-    tool.powers().grant(config.folder(), &placeholder).err().unwrap_or_default()
+    tool.powers.grant(config.folder(), &placeholder).err().unwrap_or_default()
 }
 
 fn check_skills(faults: &mut Vec<KeyFault>, config: &Config) {
@@ -225,5 +228,39 @@ fn check_serve(faults: &mut Vec<KeyFault>, config: &Config) {
             format!("{address} is reachable from other machines, which requires a token; set `token`"),
         ),
         Ok(_) => {}
+    }
+}
+
+fn check_approval(faults: &mut Vec<KeyFault>, config: &Config) {
+    for (index, key) in config.approval.keys.iter().enumerate() {
+        if let Err(error) = key.parse::<PublicKey>() {
+            add(faults, &["approval", "keys", &index.to_string()], error.to_string());
+        }
+    }
+}
+
+fn check_jobs(faults: &mut Vec<KeyFault>, config: &Config) {
+    let jobs = &config.jobs;
+    if let Err(error) = ToolPatterns::new(&jobs.tools) {
+        add(faults, &["jobs", "tools"], error.to_string());
+    }
+    if jobs.keep.is_some_and(|time| time.0.is_zero()) {
+        let message = "results would be removed at once; expected more than 0, or leave it out for 1h";
+        add(faults, &["jobs", "keep"], message.to_owned());
+    }
+    if jobs.per_client == Some(0) {
+        let message = "no client could have a job; to turn off jobs, set `off = true`";
+        add(faults, &["jobs", "per_client"], message.to_owned());
+    }
+}
+
+fn check_telemetry(faults: &mut Vec<KeyFault>, config: &Config) {
+    let telemetry = &config.telemetry;
+    if let Some(Err(error)) = telemetry.endpoint.as_deref().map(|url| parse_endpoint("endpoint", url)) {
+        add(faults, &["telemetry", "endpoint"], error.to_string());
+    }
+    if let Some(sampling) = telemetry.sampling.filter(|share| !(0.0..=1.0).contains(share)) {
+        let message = format!("invalid fraction {sampling}; expected a number from 0 to 1");
+        add(faults, &["telemetry", "sampling"], message);
     }
 }

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use expect_test::{Expect, expect};
 use serde_json::Value;
 use toml::Table;
 use toml::value::{Date, Datetime};
 
-use super::file::schema;
-use super::read::read;
+use super::{parse, schema};
 
 const FILE: &str = "fumehood.toml";
 /// Maximum depth of sections.
@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 10;
 
 /// Returns the message for a text that is refused.
 fn rejection(text: &str) -> String {
-    match read(Path::new(FILE), text) {
+    match parse(Path::new(FILE), text) {
         Ok(_) => panic!("it should be refused:\n{text}"),
         Err(faults) => faults.to_string(),
     }
@@ -219,5 +219,179 @@ fn http_in_flight_is_at_least_one() {
         let faults = rejection(&format!("http_in_flight = {value}\n"));
         assert!(faults.contains(&format!("fumehood.toml:1:18: {shown} is out of range")), "{faults}");
     }
-    assert!(read(Path::new(FILE), "http_in_flight = 1\n").is_ok());
+    assert!(parse(Path::new(FILE), "http_in_flight = 1\n").is_ok());
+}
+
+/// Checks all messages for a text.
+fn check_text(text: &str, expected: Expect) {
+    let found = match parse(Path::new(FILE), text) {
+        Ok(_) => "fine".to_owned(),
+        Err(faults) => faults.to_string(),
+    };
+    expected.assert_eq(&found);
+}
+
+#[test]
+fn accepts_an_empty_file() {
+    check_text("", expect!["fine"]);
+}
+
+#[test]
+fn reports_unknown_keys_with_place_and_suggestion() {
+    check_text(
+        "[limit]\ndeadline = \"2s\"\n",
+        expect![
+            "fumehood.toml:1:2: unknown key `limit` in the file; did you mean `limits`?; known keys: agent, \
+             approval, arguments, cell, channels, flows, guardrails, hooks, http_in_flight, jobs, \
+             key_value_store, knowledge, limits, log, mcp, model, prompts, registry, serve, skills, storage, \
+             telemetry, tenants, tools, tools_in"
+        ],
+    );
+    check_text(
+        "[limits]\ndedline = \"2s\"\nfule = 1\n",
+        expect![[r#"
+        fumehood.toml:2:1: unknown key `dedline` in [limits]; did you mean `deadline`?; known keys: deadline, fuel, log, memory, output, string
+        fumehood.toml:3:1: unknown key `fule` in [limits]; did you mean `fuel`?; known keys: deadline, fuel, log, memory, output, string"#]],
+    );
+    check_text(
+        "[tools.notes]\ncomponent = \"n.wasm\"\nlimits = { mem = \"1MiB\" }\nallow-write = []\n",
+        expect![[r#"
+            fumehood.toml:3:12: unknown key `mem` in [tools.notes.limits]; known keys: deadline, fuel, log, memory, output, string
+            fumehood.toml:4:1: unknown key `allow-write` in [tools.notes]; known keys: allow_slow_compile, app_origins, approval, apps, args, clock, component, env, http, http_limits, isolation, key_value, limits, persist, private_addresses, random_seed, read, reference, result_bytes, scratch, secrets, sink, source, state, strict_imports, wit, write"#]],
+    );
+    check_text(
+        "[model]\nkey = { envv = \"KEY\" }\n",
+        expect![[r#"
+        fumehood.toml:2:7: `model.key` needs one of: env, file, keyring
+        fumehood.toml:2:9: unknown key `envv` in [model.key]; did you mean `env`?; known keys: env, file, keyring"#]],
+    );
+    check_text(
+        "[[tools.a.secrets]]\nname = \"k\"\nform = 1\n",
+        expect![[r#"
+            fumehood.toml:1:1: [tools.a.secrets[0]] has no `for`; add it. The requests that get it, such as `https://api.example.com/**`. `http` must allow them too.
+            fumehood.toml:1:1: [tools.a.secrets[0]] has no `from`; add it. The source of the value.
+            fumehood.toml:1:9: [tools.a]: it has neither `component`, a file, nor `reference`; add one of them
+            fumehood.toml:3:1: unknown key `form` in [tools.a.secrets[0]]; did you mean `for`?; known keys: for, from, header, name, query, value"#]],
+    );
+}
+
+#[test]
+fn reports_wrong_types_with_what_was_expected() {
+    check_text(
+        "[limits]\ndeadline = 2\nfuel = 1.5\nmemory = true\n",
+        expect![[r#"
+        fumehood.toml:2:12: `limits.deadline` is a whole number; expected a text; put it in quotes: "2". Maximum wall time of a call, such as "2s". Default: 10s.
+        fumehood.toml:3:8: `limits.fuel` is a number; expected a text or a whole number. Maximum fuel of a call, about one unit per instruction, such as "500M". Default: 10G.
+        fumehood.toml:4:10: `limits.memory` is true or false; expected a text or a whole number. Maximum memory of a call, such as "128MiB". Default: 64MiB."#]],
+    );
+    check_text(
+        "[tools.a]\ncomponent = 5\nread = \"./docs:/docs\"\nwrite = [1, {}]\n",
+        expect![[r#"
+            fumehood.toml:1:1: [tools.a]: it has neither `component`, a file, nor `reference`; add one of them
+            fumehood.toml:2:13: `tools.a.component` is a whole number; expected a text; put it in quotes: "5". The `.wasm` file, relative to this configuration. Set either `component` or `reference`.
+            fumehood.toml:3:8: `tools.a.read` is a text; expected a list; write ["./docs:/docs"]. Folders that it may read, as "HOST:GUEST", such as "./docs:/docs".
+            fumehood.toml:4:10: `tools.a.write[0]` is a whole number; expected a text or a table.
+            fumehood.toml:4:13: [tools.a.write[1]] has no `folder`; add it. The folder on this machine, relative to this configuration.
+            fumehood.toml:4:13: [tools.a.write[1]] has no `guest`; add it. The path at which the tool sees it, such as "/out"."#]],
+    );
+    check_text(
+        "tools = []\n[agent]\ndriver = \"reakt\"\nsystem = 1\n",
+        expect![[r#"
+            fumehood.toml:1:9: `tools` is a list; expected a table. Components and their grants. The full name of a tool is NAME__TOOL.
+            fumehood.toml:3:10: `agent.driver` is "reakt"; expected "native", "react", "batch"; did you mean `react`?
+            fumehood.toml:4:10: `agent.system` is a whole number; expected a text or a table. The system prompt: a text, or { file = "PATH" }."#]],
+    );
+    check_text(
+        "[tools]\na = 1\n[model]\nsupports_tools = 1979-05-27\nkey = {}\n",
+        expect![[r#"
+            fumehood.toml:2:5: `tools.a` is a whole number; expected a table.
+            fumehood.toml:4:18: `model.supports_tools` is a date; expected true or false. Set to false if the model does not support tools. Default: true.
+            fumehood.toml:5:7: `model.key` needs one of: env, file, keyring"#]],
+    );
+}
+
+#[test]
+fn reports_all_bad_values() {
+    check_text(
+        "[limits]\ndeadline = \"fast\"\nfuel = \"-1\"\n[tools.a]\ncomponent = \"a.wasm\"\nlimits = { memory = \"big\" }\n",
+        expect![[r#"
+            fumehood.toml:2:12: `limits.deadline`: invalid time `fast`; expected a number with a unit, such as `250ms`, `2s` or `1m 30s`
+            fumehood.toml:3:8: `limits.fuel`: invalid count `-1`; expected a whole number, such as `500`, or with `k`, `M` or `G` for thousands, millions or billions
+            fumehood.toml:6:21: `tools.a.limits.memory`: invalid size `big`; expected a number with a unit, such as `512KiB` or `64MiB`"#]],
+    );
+    check_text(
+        "[limits]\ndeadline = \"0s\"\n[tools.\"A B\"]\ncomponent = \"a.wasm\"\n",
+        expect![[r#"
+        fumehood.toml:1:1: the deadline limit is zero, so no call could succeed; leave it out for the default
+        fumehood.toml:3:1: [tools.A B]: the name `A B` contains 'A'; expected only `a-z`, `0-9`, `_` and `-`"#]],
+    );
+    check_text(
+        "[model]\nname = \"llama\"\ntemperature = 3\n",
+        expect![[r#"
+        fumehood.toml:2:8: invalid model `llama`; expected PROVIDER:NAME, such as `ollama:llama3.2`, or scripted:FILE
+        fumehood.toml:3:15: `model.temperature`: invalid value: floating point `3.0`, expected a number from 0 to 2, or "provider""#]],
+    );
+    check_text(
+        "[serve]\nhttp = \"localhost:80\"\n",
+        expect![[
+            r#"fumehood.toml:2:8: invalid address `localhost:80`; expected an IP address and a port, such as "127.0.0.1:8080""#
+        ]],
+    );
+    check_text(
+        "[serve]\ndashboard = \"0.0.0.0:80\"\n",
+        expect![[
+            r#"fumehood.toml:2:13: 0.0.0.0:80 is reachable from other machines; expected a loopback address such as "127.0.0.1:8081""#
+        ]],
+    );
+    check_text(
+        "[serve]\nhttp = \"0.0.0.0:80\"\nno_token = true\n",
+        expect!["fumehood.toml:3:12: 0.0.0.0:80 is reachable from other machines, which requires a token; set `token`"],
+    );
+    check_text(
+        "[mcp.servers.a]\n[mcp.servers.b]\nurl = \"http://x\"\ncommand = [\"x\"]\n",
+        expect![[r#"
+        fumehood.toml:1:1: the MCP server `a` has neither `command` nor `url`; add command = ["PROGRAM", …] or url = "https://…"
+        fumehood.toml:2:1: the MCP server `b` has both `command` and `url`; leave one of them out"#]],
+    );
+    check_text(
+        "[agent]\nskill = \"x\"\n[skills.y]\ndescription = \"\"\nknowledge = [\"z\"]\n",
+        expect![[r#"
+        fumehood.toml:2:9: the skill `x` is not in [skills]; it has: y
+        fumehood.toml:5:13: the skill `y` names the knowledge `z`, which is not in [knowledge]; it has none"#]],
+    );
+    check_text(
+        "[prompts.p]\ntext = \"{a} {c}\"\nknowledge = [\"z\"]\narguments = { a = { description = \"\" }, b = { description = \"\" } }\n",
+        expect![[r#"
+            fumehood.toml:3:13: the prompt `p` names the knowledge `z`, which is not in [knowledge]; it has none
+            fumehood.toml:4:45: the text of the prompt `p` does not contain {b}; remove the argument `b`"#]],
+    );
+}
+
+#[test]
+fn names_every_value_that_a_switch_or_word_can_have() {
+    check_text(
+        "[agent]\ncode = \"onyl\"\n[serve]\ncode = \"yes\"\n",
+        expect![[r#"
+        fumehood.toml:2:8: `agent.code` is "onyl"; expected true, false, "only"; did you mean `only`?
+        fumehood.toml:4:8: `serve.code` is "yes"; expected true, false, "only""#]],
+    );
+    check_text(
+        "[flows]\nper = \"run\"\naction = true\n[flows.tools.x]\nsource = \"secret\"\nzink = \"public\"\n",
+        expect![[r#"
+            fumehood.toml:2:7: `flows.per` is "run"; expected "session", "program"
+            fumehood.toml:3:10: `flows.action` is true or false; expected a text. The action for a call that would send private data to the public: "ask" a person (default), or "deny". Calls are
+            denied while no person can be asked.
+            fumehood.toml:5:10: `flows.tools.x.source` is "secret"; expected "private", "public"
+            fumehood.toml:6:1: unknown key `zink` in [flows.tools.x]; did you mean `sink`?; known keys: sink, source"#]],
+    );
+}
+
+#[test]
+fn reports_syntax_errors_with_their_place() {
+    check_text("[limits\n", expect!["fumehood.toml:1:8: this is not TOML: unclosed table, expected `]`"]);
+    check_text("a = 1\na = 2\n", expect!["fumehood.toml:2:1: this is not TOML: duplicate key"]);
+    check_text(
+        "[tools.a]\ncomponent = \"a\"\n[tools.a]\ncomponent = \"b\"\n",
+        expect!["fumehood.toml:3:8: this is not TOML: duplicate key"],
+    );
 }

@@ -1,13 +1,12 @@
-//! Checks of `[mcp.servers.NAME]` that involve several keys.
+//! Names of the tools of `[mcp.servers.NAME]`, and checks that involve several keys.
 
-use fumehood::mcp::{Headers, check_address};
+use fumehood::mcp::{Headers, NamePrefix, check_address};
 use fumehood::permission::Environment;
-use fumehood::{Grant, Namespace};
-
-use super::fault::{KeyFault, key_fault};
-use super::file::Config;
-use super::mcp::McpServerSection;
-use super::tool::fold_name;
+use fumehood::{Grant, NameError, Namespace};
+use fumehood_config::fault::{KeyFault, key_fault};
+use fumehood_config::file::Config;
+use fumehood_config::mcp::McpServerSection;
+use fumehood_config::tool::fold_name;
 
 /// Adds the faults of all servers.
 pub(crate) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
@@ -43,7 +42,7 @@ pub(crate) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
                 add(&["app_origins", &index.to_string()], error.to_string());
             }
         }
-        if let Some(Err(error)) = server.name_prefix() {
+        if let Some(Err(error)) = name_prefix(server) {
             add(&["prefix"], format!("{error}; use \"\" for no prefix"));
         }
         if server.tools.as_ref().is_some_and(Vec::is_empty) {
@@ -124,4 +123,10 @@ fn check_address_of(server: &McpServerSection, url: &str, add: &mut dyn FnMut(&[
             add(&[key, name], "`bearer` already sets this header; leave one of them out".to_owned());
         }
     }
+}
+
+/// Returns the prefix of the names of a server's tools for models and clients; `None` for the name of the server.
+pub(crate) fn name_prefix(server: &McpServerSection) -> Option<Result<NamePrefix, NameError>> {
+    let prefix = server.prefix.as_deref()?;
+    Some(if prefix.is_empty() { Ok(NamePrefix::None) } else { Namespace::parse(prefix).map(NamePrefix::Other) })
 }

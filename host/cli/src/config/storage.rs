@@ -1,39 +1,13 @@
-//! The `[storage]` section: a PostgreSQL server.
-
-use std::path::PathBuf;
+//! Checks of the `[storage]` section.
 
 use fumehood::postgres::ServerSettings;
-use fumehood::settings::ValueSource;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use fumehood_config::file::Config;
+pub(crate) use fumehood_config::storage::StorageSection;
 
-use super::file::Config;
-
-/// A PostgreSQL server for the event log, saved sessions, and data of tools with `key_value`. It replaces files on this
-/// machine. Several gateways can share one.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct StorageSection {
-    /// The URL of the database, such as "postgres://fumehood@db.example/fumehood". Connections to other machines are
-    /// encrypted.
-    pub(crate) url: String,
-    /// The source of the password, unless the URL has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) password: Option<ValueSource>,
-    /// Certificates in PEM that verify the server. Default: the system's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) tls_roots: Option<PathBuf>,
-    /// Allow unencrypted connections to another machine.
-    #[serde(default)]
-    pub(crate) unencrypted: bool,
-}
-
-impl StorageSection {
-    /// Returns the address of the server without a password.
-    pub(crate) fn place(&self) -> String {
-        let settings = ServerSettings { url: self.url.clone(), unencrypted: true, ..ServerSettings::default() };
-        settings.check().unwrap_or_else(|_| "a server with an unreadable URL".to_owned())
-    }
+/// Returns the address of the server without a password.
+pub(crate) fn place(storage: &StorageSection) -> String {
+    let settings = ServerSettings { url: storage.url.clone(), unencrypted: true, ..ServerSettings::default() };
+    settings.check().unwrap_or_else(|_| "a server with an unreadable URL".to_owned())
 }
 
 /// Returns what is wrong with the section, each with its path in the file.

@@ -9,9 +9,8 @@ use fumehood::approval::{Manifest, ToolManifest};
 use fumehood::mcp::NamePrefix;
 use fumehood::{SEPARATOR, Tool, ToolName, is_named};
 
-use super::fault::KeyFault;
-use super::file::Config;
 use super::hooks::tools_of;
+use super::{Config, KeyFault};
 
 /// Maximum number of names in a message that lists what there is.
 const MAX_LISTED_NAMES: usize = 20;
@@ -290,7 +289,6 @@ mod tests {
     use fumehood::{Annotations, NameForm, ToolDefinition};
     use serde_json::json;
 
-    use super::super::read::read;
     use super::*;
 
     fn approved(name: &str, export: Option<&str>) -> Manifest {
@@ -312,7 +310,7 @@ mod tests {
             "hooks" => format!("[[hooks.rate_limit]]\ntools = [{name:?}]\nper_minute = 1\n"),
             key => format!("[guardrails]\n{key} = [{name:?}]\n"),
         };
-        read(Path::new("fumehood.toml"), &text).unwrap()
+        super::super::parse(Path::new("fumehood.toml"), &text).unwrap()
     }
 
     #[test]

@@ -68,11 +68,11 @@ pub(crate) fn powers(imports: &[Import]) -> Vec<Power> {
 fn print_meanings(imports: &[&Import], mut names: Option<&mut Quotation>) -> Result<()> {
     let mut printed: Vec<&str> = Vec::new();
     for import in imports {
-        if printed.contains(&import.meaning) {
+        if printed.contains(&&*import.meaning) {
             continue;
         }
-        printed.push(import.meaning);
-        write_host_text(6, import.meaning)?;
+        printed.push(&import.meaning);
+        write_host_text(6, &import.meaning)?;
         if let Some(quotation) = names.as_deref_mut() {
             for same in imports.iter().filter(|other| other.meaning == import.meaning) {
                 quotation.write_block(8, &same.name)?;

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::quotation::{indent_continuations, wrap_for_stderr};
 use super::{BAD, json, note_lines, styled};
 use crate::exit::Exit;
+use crate::logging;
 
 /// The form in which a failure is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +65,12 @@ pub(crate) fn failure(error: &anyhow::Error, form: FailureForm<'_>, exit: Exit) 
         let (id, content) = tool.map(|_| (CALL_ID, [])).unzip();
         json(&Failure { id, tool, status: "error", content, error, metadata }).is_ok()
     };
-    if !is_reported {
+    if !is_reported && logging::replaces_notices() {
+        let because = because.join(": ");
+        let because = Some(because.as_str()).filter(|because| !because.is_empty());
+        tracing::error!(target: logging::NOTICE, { because, exit_code = exit as i32 }, "{message}");
+        logging::end();
+    } else if !is_reported {
         note_lines(&format!("{} {}", styled(BAD, "error:"), wrap_for_stderr(&message, 7)));
         for cause in because {
             note_lines(&format!("  because: {}", wrap_for_stderr(&cause, 11)));

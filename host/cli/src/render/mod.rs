@@ -16,10 +16,13 @@ pub(crate) mod table;
 
 use std::io::Write as _;
 
+use anstream::adapter::strip_str;
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context as _, Result};
 use fumehood::sanitize::printable_json;
 use serde::Serialize;
+
+use crate::logging;
 
 pub(crate) use approval::{Origin, approval, server_entry};
 pub(crate) use component::{format_grant, powers};
@@ -97,8 +100,23 @@ pub(crate) fn json_line(value: &impl Serialize) -> Result<()> {
 
 /// Prints a line on standard error. What would end the line or control the terminal is written out. A failure is ignored,
 /// because there is nowhere to report it.
+///
+/// In the log of a service that programs read, it is an event instead, so that every line has the same form.
 pub(crate) fn note(text: &str) {
-    note_lines(&styled_line::to_line(text));
+    if !logging::replaces_notices() {
+        return note_lines(&styled_line::to_line(text));
+    }
+    let message = strip_str(text).to_string();
+    if !message.is_empty() {
+        tracing::info!(target: logging::NOTICE, "{message}");
+    }
+}
+
+/// Like [`note`], unless the log of a service is read by programs: an event has told them.
+pub(crate) fn note_of_event(text: &str) {
+    if !logging::replaces_notices() {
+        note(text);
+    }
 }
 
 /// Prints a hint on standard error, wrapped between words if that is a terminal.
@@ -116,11 +134,22 @@ pub(crate) fn note_lines(text: &str) {
 
 /// Prints a warning on standard error, about something that does not stop the command.
 pub(crate) fn warning(text: &str) {
+    if logging::replaces_notices() {
+        let message = strip_str(text).to_string();
+        return tracing::warn!(target: logging::NOTICE, "{message}");
+    }
     note_lines(&format!(
         "{} {}",
         styled(CAUTION, "warning:"),
         quotation::wrap_for_stderr(&fumehood::sanitize::printable(text), 9)
     ));
+}
+
+/// Like [`warning`], unless the log of a service is read by programs: an event has told them.
+pub(crate) fn warning_of_event(text: &str) {
+    if !logging::replaces_notices() {
+        warning(text);
+    }
 }
 
 /// Ignores a broken pipe: in `fumehood inspect … | head`, the reader has seen enough, and that is no failure.

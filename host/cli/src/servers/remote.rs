@@ -13,6 +13,7 @@ use fumehood::redact::Redactor;
 use super::{Server, start_timeout, through_this_program};
 use crate::config::Config;
 use crate::config::mcp::{McpServerSection, PreferredForm};
+use crate::config::server::name_prefix;
 use crate::exit::UsageError;
 use crate::source::read_secret;
 use crate::user_folders;
@@ -33,8 +34,7 @@ pub(super) fn remote(config: &Config, server: &Server, log_level: LogLevel) -> R
         output: section.output.map_or(defaults.output, |bytes| bytes.0),
         string: section.string.map_or(defaults.string, |bytes| bytes.0),
         unasked: section.unasked.map_or(defaults.unasked, |count| count.0.try_into().unwrap_or(u32::MAX)),
-        prefix: section
-            .name_prefix()
+        prefix: name_prefix(section)
             .transpose()
             .map_err(|error| usage_error(&format!("[mcp.servers.{name}] `prefix`"), &error))?,
         max_tools: section.max_tools.map_or(defaults.max_tools, |count| count.0.try_into().unwrap_or(usize::MAX)),

@@ -11,6 +11,30 @@ use std::io;
 use std::net::TcpListener;
 use std::time::Duration;
 
+/// The journal of the service manager.
+#[derive(Debug)]
+pub(crate) struct Journal(system::Journal);
+
+impl Journal {
+    /// Opens the journal if standard error is connected to it, as `JOURNAL_STREAM` tells (systemd.exec(5)).
+    pub(crate) fn of_stderr() -> Option<Self> {
+        if system::is_stderr_journal() { Self::open() } else { None }
+    }
+
+    /// Opens the journal; `None` if it cannot be reached.
+    pub(crate) fn open() -> Option<Self> {
+        system::Journal::open().map(Self)
+    }
+
+    /// Sends one entry in the native protocol.
+    ///
+    /// # Errors
+    /// If the journal does not take it.
+    pub(crate) fn send(&self, entry: &[u8]) -> io::Result<()> {
+        self.0.send(entry)
+    }
+}
+
 /// A state of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServiceState {

@@ -1,5 +1,7 @@
 //! The effects of a configuration: everything that it would start, send, grant and read.
 
+use fumehood_config::oauth::OAuthSection;
+use fumehood_config::tenant::TenantSection;
 use fumehood_platform::terminal;
 use serde::Serialize;
 
@@ -7,12 +9,10 @@ use crate::config::Config;
 #[cfg(feature = "cell")]
 use crate::config::cell::CellSection;
 use crate::config::mcp::DashboardSetting;
-use crate::config::oauth::OAuthSection;
 use crate::config::registry::{RegistrySection, SignatureRule};
 #[cfg(feature = "postgres")]
 use crate::config::storage::StorageSection;
 use crate::config::telemetry::TelemetrySection;
-use crate::config::tenant::TenantSection;
 use crate::config::tool::{ApprovalRule, ToolSection};
 use crate::render::{format_grant, quotation};
 use crate::servers;
@@ -184,7 +184,7 @@ fn cell_effects(cell: &CellSection) -> Vec<(&'static str, String)> {
 /// Returns everything that a storage server is sent, and what is read for it.
 #[cfg(feature = "postgres")]
 fn storage_effects(storage: &StorageSection) -> Vec<(&'static str, String)> {
-    let url = storage.place();
+    let url = crate::config::storage::place(storage);
     let mut effects =
         vec![("connect", format!("storage: send records, saved sessions and data of tools to {}", quote(&url)))];
     if storage.unencrypted {
@@ -239,11 +239,11 @@ fn add_tool(config: &Config, name: &str, tool: &ToolSection, effects: &mut Vec<E
     }
     let any = |_: &ValueSource| Ok("any value".to_owned());
     // Grants that are not possible were rejected when the file was read.
-    if let Ok(grant) = tool.powers().grant(&config.absolute_folder(), &any) {
+    if let Ok(grant) = tool.powers.grant(&config.absolute_folder(), &any) {
         let lines = grant.lines(Some(&config.absolute_folder()));
         lines.iter().map(|line| format_grant(line)).for_each(&mut add);
     }
-    for SecretSection { name, from, .. } in &tool.secrets {
+    for SecretSection { name, from, .. } in &tool.powers.secrets {
         add(format!("secret {} from {}", quote(name), from.place()));
     }
 }
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn lists_every_effect() {
-        let config = Config::parse(Path::new("fumehood.toml"), TEXT).unwrap();
+        let config = crate::config::parse(Path::new("fumehood.toml"), TEXT).unwrap();
         let shown = lines(&config).join("\n").replace("\n  |     ", " ");
         for part in [
             r#"start   MCP server time: run: ["sh", "-c", "echo\n  | start nothing"]"#,
@@ -414,7 +414,7 @@ mod tests {
     #[test]
     fn wraps_long_texts_behind_the_mark() {
         let text = format!("[mcp.servers.a]\ncommand = [\"{}\"]\n", "x".repeat(500));
-        let config = Config::parse(Path::new("fumehood.toml"), &text).unwrap();
+        let config = crate::config::parse(Path::new("fumehood.toml"), &text).unwrap();
         let lines = lines(&config);
         assert!(lines.len() > 4 && lines.iter().all(|line| line.starts_with("  |") && line.len() < 120), "{lines:?}");
         assert_eq!(super::lines(&Config::none()), ["  | start nothing, grant nothing and read nothing"]);

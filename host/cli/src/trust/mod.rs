@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use crate::args::Arguments;
-use crate::config::{Config, text_of};
+use crate::config::{self, Config, text_of};
 use crate::exit::UntrustedConfigError;
 use crate::{question, render};
 
@@ -126,7 +126,7 @@ impl ConfigSource {
         }
         // The file is read once, so that the text that is trusted is the text that is used.
         let text = text_of(&file)?;
-        let config = self.with_arguments(Config::parse(&file, &text)?);
+        let config = self.with_arguments(config::parse(&file, &text)?);
         Ok(Some((text, config)))
     }
 }

@@ -123,6 +123,8 @@ pub struct SessionStep {
     pub execution: Arc<str>,
     /// The number of the step in the execution, from 1.
     pub number: u32,
+    /// The skill in use.
+    pub skill: Option<Arc<str>>,
 }
 
 impl CallContext {

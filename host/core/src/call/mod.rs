@@ -27,7 +27,7 @@ use std::sync::Arc;
 use crate::call::limits::Limits;
 
 /// The arguments of a call: text, as a model wrote it, or a value that a program built.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Arguments {
     /// JSON text. The [gate](crate::schema::gate) parses it strictly.
     Text(String),

@@ -31,6 +31,8 @@ pub enum Power {
     Sockets,
     /// The snapshot of the agent's state.
     State,
+    /// A [capability](crate::capability::Capability) of the embedder.
+    Capability,
 }
 
 impl Power {
@@ -48,6 +50,7 @@ impl Power {
             Self::KeyValue => "key_value",
             Self::Sockets => "sockets",
             Self::State => "state",
+            Self::Capability => "capability",
         }
     }
 }

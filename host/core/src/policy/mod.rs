@@ -1,5 +1,6 @@
-//! Decisions about power: grants, approvals and redaction.
+//! Decisions about power: grants, approvals, redaction, and policies that decide on calls.
 
 pub mod approval;
+pub mod call;
 pub mod permission;
 pub mod redact;

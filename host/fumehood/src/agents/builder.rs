@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use fumehood_agent::agent::{Agent, Clock, LoopBuilder, SystemClock, Tap};
 use fumehood_agent::allowlist::{Allowlists, Implementation, Skill};
-use fumehood_agent::approver::Approver;
 use fumehood_agent::code::ProgramLimits;
 use fumehood_agent::driver::Driver;
 use fumehood_agent::executor::{Scope, ToolExecutor};
@@ -18,7 +17,7 @@ use fumehood_agent::registry::{ActorFilter, BuiltIns};
 use fumehood_agent::session::{OldestResultsFirst, SessionConfig};
 use fumehood_core::chat::Model;
 use fumehood_core::flow::FlowPolicy;
-use fumehood_core::hook::CallHooks;
+use fumehood_core::policy::call::{Approver, Policies};
 use fumehood_core::record::{Durability, NullRecorder, Recorder};
 use fumehood_core::tool::ToolProvider;
 #[cfg(feature = "storage")]
@@ -213,7 +212,7 @@ impl AgentBuilder {
     }
 
     /// Sets the hooks of the operator. They decide on every call, those of programs included.
-    pub fn hooks(self, hooks: CallHooks) -> Self {
+    pub fn hooks(self, hooks: Policies) -> Self {
         self.pipeline(move |pipeline| pipeline.call_hooks(hooks))
     }
 

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fumehood_agent::code::{self, CodeMode, ProgramCalls, ProgramClock};
+use fumehood_agent::code::{CodeMode, Interpreter};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::error_kind::ErrorKind;
-use fumehood_core::call::event::Level;
+use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::{CallError, Metadata};
-use fumehood_runtime::{ConsoleLevel, FinishedCall, LoadError, Program, ProgramDeadline};
+use fumehood_core::program::{Program, ProgramCalls, ProgramExecution};
+use fumehood_runtime::LoadError;
 
 use super::builder::AgentBuilder;
 use crate::host::Host;
@@ -72,26 +73,16 @@ impl AgentBuilder {
     }
 }
 
-impl code::Interpreter for JavaScript {
-    fn run<'a>(
-        &'a self,
-        program: code::Program,
-        calls: &'a mut dyn ProgramCalls,
-    ) -> BoxFuture<'a, code::ProgramExecution> {
+impl Interpreter for JavaScript {
+    fn run<'a>(&'a self, program: Program, calls: &'a mut dyn ProgramCalls) -> BoxFuture<'a, ProgramExecution> {
         Box::pin(async move {
             let interpreter = match self.host.interpreter().await {
                 Ok(interpreter) => interpreter,
                 Err(error) => return load_failure(&error),
             };
-            let code::Program { code, tools, seed, start_time_ms, mut limits, cancelled, account } = program;
-            limits.memory = limits.memory.min(self.host.sandbox().memory_ceiling());
-            let program = Program { code, tools, seed, start_time_ms, limits, cancelled: Some(cancelled), account };
-            let execution = interpreter.run(program, &mut Calls(calls)).await;
-            code::ProgramExecution {
-                outcome: execution.outcome.map_err(to_error),
-                console: execution.console.into_iter().map(to_line).collect(),
-                metadata: execution.metadata,
-            }
+            let memory = program.limits.memory.min(self.host.sandbox().memory_ceiling());
+            let limits = Limits { memory, ..program.limits };
+            interpreter.run(Program { limits, ..program }, calls).await
         })
     }
 
@@ -103,58 +94,8 @@ impl code::Interpreter for JavaScript {
     }
 }
 
-fn load_failure(error: &LoadError) -> code::ProgramExecution {
+fn load_failure(error: &LoadError) -> ProgramExecution {
     let error = CallError::new(ErrorKind::Host, format!("cannot load the interpreter of programs: {error}"));
-    let outcome = Err(code::ProgramError::Failed(error.with_hint("call tools directly")));
-    code::ProgramExecution { outcome, console: Vec::new(), metadata: Metadata::default() }
-}
-
-fn to_error(error: fumehood_runtime::ProgramError) -> code::ProgramError {
-    match error {
-        fumehood_runtime::ProgramError::Failed(error) => code::ProgramError::Failed(error),
-        fumehood_runtime::ProgramError::Exception(fumehood_runtime::Exception {
-            name,
-            message,
-            line,
-            column,
-            kind,
-        }) => code::ProgramError::Exception(code::Exception { name, message, line, column, kind }),
-        other => code::ProgramError::Failed(CallError::new(ErrorKind::Host, format!("the program failed: {other}"))),
-    }
-}
-
-fn to_line(line: fumehood_runtime::ConsoleLine) -> code::ConsoleLine {
-    let level = match line.level {
-        ConsoleLevel::Debug => Level::Debug,
-        ConsoleLevel::Info => Level::Info,
-        ConsoleLevel::Warn => Level::Warn,
-        ConsoleLevel::Error => Level::Error,
-    };
-    code::ConsoleLine { level, text: line.text }
-}
-
-/// The calls of a program, as the sandbox makes them.
-struct Calls<'a>(&'a mut dyn ProgramCalls);
-
-impl fumehood_runtime::ProgramCalls for Calls<'_> {
-    fn start(&mut self, name: String, arguments: String) -> BoxFuture<'_, u32> {
-        Box::pin(std::future::ready(self.0.start(name, arguments)))
-    }
-
-    fn wait<'a>(&'a mut self, deadline: &'a ProgramDeadline) -> BoxFuture<'a, Vec<FinishedCall>> {
-        Box::pin(async move {
-            let clock = Clock(deadline.clone());
-            let finished = self.0.wait(&clock).await;
-            finished.into_iter().map(|code::FinishedCall { id, result }| FinishedCall { id, result }).collect()
-        })
-    }
-}
-
-/// The deadline of a program, as code mode pauses it.
-struct Clock(ProgramDeadline);
-
-impl ProgramClock for Clock {
-    fn pause(&self) -> Box<dyn Send> {
-        Box::new(self.0.pause())
-    }
+    let outcome = Err(error.with_hint("call tools directly").into());
+    ProgramExecution { outcome, console: Vec::new(), metadata: Metadata::default() }
 }

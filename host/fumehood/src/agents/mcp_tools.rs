@@ -10,6 +10,7 @@ use fumehood_agent::identity::ActorArguments;
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::log;
 use fumehood_core::tool::name::Namespace;
 use fumehood_core::tool::{Changes, PendingCall, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 use fumehood_mcp::{ConnectError, ListChanges, Remote, RemoteLibrary, ToolNotice};
@@ -172,6 +173,7 @@ impl McpTools {
             self.revision.advance();
         }
         if !change.is_empty() {
+            log::emit_list_changed(server.as_str(), &change);
             observer.tools_changed(server, &change);
         }
         if !notices.is_empty() {

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fumehood_agent::agent::{Agent, AgentEvent, is_streamed};
-use fumehood_agent::approver::{Answer, Approver, Question};
 use fumehood_agent::session::{PendingCall, SavedSession};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CancellationToken;
 use fumehood_core::chat::Delta;
+use fumehood_core::policy::call::{Answer, Approver, Question};
 use fumehood_core::record::{Record, RecordKind};
 use fumehood_core::tool::ToolProvider;
 use fumehood_http::{
@@ -106,11 +106,9 @@ impl Approver for ApiApprover {
                 question: call.question.clone(),
                 from: call.from.clone(),
             },
-            Question::Budget(budget) => ApprovalQuestion {
-                question: budget.text.clone(),
-                from: "budget".to_owned(),
-                ..ApprovalQuestion::default()
-            },
+            Question::Budget(text) => {
+                ApprovalQuestion { question: text.to_owned(), from: "budget".to_owned(), ..ApprovalQuestion::default() }
+            }
         };
         Box::pin(async move {
             match self.0.ask(question).await {

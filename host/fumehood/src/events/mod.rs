@@ -1,7 +1,5 @@
 //! Events of a host, and their subscribers.
 
-pub(crate) mod call_log;
-pub(crate) mod flow_provider;
 #[cfg(all(feature = "http", feature = "storage"))]
 pub(crate) mod logged_calls;
 #[cfg(all(feature = "http", feature = "storage"))]

@@ -1,5 +1,6 @@
 //! A hook in the sandbox.
 
+use std::convert::Infallible;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fumehood_core::boxed::BoxFuture;
@@ -8,9 +9,9 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::{Limits, display_bytes};
 use fumehood_core::call::result::CallError;
 use fumehood_core::call::{Arguments, CallContext};
-use fumehood_core::hook::{AfterDecision, Authorization, BeforeDecision, CallHook};
+use fumehood_core::policy::call::{Decision, Outcome, Policy, Ruling};
 use fumehood_core::time::Timestamp;
-use fumehood_core::tool::ValidatedCall;
+use fumehood_core::tool::{Tool, ValidatedCall};
 use serde_json::{Value, json};
 
 use super::protocol;
@@ -58,7 +59,7 @@ pub enum HookError {
     NotApproved(CallError),
 }
 
-/// A component of the world `fumehood:hooks/hooks` that is loaded into a [`Host`], as a [`CallHook`].
+/// A component of the world `fumehood:hooks/hooks` that is loaded into a [`Host`], as a [`Policy`].
 ///
 /// Each function is called in a fresh instance, within the limits that the component was loaded with, and in a worker
 /// process where the component is isolated. It has the powers that its load granted. After a reload, the new component
@@ -154,13 +155,13 @@ fn now() -> Timestamp {
     Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-impl CallHook for ComponentHook {
+impl Policy for ComponentHook {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn applies_to(&self, tool: &str) -> bool {
-        self.tools.matches(tool)
+    fn applies_to(&self, tool: &Tool) -> bool {
+        self.tools.matches(tool.full_name())
     }
 
     fn decides_on_results(&self) -> bool {
@@ -171,10 +172,10 @@ impl CallHook for ComponentHook {
         &'a self,
         call: &'a ValidatedCall,
         context: &'a CallContext,
-    ) -> BoxFuture<'a, Result<Authorization, CallError>> {
+    ) -> BoxFuture<'a, Result<Decision<Infallible>, CallError>> {
         Box::pin(async move {
             if !self.functions.contains(&HookFunction::Authorize) {
-                return Ok(Authorization::Allow);
+                return Ok(Decision::Allow);
             }
             let input = json!({"call": protocol::to_call(call, context, now())});
             protocol::read_authorization(&self.invoke(HookFunction::Authorize, input, context).await?)
@@ -185,13 +186,13 @@ impl CallHook for ComponentHook {
         &'a self,
         call: &'a ValidatedCall,
         context: &'a CallContext,
-    ) -> BoxFuture<'a, Result<BeforeDecision, CallError>> {
+    ) -> BoxFuture<'a, Result<Ruling, CallError>> {
         Box::pin(async move {
             if !self.functions.contains(&HookFunction::Before) {
-                return Ok(BeforeDecision::Allow);
+                return Ok(Decision::Allow.into());
             }
             let input = json!({"call": protocol::to_call(call, context, now())});
-            protocol::read_before(&self.invoke(HookFunction::Before, input, context).await?)
+            protocol::read_before(&self.invoke(HookFunction::Before, input, context).await?).map(Ruling::from)
         })
     }
 
@@ -200,7 +201,7 @@ impl CallHook for ComponentHook {
         call: &'a ValidatedCall,
         context: &'a CallContext,
         outcome: &'a Result<Vec<Content>, CallError>,
-    ) -> BoxFuture<'a, Result<AfterDecision, CallError>> {
+    ) -> BoxFuture<'a, Result<Decision<Outcome>, CallError>> {
         Box::pin(async move {
             let call = protocol::to_call(call, context, now());
             let input = json!({"call": call, "outcome": protocol::to_outcome(outcome)});

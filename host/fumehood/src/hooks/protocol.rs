@@ -1,12 +1,14 @@
 //! Conversion of calls, results and decisions to the JSON form of the types of `wit/hooks`, and back.
 
+use std::convert::Infallible;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use fumehood_core::call::CallContext;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
-use fumehood_core::hook::{AfterDecision, Authorization, BeforeDecision};
+use fumehood_core::call::{Arguments, CallContext};
+use fumehood_core::policy::call::{Decision, Outcome};
 use fumehood_core::text::base64::decode_base64;
 use fumehood_core::text::sanitize::truncate_str;
 use fumehood_core::text::untrusted::Untrusted;
@@ -131,10 +133,10 @@ struct FailureForm {
 ///
 /// # Errors
 /// If it is none.
-pub(super) fn read_authorization(text: &str) -> Result<Authorization, CallError> {
+pub(super) fn read_authorization(text: &str) -> Result<Decision<Infallible>, CallError> {
     Ok(match parse(text)? {
-        AuthorizationForm::Allow => Authorization::Allow,
-        AuthorizationForm::Deny(reason) => Authorization::Deny { reason: cut(&reason) },
+        AuthorizationForm::Allow => Decision::Allow,
+        AuthorizationForm::Deny(reason) => Decision::deny(cut(&reason)),
     })
 }
 
@@ -142,12 +144,12 @@ pub(super) fn read_authorization(text: &str) -> Result<Authorization, CallError>
 ///
 /// # Errors
 /// If it is none.
-pub(super) fn read_before(text: &str) -> Result<BeforeDecision, CallError> {
+pub(super) fn read_before(text: &str) -> Result<Decision<Arguments>, CallError> {
     Ok(match parse(text)? {
-        BeforeForm::Allow => BeforeDecision::Allow,
-        BeforeForm::Modify(arguments) => BeforeDecision::Modify { arguments },
-        BeforeForm::Deny(reason) => BeforeDecision::Deny { error: CallError::new(ErrorKind::Denied, cut(&reason)) },
-        BeforeForm::Ask(question) => BeforeDecision::Ask { question: cut(&question) },
+        BeforeForm::Allow => Decision::Allow,
+        BeforeForm::Modify(arguments) => Decision::Rewrite { to: Arguments::Text(arguments), note: None },
+        BeforeForm::Deny(reason) => Decision::deny(cut(&reason)),
+        BeforeForm::Ask(question) => Decision::ask(cut(&question)),
     })
 }
 
@@ -155,13 +157,16 @@ pub(super) fn read_before(text: &str) -> Result<BeforeDecision, CallError> {
 ///
 /// # Errors
 /// If it is none.
-pub(super) fn read_after(text: &str) -> Result<AfterDecision, CallError> {
+pub(super) fn read_after(text: &str) -> Result<Decision<Outcome>, CallError> {
     Ok(match parse(text)? {
-        AfterForm::Keep => AfterDecision::Keep,
-        AfterForm::Reject(reason) => AfterDecision::Reject { reason: cut(&reason) },
-        AfterForm::Replace(OutcomeForm::Err(failure)) => AfterDecision::Replace(Err(cut(&failure.message))),
+        AfterForm::Keep => Decision::Allow,
+        AfterForm::Reject(reason) => Decision::deny(cut(&reason)),
+        AfterForm::Replace(OutcomeForm::Err(failure)) => {
+            Decision::Rewrite { to: Err(cut(&failure.message)), note: None }
+        }
         AfterForm::Replace(OutcomeForm::Ok(parts)) => {
-            AfterDecision::Replace(Ok(parts.into_iter().map(read_part).collect::<Result<_, _>>()?))
+            let parts = parts.into_iter().map(read_part).collect::<Result<_, _>>()?;
+            Decision::Rewrite { to: Ok(parts), note: None }
         }
     })
 }

@@ -5,11 +5,11 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::call::CallContext;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
-use fumehood_core::hook::{BeforeDecision, CallHook};
-use fumehood_core::tool::ValidatedCall;
+use fumehood_core::call::{Arguments, CallContext};
+use fumehood_core::policy::call::{Decision, Policy, Ruling};
+use fumehood_core::tool::{Tool, ValidatedCall};
 use governor::clock::{Clock, DefaultClock};
 use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::HashMapStateStore;
@@ -87,44 +87,40 @@ impl<C: Clock + Clone> Counter<C> {
     }
 
     /// Counts a call.
-    fn decide(&self, context: &CallContext) -> BeforeDecision {
+    fn decide(&self, context: &CallContext) -> Decision<Arguments> {
         if self.actor.is_some() && self.actor != context.actor {
-            return BeforeDecision::Allow;
+            return Decision::Allow;
         }
         if self.limiter.len() > MAX_KEPT_ACTORS {
             self.limiter.retain_recent();
         }
         match self.limiter.check_key(&context.actor) {
-            Ok(()) => BeforeDecision::Allow,
+            Ok(()) => Decision::Allow,
             Err(refused) => {
                 let wait = refused.wait_time_from(self.clock.now());
                 let message = format!("more than {} calls per minute", self.per_minute);
                 let error = CallError::new(ErrorKind::Quota, message);
-                BeforeDecision::Deny { error: error.with_hint("call again later").with_retry_after(wait) }
+                Decision::Deny { error: error.with_hint("call again later").with_retry_after(wait) }
             }
         }
     }
 }
 
-impl CallHook for RateLimit {
+impl Policy for RateLimit {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn applies_to(&self, tool: &str) -> bool {
-        self.tools.matches(tool)
-    }
-
-    fn decides_on_results(&self) -> bool {
-        false
+    fn applies_to(&self, tool: &Tool) -> bool {
+        self.tools.matches(tool.full_name())
     }
 
     fn before<'a>(
         &'a self,
         _: &'a ValidatedCall,
         context: &'a CallContext,
-    ) -> BoxFuture<'a, Result<BeforeDecision, CallError>> {
-        Box::pin(std::future::ready(Ok(self.counter.decide(context))))
+    ) -> BoxFuture<'a, Result<Ruling, CallError>> {
+        Box::pin(std::future::ready(Ok(self.counter.decide(context).into())))
     }
 }
 
@@ -145,7 +141,7 @@ mod tests {
     }
 
     fn is_allowed(limit: &Counter<FakeRelativeClock>, actor: Option<&str>) -> bool {
-        limit.decide(&of(actor)) == BeforeDecision::Allow
+        limit.decide(&of(actor)) == Decision::Allow
     }
 
     #[test]
@@ -163,7 +159,7 @@ mod tests {
         let limit = limit(1);
         assert!(is_allowed(&limit, None));
         limit.clock.advance(Duration::from_secs(20));
-        let BeforeDecision::Deny { error } = limit.decide(&of(None)) else { panic!("it is allowed") };
+        let Decision::Deny { error } = limit.decide(&of(None)) else { panic!("it is allowed") };
         assert_eq!((error.kind, error.retry_after), (ErrorKind::Quota, Some(Duration::from_secs(40))));
     }
 

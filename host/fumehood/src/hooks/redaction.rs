@@ -6,9 +6,9 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::result::CallError;
-use fumehood_core::hook::{AfterDecision, CallHook};
+use fumehood_core::policy::call::{Decision, Outcome, Policy};
 use fumehood_core::text::untrusted::Untrusted;
-use fumehood_core::tool::ValidatedCall;
+use fumehood_core::tool::{Tool, ValidatedCall};
 use regex::{NoExpand, Regex, RegexBuilder};
 use serde_json::Value;
 
@@ -154,24 +154,27 @@ impl Redaction {
         if is_changed { Content::json(redacted).ok() } else { None }
     }
 
-    fn decide(&self, outcome: &Result<Vec<Content>, CallError>) -> AfterDecision {
+    fn decide(&self, outcome: &Result<Vec<Content>, CallError>) -> Decision<Outcome> {
         match outcome {
             Ok(parts) => {
                 let redacted: Vec<_> = parts.iter().map(|part| self.redact_part(part)).collect();
                 if redacted.iter().all(Option::is_none) {
-                    return AfterDecision::Keep;
+                    return Decision::Allow;
                 }
                 let both = redacted.into_iter().zip(parts);
-                AfterDecision::Replace(Ok(both.map(|(new, old)| new.unwrap_or_else(|| old.clone())).collect()))
+                Decision::Rewrite {
+                    to: Ok(both.map(|(new, old)| new.unwrap_or_else(|| old.clone())).collect()),
+                    note: None,
+                }
             }
             Err(error) => {
                 let hint = error.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
                 let backtrace = error.backtrace.iter().map(|frame| frame.as_str());
                 let has_more = backtrace.clone().any(|frame| self.pattern.is_match(frame));
                 match self.redact(&format!("{}{hint}", error.message)) {
-                    Cow::Borrowed(text) if has_more => AfterDecision::Replace(Err(text.to_owned())),
-                    Cow::Borrowed(_) => AfterDecision::Keep,
-                    Cow::Owned(redacted) => AfterDecision::Replace(Err(redacted)),
+                    Cow::Borrowed(text) if has_more => Decision::Rewrite { to: Err(text.to_owned()), note: None },
+                    Cow::Borrowed(_) => Decision::Allow,
+                    Cow::Owned(redacted) => Decision::Rewrite { to: Err(redacted), note: None },
                 }
             }
         }
@@ -189,13 +192,17 @@ fn string_length(text: &str) -> Option<usize> {
     end.map(|(at, _)| at + 1)
 }
 
-impl CallHook for Redaction {
+impl Policy for Redaction {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn applies_to(&self, tool: &str) -> bool {
-        self.tools.matches(tool)
+    fn applies_to(&self, tool: &Tool) -> bool {
+        self.tools.matches(tool.full_name())
+    }
+
+    fn decides_on_results(&self) -> bool {
+        true
     }
 
     fn after<'a>(
@@ -203,7 +210,7 @@ impl CallHook for Redaction {
         _: &'a ValidatedCall,
         _: &'a CallContext,
         outcome: &'a Result<Vec<Content>, CallError>,
-    ) -> BoxFuture<'a, Result<AfterDecision, CallError>> {
+    ) -> BoxFuture<'a, Result<Decision<Outcome>, CallError>> {
         Box::pin(std::future::ready(Ok(self.decide(outcome))))
     }
 }
@@ -232,7 +239,9 @@ mod tests {
             Content::Link { uri: "tel:555-1234".to_owned().into(), title: None, mime_type: None },
             Content::text("nothing"),
         ];
-        let AfterDecision::Replace(Ok(redacted)) = redaction.decide(&Ok(parts.to_vec())) else { panic!("it is kept") };
+        let Decision::Rewrite { to: Ok(redacted), .. } = redaction.decide(&Ok(parts.to_vec())) else {
+            panic!("it is kept")
+        };
         let found = json_of(&redacted);
         // The replacement is taken word for word: `$0` does not bring the match back.
         assert!(!found.contains("1234") && !found.contains("4711") && found.contains("call $0[…]"), "{found}");
@@ -242,17 +251,17 @@ mod tests {
             "{found}"
         );
         assert!(found.contains("1.50") && found.contains("nothing") && found.contains("tel:$0[…]"), "{found}");
-        assert!(matches!(redaction.decide(&Ok(vec![Content::text("nothing")])), AfterDecision::Keep));
+        assert!(matches!(redaction.decide(&Ok(vec![Content::text("nothing")])), Decision::Allow));
     }
 
     #[test]
     fn replaces_matches_in_failures() {
         let redaction = redaction("4711").unwrap();
         let error = CallError::new(ErrorKind::ToolFailed, "no 4711").with_hint("not 4711 either");
-        let AfterDecision::Replace(Err(message)) = redaction.decide(&Err(error)) else { panic!("it is kept") };
+        let Decision::Rewrite { to: Err(message), .. } = redaction.decide(&Err(error)) else { panic!("it is kept") };
         assert_eq!(message, "no $0[…] (not $0[…] either)");
         let fine = CallError::new(ErrorKind::ToolFailed, "no");
-        assert!(matches!(redaction.decide(&Err(fine)), AfterDecision::Keep));
+        assert!(matches!(redaction.decide(&Err(fine)), Decision::Allow));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fumehood_core::call::limits::{LimitError, Limits};
+use fumehood_core::capability::{Capability, CapabilityDefinition};
 use fumehood_core::key_value::KeyValueStore;
 use fumehood_core::policy::permission::files::FileRole;
 use fumehood_core::schema::gate::GateLimits;
@@ -184,6 +185,13 @@ impl HostBuilder {
     /// [`IsolationPolicy::Unapproved`] with [`Self::workers`], and [`IsolationPolicy::Nothing`] without.
     pub fn isolation(mut self, policy: IsolationPolicy) -> Self {
         self.isolation = Some(policy);
+        self
+    }
+
+    /// Adds a capability: host interfaces of this service, which components import and need a grant for. See
+    /// [`Capability`].
+    pub fn capability(mut self, capability: impl Capability) -> Self {
+        self.sandbox.capabilities.push(CapabilityDefinition::new(capability));
         self
     }
 

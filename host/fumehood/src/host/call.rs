@@ -14,11 +14,11 @@ use fumehood_core::telemetry::{self, CallContent};
 use fumehood_core::tool::{
     Changes, InvalidCall, MAX_INLINE_STEPS, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall, unknown_tool,
 };
+use fumehood_layers::CallEntry;
 use tracing::Instrument as _;
 
 use super::{Host, HostedTool};
 use crate::events::CallEvents;
-use crate::events::call_log::CallEntry;
 
 impl Host {
     /// Calls a tool. Every outcome is returned as a [`CallResult`]. Dropping the future stops the guest.

@@ -14,13 +14,14 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use fumehood_core::call::event::Event;
 use fumehood_core::call::limits::Limits;
+use fumehood_core::log;
 use fumehood_core::opaque_numbers::OpaqueNumbers;
 use fumehood_core::policy::permission::files::FileRole;
 use fumehood_core::schema::gate::GateLimits;
 use fumehood_core::telemetry;
 use fumehood_core::tool::name::Namespace;
 use fumehood_core::tool::{Changes, Revision, Tool};
-use fumehood_runtime::{Component, Isolation, Sandbox};
+use fumehood_runtime::{CacheReport, Component, Isolation, Sandbox};
 #[cfg(feature = "agent")]
 use fumehood_runtime::{Interpreter, JAVASCRIPT};
 #[cfg(feature = "agent")]
@@ -35,7 +36,6 @@ use crate::load::{IsolationPolicy, Load};
 use crate::lock::approval_check::Pinning;
 
 pub use builder::{BuildError, HostBuilder};
-pub use recorded_host::RecordedHost;
 
 /// A set of loaded tools and the sandbox that runs them. Cheap to clone; clones share their state.
 ///
@@ -219,10 +219,23 @@ impl Host {
         let loaded = self.inner.sandbox.off_thread(compile).await.ok_or(LoadError::Host)??;
         if let Some(approval) = &loaded.approval {
             telemetry::emit_approval(name.as_str(), approval.standing());
+            if !approval.standing().is_approved() {
+                log::emit_approval_needed(name.as_str(), approval.standing());
+            }
         }
         let offered = loaded.tools.iter().filter(|_| !loaded.is_hook());
-        let names = offered.map(|tool| tool.full_name().to_owned()).collect();
-        self.put(&name, loaded, place)?;
+        let names: Vec<String> = offered.map(|tool| tool.full_name().to_owned()).collect();
+        let is_reload = self.put(&name, loaded, place)?;
+        log::LoadedComponent {
+            component: name.as_str(),
+            digest: &component.digest(),
+            tools: names.len(),
+            isolation: if component.is_isolated() { "process" } else { "in-process" },
+            code: if component.report().cache == CacheReport::Hit { "cached" } else { "compiled" },
+            duration: component.report().time,
+            is_reload,
+        }
+        .emit();
         self.inner.bus.send(|| Event::Loaded { component: name.to_string(), digest: component.digest(), tools: names });
         Ok(component)
     }
@@ -253,6 +266,9 @@ impl Host {
         let removed = tools.remove(&name);
         self.inner.tools.store(Arc::new(tools));
         self.changed();
+        if removed {
+            log::emit_unloaded(name.as_str());
+        }
         removed
     }
 
@@ -367,15 +383,16 @@ impl Host {
         }
     }
 
-    fn put(&self, name: &Namespace, component: LoadedComponent, place: Place) -> Result<(), LoadError> {
+    /// Adds a component, and returns whether another one of its name was there.
+    fn put(&self, name: &Namespace, component: LoadedComponent, place: Place) -> Result<bool, LoadError> {
         let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.check_free(name, place)?;
         let mut tools = Tools::clone(&self.inner.tools.load());
-        tools.remove(name);
+        let is_reload = tools.remove(name);
         tools.add(name, component);
         self.inner.tools.store(Arc::new(tools));
         self.changed();
-        Ok(())
+        Ok(is_reload)
     }
 }
 

@@ -1,9 +1,11 @@
-//! Settings of a host and of a load, as the packages of other languages pass them.
+//! A host inside another program, made from its settings: the packages of other languages pass them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use fumehood_config::embedding::{HostIsolation, HostSettings, LoadSettings};
+use fumehood_config::secret::{ValueSource, resolve};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::Call;
 use fumehood_core::call::limits::Limits;
@@ -12,15 +14,10 @@ use fumehood_core::policy::permission::files::FileRole;
 use fumehood_registry::reference::Reference;
 use fumehood_runtime::{CodeCache, CompileBudget, Compiler, Isolation, Workers};
 use fumehood_storage::key_value::DiskStore;
-use serde::Deserialize;
 
-use super::amount::Bytes;
-use super::error::SettingsError;
-use super::limits::LimitsSection;
-use super::powers::Powers;
+use super::error::{SettingsError, error_chain};
 use super::quick_tools::QuickTools;
-use super::registry::RegistrySettings;
-use super::secret::{ValueSource, error_chain, resolve};
+use super::{registry, values};
 use crate::host::{Host, HostBuilder};
 use crate::load::registry_source::RegistrySource;
 use crate::load::{IsolationPolicy, Load};
@@ -29,107 +26,6 @@ use crate::lock::Lock;
 /// The hidden commands of the program `fumehood` that compile a component and run calls.
 const COMPILE_COMPONENT: &str = "compile-component";
 const RUN_WORKER: &str = "run-worker";
-
-/// The components that run in worker processes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum IsolationRule {
-    /// None of them.
-    #[default]
-    InProcess,
-    /// All of them.
-    Process,
-    /// All of them, and only in a complete jail.
-    ProcessRequired,
-}
-
-/// Settings of a host inside another program. Paths are relative to the working folder.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct HostSettings {
-    /// The program `fumehood` of this version, which compiles components and runs workers.
-    pub program: PathBuf,
-    /// The components that run in worker processes. The default is none.
-    #[serde(default)]
-    pub isolation: IsolationRule,
-    /// Limits of calls without limits of their own.
-    #[serde(default)]
-    pub limits: LimitsSection,
-    /// The folder for compiled code. Without one it is in memory.
-    pub cache: Option<PathBuf>,
-    /// The file for the keys and values of tools. Without one they are in memory.
-    pub key_value_store: Option<PathBuf>,
-    /// Number of calls that run at once; more wait.
-    pub concurrency: Option<u32>,
-    /// Number of calls that wait; more are refused.
-    pub queue: Option<u32>,
-    /// Number of HTTP requests at once, of all calls together.
-    pub http_in_flight: Option<u32>,
-    /// The largest memory limit that a call may have.
-    pub memory_ceiling: Option<Bytes>,
-    /// Components of registries. Without these settings none can be loaded.
-    pub registry: Option<RegistrySettings>,
-    /// The file with the approvals of components, `fumehood.lock`. With one, a component that is not what was approved is loaded, and its
-    /// tools cannot be called. It is read whenever a component is loaded.
-    pub lock: Option<PathBuf>,
-}
-
-impl HostSettings {
-    /// Builds the host.
-    ///
-    /// # Errors
-    /// If a file or a folder cannot be used, or the sandbox cannot be made.
-    pub fn build(&self) -> Result<EmbeddedHost, SettingsError> {
-        let args = vec![COMPILE_COMPONENT.into()];
-        let compiler = Compiler::Child { program: self.program.clone(), args, budget: CompileBudget::default() };
-        let limits = self.limits.over(Limits::default());
-        let builder = Host::builder().limits(limits).compiler(compiler).protect(&self.program, FileRole::Program);
-        let mut builder = self.with_isolation(builder);
-        if let Some(folder) = &self.cache {
-            let cache = CodeCache::open(absolute("cache", folder)?).map_err(SettingsError::Cache)?;
-            builder = builder.code_cache(cache);
-        }
-        if let Some(file) = &self.key_value_store {
-            let file = absolute("key_value_store", file)?;
-            let store = DiskStore::open(&file).map_err(SettingsError::KeyValueStore)?;
-            builder = builder.own_folder(file).key_value_store(Arc::new(store));
-        }
-        if let Some(calls) = self.concurrency {
-            builder = builder.concurrency(calls);
-        }
-        if let Some(calls) = self.queue {
-            builder = builder.queue(calls);
-        }
-        if let Some(requests) = self.http_in_flight {
-            builder = builder.http_in_flight(requests);
-        }
-        if let Some(bytes) = self.memory_ceiling {
-            builder = builder.memory_ceiling(bytes.0);
-        }
-        let registry = self.registry.as_ref().map(RegistrySettings::source).transpose()?.map(Arc::new);
-        if let Some(source) = &registry {
-            builder = builder.own_folder(source.store().folder());
-        }
-        let lock = self.lock.as_deref().map(|file| absolute("lock", file)).transpose()?;
-        if let Some(file) = &lock {
-            builder = builder.protect(file, FileRole::Lock);
-        }
-        Ok(EmbeddedHost { host: builder.build()?, registry, lock, quick: Arc::default() })
-    }
-
-    fn with_isolation(&self, builder: HostBuilder) -> HostBuilder {
-        let workers = Workers::program(&self.program, [RUN_WORKER]);
-        match self.isolation {
-            IsolationRule::InProcess => builder.workers(workers).isolation(IsolationPolicy::Nothing),
-            IsolationRule::Process => builder.workers(workers).isolation(IsolationPolicy::Everything),
-            IsolationRule::ProcessRequired => {
-                builder.workers(workers.require_jail()).isolation(IsolationPolicy::Everything)
-            }
-        }
-    }
-}
 
 /// A host inside another program, with what its loads need.
 #[derive(Debug, Clone)]
@@ -144,6 +40,48 @@ pub struct EmbeddedHost {
 pub type Calling = BoxFuture<'static, CallResult>;
 
 impl EmbeddedHost {
+    /// Creates a host with these settings.
+    ///
+    /// # Errors
+    /// If a file or a folder cannot be used, or the sandbox cannot be made.
+    pub fn new(settings: &HostSettings) -> Result<Self, SettingsError> {
+        let args = vec![COMPILE_COMPONENT.into()];
+        let compiler = Compiler::Child { program: settings.program.clone(), args, budget: CompileBudget::default() };
+        let limits = settings.limits.over(Limits::default());
+        let builder = Host::builder().limits(limits).compiler(compiler).protect(&settings.program, FileRole::Program);
+        let mut builder = with_isolation(builder, settings);
+        if let Some(folder) = &settings.cache {
+            let cache = CodeCache::open(absolute("cache", folder)?).map_err(SettingsError::Cache)?;
+            builder = builder.code_cache(cache);
+        }
+        if let Some(file) = &settings.key_value_store {
+            let file = absolute("key_value_store", file)?;
+            let store = DiskStore::open(&file).map_err(SettingsError::KeyValueStore)?;
+            builder = builder.own_folder(file).key_value_store(Arc::new(store));
+        }
+        if let Some(calls) = settings.concurrency {
+            builder = builder.concurrency(calls);
+        }
+        if let Some(calls) = settings.queue {
+            builder = builder.queue(calls);
+        }
+        if let Some(requests) = settings.http_in_flight {
+            builder = builder.http_in_flight(requests);
+        }
+        if let Some(bytes) = settings.memory_ceiling {
+            builder = builder.memory_ceiling(bytes.0);
+        }
+        let registry = settings.registry.as_ref().map(registry::source).transpose()?.map(Arc::new);
+        if let Some(source) = &registry {
+            builder = builder.own_folder(source.store().folder());
+        }
+        let lock = settings.lock.as_deref().map(|file| absolute("lock", file)).transpose()?;
+        if let Some(file) = &lock {
+            builder = builder.protect(file, FileRole::Lock);
+        }
+        Ok(Self { host: builder.build()?, registry, lock, quick: Arc::default() })
+    }
+
     /// Returns the host.
     #[must_use]
     pub fn host(&self) -> &Host {
@@ -210,7 +148,7 @@ impl EmbeddedHost {
                     self.host.sandbox().protect(&resolve(&here, file), FileRole::Secret);
                 }
             }
-            let granted = powers.grant(&here, &|source| source.value(&here)).map_err(|faults| {
+            let granted = powers.grant(&here, &|source| values::read_value(source, &here)).map_err(|faults| {
                 let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
                 SettingsError::setting("grants", faults.join("; "))
             });
@@ -254,25 +192,15 @@ impl EmbeddedHost {
     }
 }
 
-/// Settings of the load of one component. Paths are relative to the working folder.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-#[non_exhaustive]
-pub struct LoadSettings {
-    /// The file of the component, or its reference, such as `oci://ghcr.io/acme/greeter:1.0`, unless its bytes are at hand.
-    pub path: Option<PathBuf>,
-    /// The name of the component. The default is that of the file.
-    pub name: Option<String>,
-    /// Its powers. The default is none.
-    pub grants: Option<Powers>,
-    /// Limits of its calls, in place of the host's.
-    pub limits: Option<LimitsSection>,
-    /// Refuses it if it imports a power that it is not granted.
-    pub strict_imports: bool,
-    /// Compiles it even if that takes many seconds.
-    pub allow_slow_compile: bool,
-    /// Runs its calls in a worker process, whatever the setting of the host.
-    pub isolated: bool,
+fn with_isolation(builder: HostBuilder, settings: &HostSettings) -> HostBuilder {
+    let workers = Workers::program(&settings.program, [RUN_WORKER]);
+    match settings.isolation {
+        HostIsolation::InProcess => builder.workers(workers).isolation(IsolationPolicy::Nothing),
+        HostIsolation::Process => builder.workers(workers).isolation(IsolationPolicy::Everything),
+        HostIsolation::ProcessRequired => {
+            builder.workers(workers.require_jail()).isolation(IsolationPolicy::Everything)
+        }
+    }
 }
 
 fn absolute(setting: &str, path: &Path) -> Result<PathBuf, SettingsError> {
@@ -290,7 +218,7 @@ mod tests {
     fn host(settings: serde_json::Value) -> EmbeddedHost {
         let mut settings = settings;
         settings["program"] = json!("/nothing");
-        read_json::<HostSettings>("", &settings.to_string()).unwrap().build().unwrap()
+        EmbeddedHost::new(&read_json("", &settings.to_string()).unwrap()).unwrap()
     }
 
     fn prepare(host: &EmbeddedHost, settings: &serde_json::Value, bytes: Option<Vec<u8>>) -> Result<String, String> {
@@ -330,7 +258,8 @@ mod tests {
         let check = |registry: serde_json::Value, expected: &str| {
             let mut settings = json!({"program": "/nothing", "registry": registry});
             settings["registry"]["store"] = json!(store.path().join("store"));
-            let built = read_json::<HostSettings>("", &settings.to_string()).and_then(|settings| settings.build());
+            let settings = read_json::<HostSettings>("", &settings.to_string()).map_err(SettingsError::from);
+            let built = settings.and_then(|settings| EmbeddedHost::new(&settings));
             let error = built.map(drop).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");
         };
@@ -350,7 +279,7 @@ mod tests {
         let file = folder.path().join("fumehood.lock");
         let settings = json!({"program": "/nothing", "lock": file});
         let settings: HostSettings = read_json("", &settings.to_string()).unwrap();
-        let embedded = settings.build().unwrap();
+        let embedded = EmbeddedHost::new(&settings).unwrap();
         // Without the program that compiles, in this process.
         let host = Host::builder().build().unwrap();
         let embedded = EmbeddedHost { host: host.clone(), ..embedded };
@@ -373,7 +302,7 @@ mod tests {
     async fn calls_begin_here_once_a_call_of_that_tool_was_quick() {
         let host = Host::builder().build().unwrap();
         let settings: HostSettings = read_json("", r#"{"program": "/nothing"}"#).unwrap();
-        let embedded = EmbeddedHost { host: host.clone(), ..settings.build().unwrap() };
+        let embedded = EmbeddedHost { host: host.clone(), ..EmbeddedHost::new(&settings).unwrap() };
         host.load(Load::path(CALCULATOR)).await.unwrap();
         let countdown = Path::new(CALCULATOR).with_file_name("countdown.wasm");
         host.load(Load::path(countdown)).await.unwrap();

@@ -1,6 +1,8 @@
-//! Errors of settings, with the name of the one that is wrong.
+//! Errors of settings, and of what they name.
 
-use serde::de::DeserializeOwned;
+use std::error::Error;
+
+use fumehood_config::json::SettingError;
 
 use crate::host::BuildError;
 use crate::lock::error::LockError;
@@ -10,13 +12,8 @@ use crate::lock::error::LockError;
 #[non_exhaustive]
 pub enum SettingsError {
     /// A setting is unknown, malformed or not possible.
-    #[error("`{setting}`: {message}")]
-    Setting {
-        /// The path of the setting, such as `grants.http_limits.requests`.
-        setting: String,
-        /// The reason, and what is expected.
-        message: String,
-    },
+    #[error(transparent)]
+    Setting(#[from] SettingError),
     /// The folder for compiled code cannot be used.
     #[error("invalid `cache`")]
     Cache(#[source] fumehood_runtime::CacheError),
@@ -32,68 +29,15 @@ pub enum SettingsError {
 }
 
 impl SettingsError {
-    /// Creates the error of a setting.
     pub(super) fn setting(setting: impl Into<String>, message: impl ToString) -> Self {
-        Self::Setting { setting: setting.into(), message: message.to_string() }
+        Self::Setting(SettingError::new(setting, message))
     }
 }
 
-/// Reads settings from JSON; `name` is that of the whole, for errors, or empty if its keys are known without it.
-///
-/// # Errors
-/// If the text is not JSON of that type: the path of the setting, and the reason.
-pub fn read_json<T: DeserializeOwned>(name: &str, json: &str) -> Result<T, SettingsError> {
-    // Settings have names; without this a list would be read as their values, in order.
-    if !json.trim_start().starts_with('{') {
-        let setting = if name.is_empty() { "settings" } else { name };
-        return Err(SettingsError::setting(setting.to_owned(), "expected an object with settings"));
-    }
-    let mut deserializer = serde_json::Deserializer::from_str(json);
-    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let path = error.path().to_string();
-        let setting = match (name, path.as_str()) {
-            // A question mark is a place that has no name yet.
-            ("", "." | "?") => "settings".to_owned(),
-            ("", _) => path,
-            (_, "." | "?") => name.to_owned(),
-            _ => format!("{name}.{path}"),
-        };
-        let message = error.inner().to_string();
-        // The line and the column mean nothing to those who wrote a dictionary or an object.
-        SettingsError::setting(setting, message.split(" at line ").next().unwrap_or(&message))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::settings::{LimitsSection, Powers, read_json};
-
-    #[test]
-    fn errors_name_the_setting() {
-        check_message(r#"{"scratch": "much"}"#, "`grants.scratch`: invalid size `much`");
-        check_message(r#"{"http_limits": {"requests": -1}}"#, "`grants.http_limits.requests`: ");
-        check_message(
-            r#"{"http_limits": {"request": 1}}"#,
-            "`grants.http_limits.request`: unknown field `request`, expected",
-        );
-        check_message(r#"{"write": [{"folder": "."}]}"#, "`grants.write[0]`: missing field `guest`");
-        check_message(
-            r#"{"write": [5]}"#,
-            "`grants.write[0]`: invalid type: integer `5`, expected a string \"HOST:GUEST\" or a table",
-        );
-        check_message(
-            r#"{"secrets": [{"name": "a", "from": {"variable": "A"}, "for": "x"}]}"#,
-            "`grants.secrets[0].from",
-        );
-        check_message(r#"{"env": {"A": 1}}"#, "`grants.env.A`: invalid type");
-        check_message("[]", "`grants`: ");
-        check_message("{", "`grants`: EOF");
-        let error = read_json::<LimitsSection>("limits", r#"{"deadline": 2}"#).unwrap_err().to_string();
-        assert!(error.starts_with("`limits.deadline`: invalid type: integer `2`"), "{error}");
-    }
-
-    fn check_message(json: &str, expected: &str) {
-        let error = read_json::<Powers>("grants", json).unwrap_err().to_string();
-        assert!(error.starts_with(expected), "{error}");
+/// Formats an error with its causes, in one line.
+pub(super) fn error_chain(error: &dyn Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {}", error_chain(cause)),
+        None => error.to_string(),
     }
 }

@@ -5,14 +5,14 @@
 //! use std::path::Path;
 //!
 //! use fumehood::Limits;
-//! use fumehood::settings::{LimitsSection, Powers, read_json};
+//! use fumehood::settings::{LimitsSection, Powers, read_json, read_value};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let limits: LimitsSection = read_json("limits", r#"{"deadline": "2s", "memory": "64MiB"}"#)?;
 //! assert_eq!(limits.over(Limits::default()).memory, 64 << 20);
 //!
 //! let powers: Powers = read_json("grants", r#"{"http": ["GET https://api.example.com/v1/**"]}"#)?;
-//! let grant = powers.grant(Path::new("."), &|source| source.value(Path::new(".")));
+//! let grant = powers.grant(Path::new("."), &|source| read_value(source, Path::new(".")));
 //! assert!(grant.is_ok_and(|grant| grant.http().is_some()));
 //!
 //! let misspelt = read_json::<LimitsSection>("limits", r#"{"deadline": 2}"#);
@@ -21,26 +21,23 @@
 //! # }
 //! ```
 
-mod amount;
 mod embedding;
 mod error;
-mod folder;
-mod http_limits;
-mod http_methods;
-mod limits;
-mod powers;
 mod quick_tools;
 mod registry;
-mod secret;
-mod text;
+mod values;
 
-pub use amount::{Bytes, Count, Time};
-pub use embedding::{Calling, EmbeddedHost, HostSettings, IsolationRule, LoadSettings};
-pub use error::{SettingsError, read_json};
-pub use folder::{WriteFolder, WriteFolderTable};
-pub use http_limits::HttpLimitsSection;
-pub use limits::LimitsSection;
-pub use powers::{PowerFault, Powers};
-pub use registry::{RegistrySettings, SignatureRule};
-pub use secret::{SecretSection, ValueSource, Values, resolve};
-pub use text::{TextFile, TextSource};
+pub use embedding::{Calling, EmbeddedHost};
+pub use error::SettingsError;
+pub use fumehood_config::amount::{Bytes, Count, Time};
+pub use fumehood_config::embedding::{HostIsolation, HostSettings, LoadSettings, RegistrySettings};
+pub use fumehood_config::folder::{WriteFolder, WriteFolderTable};
+pub use fumehood_config::http_limits::HttpLimitsSection;
+pub use fumehood_config::json::{SettingError, read_json};
+pub use fumehood_config::limits::LimitsSection;
+pub use fumehood_config::powers::{PowerFault, Powers};
+pub use fumehood_config::registry::SignatureRule;
+pub use fumehood_config::secret::{SecretSection, ValueSource, Values, resolve};
+pub use fumehood_config::text::{TextFile, TextSource};
+pub use registry::signature_rule;
+pub use values::read_value;

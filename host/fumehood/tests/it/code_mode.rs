@@ -4,16 +4,15 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fumehood::agent::agent::{Outcome, SystemClock};
-use fumehood::agent::approver::{Answer, Approver, Question};
 use fumehood::agent::budget::{Budget, BudgetKind};
 use fumehood::agent::code::{CodeMode, CodeProvider, ProgramLimits};
 use fumehood::agent::execution::{Status, ToolExecution};
-use fumehood::agent::guardrail::{ProposedCall, RuleFn, Verdict};
 use fumehood::agent::transcript::Ending;
 use fumehood::boxed::BoxFuture;
 use fumehood::model::{ScriptedModel, ScriptedReply};
+use fumehood::policy::{Answer, Approver, Decision, PolicyFn, Question};
 use fumehood::record::{Durability, Record, RecordError, RecordKind, Recorder};
-use fumehood::{AgentBuilder, Call, ErrorKind, Host, Load, ToolProvider as _};
+use fumehood::{AgentBuilder, Call, CallContext, ErrorKind, Host, Load, ToolProvider as _, ValidatedCall};
 use fumehood_tests::longest_poll::longest_poll;
 use serde_json::{Value, json};
 
@@ -173,12 +172,8 @@ async fn the_time_of_a_person_is_not_that_of_the_program() {
     // Loads the interpreter, which takes longer than the program may.
     execute(&host, "return 1").await;
     let limits = ProgramLimits { wall_time: Duration::from_secs(1), ..ProgramLimits::default() };
-    let ask = RuleFn::new("asks", |call: &ProposedCall| {
-        if call.tool == "calculator__add" {
-            Verdict::Ask { question: "May it add?".to_owned() }
-        } else {
-            Verdict::Allow
-        }
+    let ask = PolicyFn::new("asks", |call: &ValidatedCall, _: &CallContext| {
+        if call.tool().full_name() == "calculator__add" { Decision::ask("May it add?") } else { Decision::Allow }
     });
     let code = "return (await tools.calculator.add({a: 1, b: 2})).result";
     let outcome = run_with(&host, &[code], |agent| {

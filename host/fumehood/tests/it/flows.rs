@@ -9,7 +9,7 @@ use fumehood::listener::{Tenant, TenantTools};
 use fumehood::model::{ScriptedModel, ScriptedReply};
 use fumehood::permission::files::Folder;
 use fumehood::permission::http::{HttpGrant, HttpLimits};
-use fumehood::{Call, CallHistory, ErrorKind, FlowProvider, Grant, Host, Load, Namespace, ToolProvider as _};
+use fumehood::{Call, CallHistory, ErrorKind, Grant, Host, Load, Namespace, Stack, ToolProvider as _};
 use serde_json::json;
 
 /// A host with `files`, which may read a folder with a secret, `fetch`, which may make requests, and `calculator`.
@@ -101,7 +101,7 @@ async fn clients_of_a_provider_are_judged_by_their_own_calls() {
     let (host, _folder) = host().await;
     let name = Namespace::parse("files").unwrap();
     assert!(host.find("files__read").unwrap().namespace() == Some(&name));
-    let provider = FlowProvider::new(Arc::new(host.clone()), FlowPolicy::new());
+    let provider = Stack::new().flows(Some(FlowPolicy::new())).around([host.clone()]);
     let call = async |history: Option<&Arc<CallHistory>>, tool: &str, arguments: serde_json::Value| {
         let mut call = Call::new(tool, arguments);
         call.context.history = history.cloned();
@@ -133,7 +133,7 @@ fn read_and_send() -> [(&'static str, serde_json::Value); 2] {
 #[tokio::test]
 async fn actors_without_sessions_are_judged_apart() {
     let (host, _folder) = host().await;
-    let provider = FlowProvider::new(Arc::new(host.clone()), FlowPolicy::new());
+    let provider = Stack::new().flows(Some(FlowPolicy::new())).around([host.clone()]);
     let call = async |actor: Option<&str>, (tool, arguments): (&str, serde_json::Value)| {
         let mut call = Call::new(tool, arguments);
         call.context.actor = actor.map(Arc::from);
@@ -153,7 +153,7 @@ async fn actors_without_sessions_are_judged_apart() {
 #[tokio::test]
 async fn tenants_are_judged_apart_and_remembered_when_their_settings_change() {
     let (host, _folder) = host().await;
-    let tools = TenantTools::new(Arc::new(FlowProvider::new(Arc::new(host.clone()), FlowPolicy::new())));
+    let tools = TenantTools::new(Stack::new().flows(Some(FlowPolicy::new())).around([host.clone()]));
     // The same actor may stand behind several tenants.
     let call = async |tenant: &str, (tool, arguments): (&str, serde_json::Value)| {
         let tenant = Arc::new(Tenant::anyone(tenant));

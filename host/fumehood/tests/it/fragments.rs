@@ -18,8 +18,9 @@ use serde_json::json;
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
 /// Files that have blocks of the pages.
-const PLACES: [&str; 4] = [
+const PLACES: [&str; 5] = [
     "host/fumehood/tests/it/fragments.rs",
+    "host/fumehood/examples/database.rs",
     "host/fumehood/examples/isolated.rs",
     "guest-sdk/tests/it/guide.rs",
     "guest-sdk/hooks/src/lib.rs",

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use fumehood_core::log;
 use fumehood_core::opaque_numbers::OpaqueNumbers;
 use fumehood_core::text::sanitize::{printable, printable_value};
 use fumehood_core::time::Timestamp;
@@ -135,6 +136,7 @@ impl Approvals {
         let mut waiting = self.lock();
         waiting.last = waiting.last.saturating_add(1);
         let number = waiting.last;
+        log::emit_approval_waiting(&entry.session, &self.id_of(number), entry.question.tool.as_deref());
         waiting.entries.insert(number, entry);
         number
     }

@@ -16,7 +16,7 @@ use tracing::{Instrument as _, Span};
 
 use super::{Inner, RunningJob, observe};
 use crate::parse_queue::ParseQueue;
-use crate::usage::now;
+use fumehood_layers::now;
 
 /// Maximum time that a call waits for the store to create its job.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -10,7 +10,7 @@ use fumehood_core::text::sanitize::truncate_str;
 use fumehood_core::text::untrusted::PrintableText;
 use fumehood_core::time::Timestamp;
 
-use crate::usage::now;
+use fumehood_layers::now;
 
 /// Maximum length of a report, in bytes.
 const MAX_MESSAGE_BYTES: usize = 512;

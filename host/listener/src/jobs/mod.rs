@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 pub use self::job_call::{Called, JobCall, StartedCall};
 use self::job_progress::JobProgress;
-use crate::usage::now;
+use fumehood_layers::now;
 
 /// Time until the second look at the end of a job that another process runs.
 const MIN_LOOK_INTERVAL: Duration = Duration::from_millis(100);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use fumehood_core::call::CallContext;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::log;
 use fumehood_core::telemetry::{self, CallContent};
 use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::name::Namespace;
@@ -14,6 +15,7 @@ use rmcp::model::{CallToolRequestParams, CallToolResponse, JsonObject};
 use rmcp::service::ServiceError;
 use serde_json::Value;
 use tokio::sync::{Mutex, Notify, watch};
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use super::backoff::Backoff;
@@ -81,6 +83,10 @@ struct Inner {
 struct ConnectionState {
     connection: Option<Arc<Connection>>,
     backoff: Backoff,
+    /// True once there was a connection.
+    was_connected: bool,
+    /// The task that waits for the end of the connection, to report it.
+    watch: Option<AbortOnDropHandle<()>>,
 }
 
 impl fmt::Debug for Remote {
@@ -307,6 +313,9 @@ impl Remote {
     pub(super) async fn connection(&self) -> Result<Arc<Connection>, ConnectError> {
         let mut state = self.0.state.lock().await;
         if let Some(closed) = state.connection.take_if(|connection| connection.is_closed()) {
+            if !closed.closed().is_cancelled() {
+                log::emit_server_lost(self.0.name.as_str(), "the connection was closed");
+            }
             // A server that ended while it was idle is started at once: some end after each answer.
             match closed.lost_call_at() {
                 Some(ended_at) => state.backoff.record_failure(ended_at),
@@ -335,15 +344,38 @@ impl Remote {
         };
         match connected.unwrap_or(Err(ConnectError::Late(patience))) {
             Ok(connection) => {
+                self.report_connected(&mut state, &connection);
                 state.connection = Some(Arc::clone(&connection));
                 Ok(connection)
             }
             Err(error) => {
                 state.connection = None;
+                state.watch = None;
                 state.backoff.record_failure(Instant::now());
+                // Whoever connects first reports the failure.
+                if state.was_connected {
+                    let retry_in = state.backoff.remaining(Instant::now());
+                    log::emit_server_unavailable(self.0.name.as_str(), &error, retry_in);
+                }
                 Err(error)
             }
         }
+    }
+
+    /// Reports a new connection, and its end once it ends by itself.
+    fn report_connected(&self, state: &mut ConnectionState, connection: &Arc<Connection>) {
+        if state.connection.is_some() {
+            return;
+        }
+        let name = self.0.name.clone();
+        log::emit_server_connected(name.as_str(), self.pins().listed().len(), state.was_connected);
+        state.was_connected = true;
+        let closed = connection.closed();
+        let watch = async move {
+            closed.cancelled().await;
+            log::emit_server_lost(name.as_str(), "its program ended, or broke the protocol");
+        };
+        state.watch = Some(AbortOnDropHandle::new(tokio::spawn(watch)));
     }
 
     async fn connect(&self) -> Result<Arc<Connection>, ConnectError> {
@@ -408,7 +440,11 @@ impl Remote {
 
     /// Closes the connection, and ends the program behind it.
     pub async fn close(&self) {
-        let connection = self.0.state.lock().await.connection.take();
+        let connection = {
+            let mut state = self.0.state.lock().await;
+            state.watch = None;
+            state.connection.take()
+        };
         if let Some(connection) = connection.and_then(Arc::into_inner) {
             connection.close().await;
         }

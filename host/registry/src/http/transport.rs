@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use fumehood_core::log::RetriedRequest;
 use fumehood_core::text::sanitize::{printable, truncate_str};
 use fumehood_transport::{Addresses, Body, Response, ResponseLimits, Roots, TransportError};
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
@@ -219,16 +220,19 @@ impl Transport {
         let limits = &self.config.limits;
         let mut failures = 0;
         loop {
-            let (error, requested) = match self.send_once(request, authorization, is_named).await {
+            let (error, reason, requested) = match self.send_once(request, authorization, is_named).await {
                 Ok(response) if !is_transient(response.status()) => return Ok(response),
                 Ok(response) => {
                     let requested = retry_after(response.headers());
                     if failures >= limits.retries {
                         return Ok(response);
                     }
-                    (None, requested)
+                    (None, response.status().to_string(), requested)
                 }
-                Err(error) => (Some(error), None),
+                Err(error) => {
+                    let reason = error.to_string();
+                    (Some(error), reason, None)
+                }
             };
             failures += 1;
             if let Some(error) = error
@@ -236,18 +240,25 @@ impl Transport {
             {
                 return Err(error);
             }
-            self.wait(failures, requested).await;
+            let retry_in = self.delay(failures, requested);
+            RetriedRequest { failures, reason, retry_in }.emit_registry(&authority(&request.url));
+            tokio::time::sleep(retry_in).await;
         }
     }
 
     /// Waits before a further attempt, after `failures` failed ones.
     pub(crate) async fn wait(&self, failures: u32, requested: Option<Duration>) {
+        tokio::time::sleep(self.delay(failures, requested)).await;
+    }
+
+    /// Returns the time to wait before a further attempt.
+    fn delay(&self, failures: u32, requested: Option<Duration>) -> Duration {
         let limits = &self.config.limits;
         let doubled = limits.retry_delay.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1)));
         // Up to a quarter less, so that many clients do not come back at once.
         let jitter = u32::try_from(getrandom::u64().unwrap_or_default() % 256).unwrap_or(0);
         let delay = requested.unwrap_or(doubled - doubled / 4 * jitter / 256);
-        tokio::time::sleep(delay.min(limits.max_retry_delay)).await;
+        delay.min(limits.max_retry_delay)
     }
 
     async fn send_once(

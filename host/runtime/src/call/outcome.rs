@@ -6,6 +6,7 @@ use fumehood_core::call::content::{self, Content};
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::{Limits, display_bytes};
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::capability::CapabilityError;
 use fumehood_core::text::untrusted::PrintableText;
 use wasmtime::component::ResourceTableError;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
@@ -133,6 +134,9 @@ pub(crate) fn from_wasmtime(
     if error.is::<ResourceTableError>() || root_cause(error).contains("store handle limit exceeded") {
         let max = max_handles(limits);
         return CallError::new(ErrorKind::Quota, format!("the tool held more than {max} handles"));
+    }
+    if let Some(error) = error.downcast_ref::<CapabilityError>() {
+        return CallError::new(error.kind(), message(&error.to_string()));
     }
     if let Some(error) = error.downcast_ref::<HostFailure>() {
         return CallError::new(ErrorKind::Host, error.to_string());

@@ -27,8 +27,7 @@ use crate::load::dialect::Callable;
 use crate::load::dialect::typed::TypedTool;
 use crate::load::surface::Surface;
 use crate::wasi::bindings::exports::fumehood::tool::tools::ToolCall;
-use crate::wasi::http::OutboundConfig;
-use crate::wasi::{CallReport, CallState, Invocation, OpenFolders, Powers, Removals, guest_output};
+use crate::wasi::{CallReport, CallState, HostServices, Invocation, OpenFolders, Powers, Removals, guest_output};
 
 /// Memory limit in bytes above which a call never runs on its caller's thread: one bulk instruction over all of it is
 /// not interrupted, and takes tens of milliseconds for each 64 MiB.
@@ -72,7 +71,11 @@ impl Runnable {
         powers: Powers,
         folders: Option<Arc<OpenFolders>>,
     ) -> Self {
-        let uses_wasi = surface.imports.iter().any(|import| import.starts_with("wasi:"));
+        // Host functions of both may wait for timers and threads.
+        let uses_wasi = surface
+            .imports
+            .iter()
+            .any(|import| import.starts_with("wasi:") || powers.capabilities.all().provider_of(import).is_some());
         let shared = Arc::clone(shared);
         let callable = Arc::new(callable);
         let powers = Arc::new(powers);
@@ -143,13 +146,13 @@ impl Runnable {
 
     /// Runs a call that has a place to its end.
     ///
-    /// `outbound` replaces the component's own [`OutboundConfig`].
+    /// `services` replace those among the component's own [`Powers`].
     pub(crate) async fn run(
         &self,
         place: Place,
         input: Input,
         call: Arc<Invocation>,
-        outbound: Option<OutboundConfig>,
+        services: Option<HostServices>,
     ) -> Ended {
         let limits = call.limits;
         let deadline = Deadline::after(Instant::now(), limits.deadline);
@@ -160,7 +163,7 @@ impl Runnable {
             _ if self.0.uses_wasi => FirstSlice::HereWithReactor,
             _ => FirstSlice::Here,
         };
-        let execution = execute(self.clone(), place, input, call, outbound, Arc::clone(&report));
+        let execution = execute(self.clone(), place, input, call, services, Arc::clone(&report));
         let running = self.0.shared.runtime.run(first, Box::pin(execution.in_current_span()));
         match self.until_late(deadline, running).await {
             Some(Ok(ended)) => ended,
@@ -193,7 +196,7 @@ async fn execute(
     place: Place,
     input: Input,
     call: Arc<Invocation>,
-    outbound: Option<OutboundConfig>,
+    services: Option<HostServices>,
     report: Arc<CallReport>,
 ) -> Ended {
     let parts = &*runnable.0;
@@ -205,8 +208,10 @@ async fn execute(
         Input::Describe | Input::ListResources => (Arc::new(parts.powers.without_grant()), None),
         _ => (Arc::clone(&parts.powers), parts.folders.clone()),
     };
-    if let Some(outbound) = outbound {
-        Arc::make_mut(&mut powers).outbound = outbound;
+    if let Some(HostServices { outbound, capabilities }) = services {
+        let powers = Arc::make_mut(&mut powers);
+        powers.outbound = outbound;
+        powers.capabilities = capabilities;
     }
     let removals = folders.as_ref().filter(|folders| folders.scratch.is_some()).map(|folders| folders.removals.clone());
     let state = CallState::new(Arc::clone(&call), powers, Arc::clone(&report)).with_folders(folders);

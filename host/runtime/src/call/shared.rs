@@ -17,7 +17,7 @@ use crate::engine::{self, EngineProfile, SandboxError};
 use crate::load::cache::CodeCache;
 use crate::load::compile::{CompileLimits, CompileService};
 use crate::network::Network;
-use crate::wasi::{self, CallState, KeyValueBackend, ProtectedSet, ScratchRoot};
+use crate::wasi::{self, CallState, Capabilities, KeyValueBackend, ProtectedSet, ScratchRoot};
 
 /// The parts of a sandbox.
 pub(crate) struct Shared {
@@ -32,6 +32,7 @@ pub(crate) struct Shared {
     pub(crate) admission: Admission,
     pub(crate) program_admission: Admission,
     pub(crate) linker: Linker<CallState>,
+    pub(crate) capabilities: Capabilities,
     pub(crate) engine: Engine,
     pub(crate) cache: Option<CodeCache>,
     pub(crate) key_value: Arc<KeyValueBackend>,
@@ -81,7 +82,8 @@ impl Shared {
         own_folders.iter().for_each(|folder| protected.add(folder, FileRole::Host));
         config.protected_files.iter().for_each(|(file, role)| protected.add(file, *role));
         let mut linker = Linker::new(&engine);
-        wasi::link(&mut linker).map_err(SandboxError::Engine)?;
+        let capabilities = Capabilities::new(config.capabilities)?;
+        wasi::link(&mut linker, &capabilities).map_err(SandboxError::Engine)?;
         let runtime = GuestRuntime::start(config.guest_threads).map_err(SandboxError::Threads)?;
         let files = FilePool::start().map_err(SandboxError::Threads)?;
         Ok(Self {
@@ -95,6 +97,7 @@ impl Shared {
             admission: Admission::new(config.concurrency, config.queue),
             program_admission: Admission::new(config.programs, config.queue),
             linker,
+            capabilities,
             engine,
             cache: config.cache,
             memory_ceiling: config.memory_ceiling,

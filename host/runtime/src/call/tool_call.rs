@@ -20,8 +20,7 @@ use crate::engine::deadline::Deadline;
 use crate::engine::guest_runtime::move_over;
 use crate::load::dialect::typed::{JsonReader, JsonWriter, TypedOutcome, TypedTool, ValueError};
 use crate::wasi::bindings::fumehood::tool::types;
-use crate::wasi::http::OutboundConfig;
-use crate::wasi::{CallState, Invocation, guest_output};
+use crate::wasi::{CallState, HostServices, Invocation, guest_output};
 
 /// Steps of a conversion between two turns of others: less than a millisecond.
 const STEPS_PER_TURN: usize = 4096;
@@ -69,14 +68,14 @@ impl Runnable {
         tool: usize,
         arguments: Arguments,
         invocation: Arc<Invocation>,
-        outbound: Option<OutboundConfig>,
+        services: Option<HostServices>,
     ) -> (Execution, Deadline) {
         let input = match self.typed() {
             None if invocation.tool == READ_RESOURCE => Input::ReadResource { arguments },
             None => Input::Contract { arguments },
             Some(_) => Input::Typed { tool, arguments },
         };
-        let Ended { outcome, mut metadata, deadline } = self.run(place, input, invocation, outbound).await;
+        let Ended { outcome, mut metadata, deadline } = self.run(place, input, invocation, services).await;
         let outcome = outcome.and_then(|output| match output {
             Output::Content(parts) => Ok(parts),
             Output::Described(_) | Output::Listed(_) => {

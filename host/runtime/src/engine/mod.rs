@@ -9,6 +9,7 @@ pub(crate) mod memory;
 
 use std::num::NonZeroUsize;
 
+use fumehood_core::capability::CapabilitySetupError;
 use wasmparser::WasmFeatures;
 use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, OperatorCost, OptLevel, PoolingAllocationConfig, Strategy,
@@ -95,6 +96,9 @@ pub enum SandboxError {
     /// wasmtime refuses the settings, for example because the address space is limited.
     #[error("cannot set up the WebAssembly engine on this machine")]
     Engine(#[source] wasmtime::Error),
+    /// A capability of the embedder cannot be used.
+    #[error(transparent)]
+    Capability(#[from] CapabilitySetupError),
     /// The threads for guests cannot be started.
     #[error("cannot start the threads that run guests")]
     Threads(#[source] std::io::Error),

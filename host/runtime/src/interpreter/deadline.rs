@@ -3,11 +3,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use fumehood_core::program::ProgramClock;
+
 /// The deadline of a running program. Clones share it.
 ///
 /// A program that waits for a person is not charged for that: the deadline moves by the time for which it was paused.
 #[derive(Debug, Clone)]
-pub struct ProgramDeadline(Arc<Mutex<State>>);
+pub(crate) struct ProgramDeadline(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
@@ -20,7 +22,7 @@ struct State {
 /// A pause of a [`ProgramDeadline`], which ends when it is dropped.
 #[derive(Debug)]
 #[must_use = "the pause ends when this is dropped"]
-pub struct Pause(ProgramDeadline);
+pub(crate) struct Pause(ProgramDeadline);
 
 impl ProgramDeadline {
     /// Creates a deadline that is `budget` after `now`.
@@ -29,7 +31,7 @@ impl ProgramDeadline {
     }
 
     /// Pauses the deadline until the returned guard is dropped. Pauses may overlap.
-    pub fn pause(&self) -> Pause {
+    fn start_pause(&self) -> Pause {
         let mut state = self.lock();
         if state.pauses == 0 {
             state.paused_since = Instant::now();
@@ -40,8 +42,7 @@ impl ProgramDeadline {
     }
 
     /// Returns the time that is left: zero after the deadline, and `None` while it is paused.
-    #[must_use]
-    pub fn remaining(&self) -> Option<Duration> {
+    pub(crate) fn remaining(&self) -> Option<Duration> {
         let state = self.lock();
         (state.pauses == 0).then(|| state.at.saturating_duration_since(Instant::now()))
     }
@@ -53,6 +54,12 @@ impl ProgramDeadline {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ProgramClock for ProgramDeadline {
+    fn pause(&self) -> Box<dyn Send> {
+        Box::new(self.start_pause())
     }
 }
 
@@ -75,8 +82,8 @@ mod tests {
     fn moves_by_the_time_of_overlapping_pauses() {
         let deadline = ProgramDeadline::after(Instant::now(), Duration::ZERO);
         assert!(deadline.has_passed());
-        let first = deadline.pause();
-        let second = deadline.pause();
+        let first = deadline.start_pause();
+        let second = deadline.start_pause();
         std::thread::sleep(Duration::from_millis(20));
         drop(first);
         assert_eq!(deadline.remaining(), None);

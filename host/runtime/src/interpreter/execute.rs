@@ -6,12 +6,12 @@ use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::{Limits, display_bytes};
 use fumehood_core::call::result::{CallError, Metadata};
+use fumehood_core::program::{ConsoleLine, Exception, Program, ProgramError, ProgramExecution};
 use wasmtime::{Store, UpdateDeadline};
 
 use super::bindings::exports::fumehood::code::interpreter as guest;
 use super::deadline::ProgramDeadline;
 use super::mailbox::{Mailbox, Stop};
-use super::program::{Exception, Program, ProgramError, ProgramExecution};
 use super::state::ProgramState;
 use super::{Interpreter, ProgramPlace};
 use crate::call::outcome::{self, Phase};
@@ -51,7 +51,7 @@ pub(super) async fn execute(
     let ProgramState { console, dropped, memory, .. } = store.into_data();
     drop(place);
     let value = outcome.as_ref().ok().and_then(Option::as_ref);
-    let hidden = |line: &super::ConsoleLine| line.text.hidden_chars();
+    let hidden = |line: &ConsoleLine| line.text.hidden_chars();
     let metadata = Metadata {
         bytes: value.map_or(0, Content::bytes),
         mime: value.map(|_| JSON.into()),
@@ -180,10 +180,4 @@ fn deadline_error(limits: &Limits) -> CallError {
     let budget = outcome::display_duration(limits.deadline);
     CallError::new(ErrorKind::Deadline, format!("the program did not finish within {budget} and was stopped"))
         .with_hint("do less, or check for an endless loop")
-}
-
-impl From<CallError> for ProgramError {
-    fn from(error: CallError) -> Self {
-        Self::Failed(error)
-    }
 }

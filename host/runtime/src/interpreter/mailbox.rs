@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use super::program::FinishedCall;
+use fumehood_core::program::FinishedCall;
 
 /// A request of the guest.
 #[derive(Debug)]

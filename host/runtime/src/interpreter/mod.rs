@@ -14,7 +14,6 @@ mod deadline;
 mod execute;
 mod load;
 mod mailbox;
-mod program;
 mod state;
 
 use std::pin::Pin;
@@ -26,9 +25,11 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::{CallError, Metadata};
 use fumehood_core::digest::Digest;
+use fumehood_core::program::{Program, ProgramCalls, ProgramError, ProgramExecution};
 use tracing::Instrument as _;
 
 use self::bindings::CodePre;
+use self::deadline::ProgramDeadline;
 use self::mailbox::{Answer, Mailbox, Request, Stop};
 use self::state::ProgramState;
 use crate::call::admission::AdmissionError;
@@ -38,11 +39,7 @@ use crate::call::shared::Shared;
 use crate::engine::guest_runtime::FirstSlice;
 use crate::load::LoadReport;
 
-pub use self::deadline::{Pause, ProgramDeadline};
 pub(crate) use self::load::load;
-pub use self::program::{
-    ConsoleLevel, ConsoleLine, Exception, FinishedCall, Program, ProgramCalls, ProgramError, ProgramExecution,
-};
 
 /// An interpreter of JavaScript: QuickJS as a component, for [`crate::Sandbox::load_interpreter`].
 pub const JAVASCRIPT: &[u8] = include_bytes!("../../interpreters/javascript.wasm");
@@ -135,14 +132,10 @@ impl Interpreter {
 
     /// Serves a request within the deadline.
     async fn serve(&self, request: Request, calls: &mut dyn ProgramCalls, deadline: &ProgramDeadline) -> Answer {
-        let mut serving = match request {
-            Request::Start { name, arguments } => calls.start(name, arguments),
-            Request::Wait => {
-                let waiting = calls.wait(deadline);
-                return self.within(deadline, waiting, Answer::Finished).await;
-            }
-        };
-        self.within(deadline, serving.as_mut(), Answer::Started).await
+        match request {
+            Request::Start { name, arguments } => Answer::Started(calls.start(name, arguments)),
+            Request::Wait => self.within(deadline, calls.wait(deadline), Answer::Finished).await,
+        }
     }
 
     async fn within<T>(

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::event::Level;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::{CancellationToken, FuelAccount};
+use fumehood_core::program::{ConsoleLine, FinishedCall};
 use fumehood_core::text::untrusted::Untrusted;
 
 use super::bindings::fumehood::code::{calls, console};
 use super::deadline::ProgramDeadline;
 use super::mailbox::{Answer, Mailbox, Request, Stop};
-use super::program::{ConsoleLevel, ConsoleLine, FinishedCall};
 use crate::engine::memory::MemoryLimiter;
 
 /// Bytes that each printed message counts in addition to its text.
@@ -114,10 +115,10 @@ impl console::Host for ProgramState {
         };
         self.console_bytes = remaining;
         let level = match level {
-            console::Level::Debug => ConsoleLevel::Debug,
-            console::Level::Info => ConsoleLevel::Info,
-            console::Level::Warn => ConsoleLevel::Warn,
-            console::Level::Error => ConsoleLevel::Error,
+            console::Level::Debug => Level::Debug,
+            console::Level::Info => Level::Info,
+            console::Level::Warn => Level::Warn,
+            console::Level::Error => Level::Error,
         };
         self.console.push(ConsoleLine { level, text: Untrusted::new(message) });
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use fumehood_core::call::Usage;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallError;
+use fumehood_core::policy::permission::Grant;
 
 use super::message::{CallMessage, ToWorker};
 use crate::call::outcome::Execution;
@@ -53,8 +54,8 @@ pub(super) struct Attempts {
 }
 
 impl SentCall {
-    pub(super) fn new(id: u64, call: WorkerCall, invocation: &Invocation) -> Self {
-        let message = ToWorker::Call(CallMessage::new(id, call.tool, call.arguments, invocation));
+    pub(super) fn new(id: u64, call: WorkerCall, invocation: &Invocation, grant: &Grant) -> Self {
+        let message = ToWorker::Call(CallMessage::new(id, call.tool, call.arguments, invocation, grant));
         Self { id, message, limits: invocation.limits, usage: Arc::default(), spent: Usage::default() }
     }
 

@@ -240,7 +240,9 @@ impl From<Page> for RawPage {
 }
 
 impl CallMessage {
-    pub(super) fn new(call: u64, tool: usize, arguments: String, invocation: &Invocation) -> Self {
+    /// Creates the message of a call. A worker may be taken over, so it gets the agent's state only with a grant.
+    pub(super) fn new(call: u64, tool: usize, arguments: String, invocation: &Invocation, grant: &Grant) -> Self {
+        let state = invocation.state.as_deref().filter(|_| grant.state());
         Self {
             call,
             tool: u32::try_from(tool).unwrap_or(u32::MAX),
@@ -248,7 +250,7 @@ impl CallMessage {
             id: invocation.id.clone(),
             name: invocation.tool.clone(),
             actor: invocation.actor.as_deref().map(str::to_owned),
-            state: invocation.state.as_deref().map(str::to_owned),
+            state: state.map(str::to_owned),
             limits: (&invocation.limits).into(),
         }
     }
@@ -360,5 +362,18 @@ impl From<Cost> for Metadata {
             stderr: CapturedStream { text: stderr.into(), dropped: stderr_dropped },
             ..Self::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sends_the_state_only_with_a_grant() {
+        let invocation = Invocation { state: Some(Arc::from(r#"{"step":1}"#)), ..Invocation::default() };
+        let send = |grant: &Grant| CallMessage::new(1, 0, "{}".to_owned(), &invocation, grant).state;
+        assert_eq!(send(&Grant::none()), None);
+        assert_eq!(send(&Grant::none().with_state()).as_deref(), Some(r#"{"step":1}"#));
     }
 }

@@ -139,6 +139,11 @@ impl Lane {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns whether calls of all actors run here: the lane that had a worker from the beginning.
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
     pub(super) fn link(&self) -> Option<Arc<Link>> {
         self.state().link.clone()
     }

@@ -4,6 +4,9 @@ use std::fs::File;
 use std::io::Write as _;
 use std::sync::Arc;
 
+use fumehood_core::capability::CapabilityDefinition;
+use fumehood_core::log;
+use fumehood_core::policy::permission::Grant;
 use fumehood_core::policy::permission::files::ProtectedFiles;
 use fumehood_core::policy::redact::Redactor;
 use fumehood_core::tool::definition::{DefinitionError, RawDefinition, ToolDefinition};
@@ -11,7 +14,7 @@ use fumehood_core::tool::resource::RawResource;
 
 use super::bounded_list::BoundedList;
 use super::launch::{START_TIMEOUT, StartError, WorkerLaunch};
-use super::message::{Definition, LoadFailure, Loaded, MAX_DEFINITIONS, Setup};
+use super::message::{CapabilitySetup, Definition, LoadFailure, Loaded, MAX_DEFINITIONS, Setup};
 use super::services::Services;
 use super::supervisor::Worker;
 use super::{convert, frame};
@@ -23,7 +26,7 @@ use crate::load::LoadOptions;
 use crate::load::cache::{AuthenticCode, sealed};
 use crate::load::dialect::{Dialect, Skipped};
 use crate::load::error::LoadError;
-use crate::wasi::{FolderError, open_files};
+use crate::wasi::{FolderError, GrantedCapabilities, open_files};
 
 /// Maximum number of calls that one worker runs at once.
 const MAX_CONCURRENCY: u32 = 32;
@@ -36,6 +39,7 @@ pub(crate) struct CompiledComponent {
     pub(crate) code: AuthenticCode,
     pub(crate) dialect: Dialect,
     pub(crate) redactor: Option<Arc<Redactor>>,
+    pub(crate) capabilities: GrantedCapabilities,
 }
 
 /// The descriptions that a component gives of itself. Its resources were not checked yet.
@@ -58,7 +62,8 @@ pub(crate) async fn load(
 ) -> Result<(Worker, Described), LoadError> {
     let launch = Arc::new(prepare_launch(shared, workers, &compiled, options).await?);
     let grant = Arc::new(options.grant.clone());
-    let services = Arc::new(Services::new(shared, grant, options.name.clone(), compiled.redactor));
+    let services =
+        Arc::new(Services::new(shared, grant, options.name.clone(), compiled.redactor, compiled.capabilities));
     let patience = START_TIMEOUT.saturating_add(options.limits.deadline);
     let starting = Arc::clone(&launch);
     let served = Arc::clone(&services);
@@ -84,6 +89,7 @@ pub(crate) async fn load(
     let launch = Arc::into_inner(launch).ok_or_else(|| LoadError::Worker("it is still being started".to_owned()))?;
     let launch = WorkerLaunch { setup: Setup { describe: None, ..launch.setup }, ..launch };
     let described = Described { definitions, resources, skipped };
+    log::emit_worker_started(services.component(), link.process_id(), false);
     Ok((Worker::new(launch, services, options.isolation, jail, link), described))
 }
 
@@ -147,8 +153,26 @@ async fn prepare_launch(
         docs: options.docs.as_deref().map(<[u8]>::to_vec),
         describe: Some((&options.limits).into()),
         is_jail_required: workers.is_jail_required,
+        capabilities: list_capabilities(shared, grant),
     };
     Ok(WorkerLaunch { workers: workers.clone(), setup, files })
+}
+
+/// Returns the capabilities that are granted, without their grants.
+fn list_capabilities(shared: &Shared, grant: &Grant) -> Vec<CapabilitySetup> {
+    let added = shared.capabilities.iter().filter(|linked| linked.built_in.is_none());
+    let definitions = added.map(|linked| &linked.definition);
+    definitions.filter(|definition| grant.capability(definition.name()).is_some()).map(Into::into).collect()
+}
+
+impl From<&CapabilityDefinition> for CapabilitySetup {
+    fn from(definition: &CapabilityDefinition) -> Self {
+        Self {
+            name: definition.name().to_owned(),
+            description: definition.description().to_owned(),
+            wit: definition.wit().to_owned(),
+        }
+    }
 }
 
 /// Copies bytes to sealed memory, for another process to read.

@@ -8,11 +8,13 @@ use std::time::Duration;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::event::Level;
 use fumehood_core::call::limits::Limits;
+use fumehood_core::capability::CapabilityError;
 use fumehood_core::policy::permission::files::ProtectedFiles;
 use serde::{Deserialize, Serialize};
 
 use super::bounded_list::BoundedList;
 use super::frame::MAX_MESSAGE_BYTES;
+use super::values::Values;
 use crate::call::outcome::MAX_BACKTRACE_FRAMES;
 pub(super) use crate::call::outcome::MAX_PARTS;
 use crate::engine::EngineProfile;
@@ -71,7 +73,21 @@ pub(super) struct Setup {
     pub(super) describe: Option<CallLimits>,
     /// True if an incomplete jail is an error.
     pub(super) is_jail_required: bool,
+    /// The capabilities that are granted. The grants themselves stay with the host.
+    pub(super) capabilities: Vec<CapabilitySetup>,
 }
+
+/// A capability that the host provides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct CapabilitySetup {
+    pub(super) name: String,
+    pub(super) description: String,
+    /// The WIT package with its interfaces.
+    pub(super) wit: String,
+}
+
+/// The answer to [`FromWorker::Use`]: the result of the function, if it has one.
+pub(super) type UseAnswer = Result<Values, CapabilityError>;
 
 /// The grant without secrets, rules for requests, and paths, which stay with the host.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -193,6 +209,11 @@ pub(super) enum ToWorker {
         step: u64,
         answer: StoreAnswer,
     },
+    /// The answer to [`FromWorker::Use`].
+    Used {
+        step: u64,
+        answer: UseAnswer,
+    },
 }
 
 /// A call of a tool.
@@ -263,6 +284,22 @@ pub(super) enum FromWorker {
         call: u64,
         head: RequestHead,
     },
+    /// A function of a capability.
+    Use {
+        call: u64,
+        step: u64,
+        capability: String,
+        interface: String,
+        function: String,
+        arguments: Values,
+    },
+    /// The end of a handle of a capability.
+    DropHandle {
+        call: u64,
+        capability: String,
+        resource: String,
+        handle: u32,
+    },
 }
 
 /// A part of a result.
@@ -317,7 +354,9 @@ impl FromWorker {
             | Self::Log { call, .. }
             | Self::Progress { call, .. }
             | Self::Used { call, .. }
-            | Self::Request { call, .. } => Some(*call),
+            | Self::Request { call, .. }
+            | Self::Use { call, .. }
+            | Self::DropHandle { call, .. } => Some(*call),
             Self::Store { .. } => None,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! An isolated component has a process of its own, in a [`jail`](crate::jail). The host never maps its code; it sends
 //! calls over a socket and receives results as data. Keys and values, HTTP requests, secrets and records stay with the
-//! host, which checks every step again. If a worker dies, its calls fail; the next call starts another worker.
+//! host, which checks every step again, and so do capabilities of the embedder. If a worker dies, its calls fail; the next call starts another worker.
 //!
 //! `supervisor` starts and ends workers, `socket` is the connection, `link` the host's end of it, `services` serves the requests of a
 //! worker, `worker` is the process itself.
@@ -10,6 +10,7 @@
 mod attempts;
 mod body_stream;
 mod bounded_list;
+mod capability_calls;
 mod convert;
 mod frame;
 mod lanes;
@@ -21,6 +22,7 @@ mod services;
 mod socket;
 mod spin;
 mod supervisor;
+mod values;
 mod worker;
 
 pub(crate) use attempts::WorkerCall;

@@ -1,4 +1,4 @@
-//! The host's services for a worker: operations on the store of keys and values, and HTTP requests.
+//! The host's services for a worker: operations on the store of keys and values, HTTP requests, and capabilities.
 //!
 //! Every permission is checked here. A worker only forwards the operations of its guest; the owner of the store, the
 //! rules for requests and the secrets in them never leave the host.
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use fumehood_core::call::content::Content;
 use fumehood_core::call::event::Progress;
+use fumehood_core::call::limits::Limits;
 use fumehood_core::key_value::{Key, KeyValueStore, MAX_PAGE_KEYS, MAX_VALUE_BYTES, Prefix, Query, StoreError};
 use fumehood_core::policy::permission::Grant;
 use fumehood_core::policy::redact::Redactor;
@@ -17,15 +18,17 @@ use fumehood_core::tool::name::Namespace;
 use tokio::task::AbortHandle;
 
 use super::body_stream;
+use super::capability_calls::CapabilityCalls;
 use super::link::{Link, Pending};
 use super::message::{Parts, RequestHead, StoreAnswer, StoreStep, ToWorker};
 use super::socket::Socket;
+use super::values::Values;
 use crate::call::outcome::Execution;
 use crate::call::shared::Shared;
 use crate::engine::deadline::Deadline;
 use crate::engine::guest_runtime::GuestRuntime;
 use crate::wasi::http::{DirectEgress, Reports, RequestLedger, RequestObserver};
-use crate::wasi::{MAX_STORE_WAIT, Refusals};
+use crate::wasi::{GrantedCapabilities, Invocation, MAX_STORE_WAIT, Refusals};
 
 /// Maximum number of concurrent store operations of one worker.
 const MAX_STORE_OPERATIONS: usize = 128;
@@ -38,6 +41,7 @@ pub(super) struct Services {
     grant: Arc<Grant>,
     owner: Option<Namespace>,
     redactor: Option<Arc<Redactor>>,
+    capabilities: GrantedCapabilities,
     steps: Arc<AtomicUsize>,
 }
 
@@ -47,6 +51,15 @@ pub(super) struct CallRequests {
     tasks: Mutex<Vec<AbortHandle>>,
     ledger: RequestLedger,
     refusals: Refusals,
+}
+
+/// A function that a worker uses, as it names it.
+pub(super) struct UsedFunction {
+    pub(super) step: u64,
+    pub(super) capability: String,
+    pub(super) interface: String,
+    pub(super) function: String,
+    pub(super) arguments: Values,
 }
 
 /// A guard that counts a store operation until it is dropped.
@@ -64,8 +77,14 @@ impl Services {
         grant: Arc<Grant>,
         owner: Option<Namespace>,
         redactor: Option<Arc<Redactor>>,
+        capabilities: GrantedCapabilities,
     ) -> Self {
-        Self { shared: Arc::clone(shared), grant, owner, redactor, steps: Arc::default() }
+        Self { shared: Arc::clone(shared), grant, owner, redactor, capabilities, steps: Arc::default() }
+    }
+
+    /// Returns the name of the component; empty if it has none.
+    pub(super) fn component(&self) -> &str {
+        self.owner.as_ref().map_or("", Namespace::as_str)
     }
 
     pub(super) fn runtime(&self) -> &GuestRuntime {
@@ -74,6 +93,57 @@ impl Services {
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.shared
+    }
+
+    pub(super) fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// Returns the capabilities of one call; `None` if the component has none.
+    pub(super) fn capability_calls(
+        &self,
+        invocation: &Invocation,
+        limits: &Limits,
+        deadline: Instant,
+    ) -> Option<Arc<CapabilityCalls>> {
+        if self.capabilities.is_empty() {
+            return None;
+        }
+        let granted = self.capabilities.clone();
+        Some(Arc::new(CapabilityCalls::new(granted, invocation, self.owner.clone(), limits, deadline)))
+    }
+
+    /// Starts a function of a capability. Its answer is sent over the link.
+    ///
+    /// # Errors
+    /// If the component has no such function, or the message is malformed, which only a worker that was taken over sends.
+    pub(super) fn use_capability(
+        &self,
+        link: &Link,
+        calls: &CapabilityCalls,
+        used: UsedFunction,
+    ) -> Result<(), String> {
+        let UsedFunction { step, capability, interface, function, arguments } = used;
+        let at = self.capabilities.all().find(&capability, &interface, &function);
+        let at = at.ok_or_else(|| "it uses a function that no capability has".to_owned())?;
+        let arguments = arguments.into_list().ok_or_else(|| "it sends malformed values".to_owned())?;
+        calls.call(link, step, at, arguments)
+    }
+
+    /// Drops a handle of a capability.
+    ///
+    /// # Errors
+    /// See [`Self::use_capability`].
+    pub(super) fn drop_handle(
+        &self,
+        calls: &CapabilityCalls,
+        capability: &str,
+        resource: &str,
+        handle: u32,
+    ) -> Result<(), String> {
+        let at = self.capabilities.all().find_resource(capability, resource);
+        let at = at.ok_or_else(|| "it drops a handle that no capability has".to_owned())?;
+        calls.drop_resource(at, resource, handle)
     }
 
     /// Redacts a log line and makes it printable, whatever the worker sent.

@@ -10,6 +10,7 @@ use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallError;
+use fumehood_core::log;
 use tokio::sync::{Semaphore, oneshot};
 use tracing::Span;
 
@@ -17,7 +18,7 @@ use super::attempts::{Attempts, Interrupted, SentCall, WorkerCall};
 use super::lanes::{Lane, Lanes, Separation};
 use super::launch::{START_TIMEOUT, WorkerLaunch};
 use super::link::{CallEnd, CallProgress, Link, Pending};
-use super::message::{Cost, Failure, Loaded, Part, Parts, ToWorker};
+use super::message::{Cost, Failure, Loaded, Part, Parts};
 use super::services::{CallRequests, Services};
 use crate::call::outcome::{self, Execution};
 use crate::call::place::{Place, unless_cancelled};
@@ -112,7 +113,8 @@ impl Supervisor {
     async fn call(&self, mut place: Place, call: WorkerCall, invocation: &Invocation) -> (Execution, Deadline) {
         let limits = &invocation.limits;
         let is_repeatable = call.is_repeatable;
-        let mut sent = SentCall::new(self.calls.fetch_add(1, Ordering::Relaxed), call, invocation);
+        let id = self.calls.fetch_add(1, Ordering::Relaxed);
+        let mut sent = SentCall::new(id, call, invocation, self.services.grant());
         let mut attempts = Attempts::default();
         let mut lane = self.lanes.lane_of(invocation.actor.as_ref());
         let mut solo_turn = None;
@@ -176,7 +178,9 @@ impl Supervisor {
             }
             self.services.runtime().sleep(delay).await.map_err(lost_call)?;
         }
-        let link = self.restart().await?;
+        let component = self.services.component();
+        let link = self.restart().await.inspect_err(|error| log::emit_worker_not_started(component, &error.message))?;
+        log::emit_worker_started(component, link.process_id(), lane.is_shared());
         lane.set_link(&link);
         Ok(link)
     }
@@ -235,6 +239,7 @@ impl Supervisor {
             deadline,
             span: Span::current(),
             requests: None,
+            capabilities: self.services.capability_calls(invocation, &limits, deadline),
             place,
             progress: CallProgress::Began,
         };
@@ -245,9 +250,12 @@ impl Supervisor {
         let ended = self.wait_for_end(link, call, wait, &limits, invocation.cancelled.as_ref()).await;
         guard.has_ended = true;
         match ended {
-            Ok(CallEnd::Answered { outcome, cost, requests }) => {
+            Ok(CallEnd::Answered { outcome, cost, requests, capabilities }) => {
                 lane.record_answer();
                 let mut execution = self.to_execution(outcome, *cost, requests, &limits).await;
+                if let Some(capabilities) = capabilities {
+                    capabilities.finish(&mut execution);
+                }
                 let fuel_used = &mut execution.metadata.fuel_used;
                 *fuel_used = fuel_used.saturating_add(sent.spent.fuel);
                 Ok(execution)
@@ -317,7 +325,7 @@ impl Supervisor {
         let no_answer = match runtime.within(until, unless_cancelled(cancelled, waiting.as_mut())).await {
             Ok(Some(ended)) => return Ok(ended),
             Ok(None) => {
-                link.notify(&ToWorker::Cancel { call });
+                link.cancel(call);
                 if let Ok(ended) = runtime.within(CALL_GRACE, waiting).await {
                     return Ok(ended);
                 }
@@ -361,7 +369,7 @@ impl Drop for CancelOnDrop<'_> {
         if self.has_ended {
             return;
         }
-        self.link.notify(&ToWorker::Cancel { call: self.call });
+        self.link.cancel(self.call);
         let link = Arc::clone(self.link);
         let call = self.call;
         self.link.runtime().spawn(async move {

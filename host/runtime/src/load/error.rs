@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use fumehood_core::call::limits::display_bytes;
 use fumehood_core::call::result::CallError;
+use fumehood_core::capability::CapabilitySetupError;
 use fumehood_core::tool::definition::DefinitionError;
 use fumehood_core::tool::resource::ResourceError;
 
@@ -145,6 +146,20 @@ pub enum LoadError {
         .0.iter().map(|import| format!("\n{import}")).collect::<String>()
     )]
     Ungranted(Vec<Ungranted>),
+    /// The component imports an interface of a capability that is not granted.
+    #[error(
+        "the component imports `{import}`, which needs the capability `{capability}`, and that is not granted; grant it \
+         with `Grant::with_capability`"
+    )]
+    UngrantedCapability {
+        /// The import.
+        import: String,
+        /// The name of the capability.
+        capability: String,
+    },
+    /// A capability is granted that the host does not have, or its grant does not fit.
+    #[error(transparent)]
+    Capability(#[from] CapabilitySetupError),
     /// The component's imports do not fit the interfaces that the host links.
     #[error("the component does not match this host's interfaces: {0}")]
     Link(String),

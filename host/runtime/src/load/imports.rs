@@ -1,11 +1,15 @@
 //! A component's imports, with a description and the power that each of them needs.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use fumehood_core::policy::permission::{Grant, Power};
+use fumehood_core::text::sanitize::printable;
 use serde::Serialize;
 
 use super::surface::Surface;
+use crate::wasi::Capabilities;
+use crate::wasi::capability::LinkedCapability;
 
 /// One interface that a component imports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -13,10 +17,13 @@ pub struct Import {
     /// The name in the component, for example `wasi:filesystem/types@0.2.6`.
     pub name: String,
     /// A description of what the component could do with the import if it were granted the power.
-    pub meaning: &'static str,
+    pub meaning: Cow<'static, str>,
     /// The power that the import needs; `None` if it needs none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<Power>,
+    /// The capability of the embedder that provides the import; `None` if the host itself does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capability: Option<String>,
 }
 
 const UNKNOWN: &str = "unknown to this host";
@@ -80,26 +87,43 @@ impl fmt::Display for Ungranted {
 pub(crate) fn find_ungranted(imports: &[Import], grant: &Grant) -> Vec<Ungranted> {
     let ungranted = imports.iter().filter_map(|import| Some((import, import.power?)));
     ungranted
-        .filter(|(_, power)| !is_granted(grant, *power))
+        .filter(|(import, power)| !is_granted(grant, import, *power))
         .map(|(import, power)| Ungranted { name: import.name.clone(), power })
         .collect()
 }
 
 /// Returns whether an interface may be imported. The environment and the arguments share one.
-fn is_granted(grant: &Grant, power: Power) -> bool {
-    grant.has(power) || (power == Power::Env && grant.has(Power::Args))
+fn is_granted(grant: &Grant, import: &Import, power: Power) -> bool {
+    match &import.capability {
+        Some(name) => grant.capability(name).is_some(),
+        None => grant.has(power) || (power == Power::Env && grant.has(Power::Args)),
+    }
 }
 
 /// Describes a component's imports, in the component's order.
-pub(crate) fn list(surface: &Surface) -> Vec<Import> {
-    surface.imports.iter().map(|name| describe(name, surface.imported_types.contains(name))).collect()
+pub(crate) fn list(surface: &Surface, capabilities: &Capabilities) -> Vec<Import> {
+    let describe = |name: &String| match capabilities.provider_of(name) {
+        Some(linked) => describe_provided(name, linked),
+        None => describe(name, surface.imported_types.contains(name)),
+    };
+    surface.imports.iter().map(describe).collect()
 }
 
 fn describe(name: &str, is_type: bool) -> Import {
     let known = KNOWN.iter().find(|(start, ..)| name.starts_with(start));
     let unknown = if is_type { TYPES } else { UNKNOWN };
     let (meaning, power) = known.map_or((unknown, None), |(_, meaning, power)| (*meaning, *power));
-    Import { name: name.to_owned(), meaning, power }
+    Import { name: name.to_owned(), meaning: Cow::Borrowed(meaning), power, capability: None }
+}
+
+fn describe_provided(name: &str, linked: &LinkedCapability) -> Import {
+    let definition = &linked.definition;
+    Import {
+        name: name.to_owned(),
+        meaning: Cow::Owned(printable(definition.description()).into_owned()),
+        power: Some(linked.built_in.map_or(Power::Capability, |built_in| built_in.power)),
+        capability: linked.built_in.is_none().then(|| definition.name().to_owned()),
+    }
 }
 
 /// Returns the version in the name of an interface of the contract: `fumehood:tool/log@0.1.0` → `0.1.0`. It is `none`

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use fumehood_core::call::limits::Limits;
 use fumehood_core::digest::Digest;
+use fumehood_core::log;
 use fumehood_core::policy::permission::Grant;
 use fumehood_core::policy::permission::http::HttpGrant;
 use fumehood_core::policy::redact::Redactor;
@@ -28,7 +29,7 @@ use crate::load::imports::{Import, find_ungranted};
 use crate::load::surface::Surface;
 use crate::load::{LoadOptions, LoadReport};
 use crate::wasi::http::OutboundConfig;
-use crate::wasi::{ComponentStore, FolderError, OpenFolders, Powers, open_all};
+use crate::wasi::{ComponentStore, FolderError, GrantedCapabilities, OpenFolders, Powers, open_all};
 
 /// A component whose bytes were inspected, and its compiled code.
 struct Compiled {
@@ -47,22 +48,32 @@ enum Code {
     File(AuthenticCode),
 }
 
+/// Checks what is known about a component before it is read.
+fn check_loadable(size: usize, grant: &Grant) -> Result<(), LoadError> {
+    if size > MAX_COMPONENT_BYTES {
+        return Err(LoadError::TooLarge(size as u64));
+    }
+    if cfg!(not(feature = "tls")) && grant.http().is_some_and(HttpGrant::allows_https) {
+        return Err(LoadError::NoTls);
+    }
+    Ok(())
+}
+
 /// Loads a component and makes its tools callable. See [`crate::Sandbox::load`].
 pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOptions) -> Result<Component, LoadError> {
     let started = Instant::now();
     let size = bytes.len();
-    if size > MAX_COMPONENT_BYTES {
-        return Err(LoadError::TooLarge(size as u64));
-    }
-    if cfg!(not(feature = "tls")) && options.grant.http().is_some_and(HttpGrant::allows_https) {
-        return Err(LoadError::NoTls);
-    }
+    check_loadable(size, &options.grant)?;
+    let store = Arc::new(ComponentStore::new(&shared.key_value, options.name.clone()));
+    // In a worker process, the capabilities of the runtime are there.
+    let own_store = Some(&store).filter(|_| !options.isolation.is_process());
+    let capabilities = shared.capabilities.bind(&options.grant, own_store)?;
     let bytes = Arc::new(bytes);
     let compiled = compile(shared, &bytes, &options).await?;
     let redactor = Redactor::new(options.grant.secrets()).map_err(|error| LoadError::Host(error.to_string()))?;
     let redactor = redactor.map(Arc::new);
     let dialect = compiled.dialect;
-    let imports = crate::load::imports::list(&compiled.surface);
+    let imports = crate::load::imports::list(&compiled.surface, &shared.capabilities);
     let (backend, described) = match compiled.code {
         Code::Component(component) => {
             let linking = component;
@@ -71,11 +82,11 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
             let docs = options.docs.clone();
             let linking = move |shared: &Shared, bytes: &[u8]| {
                 let docs = PackageDocs::from_section_or_component(docs.as_deref(), bytes);
-                dialect::link(&shared.linker, &linking, &docs, &on_dialect, &caps)
+                dialect::link(&shared.linker, &shared.capabilities, &linking, &docs, &on_dialect, &caps)
             };
             let (callable, skipped) = run_blocking(shared, &bytes, linking).await?;
             let folders = open_folders(shared, &options.grant).await?;
-            let powers = build_powers(shared, &options, redactor.clone());
+            let powers = build_powers(shared, &options, redactor.clone(), store, capabilities);
             let runnable = Runnable::new(shared, callable, &compiled.surface, powers, folders);
             let definitions = describe(&runnable, options.limits, &options.definitions).await?;
             let resources = runnable
@@ -91,6 +102,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
                 code,
                 dialect: dialect.clone(),
                 redactor: redactor.clone(),
+                capabilities,
             };
             let (worker, described) = isolation::load(shared, workers, compiled, &options).await?;
             (Backend::Process(worker), described)
@@ -135,8 +147,11 @@ pub(crate) async fn load_again(
     check_grant(&parts.imports, options)?;
     let redactor = Redactor::new(options.grant.secrets()).map_err(|error| LoadError::Host(error.to_string()))?;
     let redactor = redactor.map(Arc::new);
+    let store = Arc::new(ComponentStore::new(&shared.key_value, options.name.clone()));
+    let capabilities = shared.capabilities.bind(&options.grant, Some(&store))?;
     let folders = open_folders(shared, &options.grant).await?;
-    let runnable = runnable.with_powers(build_powers(shared, options, redactor.clone()), folders);
+    let powers = build_powers(shared, options, redactor.clone(), store, capabilities);
+    let runnable = runnable.with_powers(powers, folders);
     Ok(Component::new(ComponentParts {
         shared: Arc::clone(shared),
         backend: Backend::InProcess(runnable),
@@ -159,20 +174,33 @@ fn check_grant(imports: &[Import], options: &LoadOptions) -> Result<(), LoadErro
     if cfg!(not(feature = "tls")) && options.grant.http().is_some_and(HttpGrant::allows_https) {
         return Err(LoadError::NoTls);
     }
+    for import in imports {
+        // Language runtimes import all of WASI. An interface of a capability is imported by a component that uses it.
+        if let Some(capability) = import.capability.as_ref().filter(|name| options.grant.capability(name).is_none()) {
+            let import = import.name.clone();
+            return Err(LoadError::UngrantedCapability { import, capability: capability.clone() });
+        }
+    }
     let ungranted = if options.strict_imports { find_ungranted(imports, &options.grant) } else { Vec::new() };
     if ungranted.is_empty() { Ok(()) } else { Err(LoadError::Ungranted(ungranted)) }
 }
 
 /// Returns the powers of a component that runs in this process.
-fn build_powers(shared: &Shared, options: &LoadOptions, redactor: Option<Arc<Redactor>>) -> Powers {
+fn build_powers(
+    shared: &Shared,
+    options: &LoadOptions,
+    redactor: Option<Arc<Redactor>>,
+    store: Arc<ComponentStore>,
+    capabilities: GrantedCapabilities,
+) -> Powers {
     let grant = Arc::new(options.grant.clone());
     let secret_names = grant.secrets().iter().map(|secret| secret.name().to_owned()).collect();
-    let store = Arc::new(ComponentStore::new(&shared.key_value, options.name.clone()));
     Powers {
         grant,
         secret_names,
         store,
         outbound: OutboundConfig::Network { network: shared.network.clone(), redactor },
+        capabilities,
     }
 }
 
@@ -198,6 +226,7 @@ async fn open_folders(shared: &Arc<Shared>, grant: &Grant) -> Result<Option<Arc<
 /// Inspects a component and compiles it unless its code is cached. Blocking work runs on other threads, and compiling
 /// may run in another process.
 async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptions) -> Result<Compiled, LoadError> {
+    let began = Instant::now();
     let looking = options.clone();
     let (digest, surface, dialect, start) =
         run_blocking(shared, bytes, move |shared, bytes| inspect(shared, bytes, &looking)).await?;
@@ -210,6 +239,7 @@ async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptio
         }
     };
     let isolation = options.isolation;
+    let is_compiled = matches!(start, Start::Compile { .. });
     let (code, report) = run_blocking(shared, bytes, move |shared, bytes| {
         let engine = &shared.engine;
         let cache = shared.cache.as_ref();
@@ -231,6 +261,9 @@ async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptio
         })
     })
     .await?;
+    if is_compiled {
+        log::emit_compiled(options.name.as_ref().map_or("", |name| name.as_str()), began.elapsed());
+    }
     Ok(Compiled { digest, surface, dialect, code, report })
 }
 
@@ -248,7 +281,7 @@ fn inspect(
     let isolation = options.isolation;
     let start = compile::start(&shared.engine, cache, &digest, bytes, limits, allow_slow, isolation)?;
     let surface = Surface::read(bytes).map_err(compile::malformed_error)?;
-    let imports = crate::load::imports::list(&surface);
+    let imports = crate::load::imports::list(&surface, &shared.capabilities);
     dialect::check_contract(&imports)?;
     let unknown: Vec<_> =
         imports.iter().filter(|import| import.is_unknown()).map(|import| import.name.clone()).collect();

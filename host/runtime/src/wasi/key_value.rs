@@ -88,6 +88,21 @@ impl ComponentStore {
     pub(crate) fn new(backend: &Arc<KeyValueBackend>, owner: Option<Namespace>) -> Self {
         Self { backend: Arc::clone(backend), owner }
     }
+
+    /// Runs one step, which waits for at most half of the time until `deadline`.
+    pub(crate) async fn run<R: Send + 'static>(
+        &self,
+        function: &'static str,
+        deadline: Deadline,
+        step: impl FnOnce(&dyn KeyValueStore, Duration) -> Result<R, StoreError> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        self.backend.step(function, move || max_wait(deadline), step).await
+    }
+
+    /// Returns the name of the component that owns it.
+    pub(crate) fn owner(&self) -> Option<&Namespace> {
+        self.owner.as_ref()
+    }
 }
 
 /// Returns how long a step may wait: at most half of the remaining time of the call, so that a tool which gets
@@ -115,9 +130,7 @@ impl CallState {
         step: impl FnOnce(&dyn KeyValueStore, Duration) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, Error> {
         self.is_fuel_saved = true;
-        let deadline = self.deadline;
-        let patience = move || max_wait(deadline);
-        self.powers.store.backend.step(function, patience, step).await.map_err(|error| match error {
+        self.powers.store.run(function, self.deadline, step).await.map_err(|error| match error {
             StoreError::Full { .. } => Error::Full,
             StoreError::Unavailable(why) => {
                 self.journal.warn(&format!("the store of keys and values is unavailable: {why}"));

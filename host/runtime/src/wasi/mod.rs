@@ -4,6 +4,7 @@
 //! each file here refuses the uses of its power that were not granted. Nothing outside this folder decides whether a
 //! guest may do something.
 
+pub(crate) mod capability;
 pub(crate) mod clocks;
 pub(crate) mod filesystem;
 pub(crate) mod guest_output;
@@ -24,6 +25,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
 use wasmtime_wasi_http::WasiHttpCtx;
 
 use bindings::Tool;
+pub(crate) use capability::{CallSessions, Capabilities, GrantedCapabilities};
 pub use filesystem::FolderError;
 pub(crate) use filesystem::{
     OpenFolder, OpenFolders, ProtectedSet, Removals, ScratchRoot, WorkerScratch, open_all, open_files,
@@ -31,7 +33,7 @@ pub(crate) use filesystem::{
 pub(crate) use key_value::{ComponentStore, KeyValueBackend, MAX_STORE_WAIT};
 pub(crate) use refusals::{MAX_REFUSALS, Refusals};
 pub(crate) use report::CallReport;
-pub(crate) use state::{CallState, HostFailure, Invocation, Powers};
+pub(crate) use state::{CallState, HostFailure, HostServices, Invocation, Powers};
 
 /// Rust bindings of `wit/`, generated.
 pub(crate) mod bindings {
@@ -100,13 +102,14 @@ impl Wasi {
     }
 }
 
-/// Links the contract and all of WASI 0.2. A component that imports anything else fails to load.
-pub(crate) fn link(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
+/// Links the contract, all of WASI 0.2, and the capabilities of the embedder. A component that imports anything else fails to load.
+pub(crate) fn link(linker: &mut Linker<CallState>, capabilities: &Capabilities) -> wasmtime::Result<()> {
     Tool::add_to_linker::<_, HasSelf<_>>(linker, |state| state)?;
     wasmtime_wasi::p2::add_to_linker_async(linker)?;
     filesystem::link(linker, CallState::files)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
-    kept_memory::bound_request_texts(linker)
+    kept_memory::bound_request_texts(linker)?;
+    capability::link(linker, capabilities)
 }
 
 /// Refuses TCP, UDP and name lookup, and also every single address: no grant allows raw sockets.

@@ -1,16 +1,20 @@
 //! The state of one call while it runs, and the interfaces through which the guest reads it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::{CallContext, CancellationToken, Observer};
+use fumehood_core::capability::CapabilityContext;
 use fumehood_core::policy::permission::Grant;
+use fumehood_core::tool::name::Namespace;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use super::Wasi;
 use super::bindings::fumehood::tool::{context, secrets, types};
+use super::capability::{CallSessions, GrantedCapabilities};
 use super::filesystem::{CallFiles, FilesView, OpenFolders};
 use super::http::{DirectEgress, Egress, OutboundConfig, Reports, RequestObserver};
 use super::journal::Journal;
@@ -46,6 +50,23 @@ impl Invocation {
         Self { id, tool: tool.to_owned(), actor, state, limits, observer, cancelled }
     }
 
+    /// Returns the context that capabilities have of the call.
+    pub(crate) fn capability_context(
+        &self,
+        component: Option<Namespace>,
+        deadline: Instant,
+        refusals: Refusals,
+    ) -> CapabilityContext {
+        CapabilityContext {
+            component,
+            tool: self.tool.clone(),
+            call_id: self.id.clone(),
+            actor: self.actor.clone(),
+            deadline,
+            refusals: Arc::new(move |refusal| refusals.add(refusal)),
+        }
+    }
+
     /// Reports to the observer that the call has a place among the running ones.
     pub(crate) fn report_admission(&self) {
         if let Some(observer) = &self.observer {
@@ -67,12 +88,20 @@ pub(crate) struct Powers {
     pub(crate) secret_names: Arc<[String]>,
     pub(crate) store: Arc<ComponentStore>,
     pub(crate) outbound: OutboundConfig,
+    pub(crate) capabilities: GrantedCapabilities,
+}
+
+/// What the host does for one call in a worker, in place of the component's own [`Powers`].
+pub(crate) struct HostServices {
+    pub(crate) outbound: OutboundConfig,
+    pub(crate) capabilities: GrantedCapabilities,
 }
 
 impl Powers {
     /// Returns no powers at all, as while a component describes its tools.
     pub(crate) fn without_grant(&self) -> Self {
-        Self { grant: Arc::default(), secret_names: Arc::default(), ..self.clone() }
+        let capabilities = self.capabilities.without_grant();
+        Self { grant: Arc::default(), secret_names: Arc::default(), capabilities, ..self.clone() }
     }
 }
 
@@ -91,6 +120,8 @@ pub(crate) struct CallState {
     folders: Option<Arc<OpenFolders>>,
     /// Created when the guest first uses the folders that it was granted.
     files: Option<Box<CallFiles>>,
+    /// Created when the guest first uses a capability.
+    sessions: Option<Box<CallSessions>>,
     table: ResourceTable,
     limits: Limits,
 }
@@ -116,6 +147,7 @@ impl CallState {
             wasi: None,
             folders: None,
             files: None,
+            sessions: None,
             table,
             limits,
         }
@@ -161,6 +193,21 @@ impl CallState {
             .as_ref()
             .map(|folders| &mut **self.files.get_or_insert_with(|| Box::new(CallFiles::new(folders, refusals))));
         FilesView { files, refusals, table: &mut self.table }
+    }
+
+    /// Takes the sessions of its capabilities for the time of one function. They must be returned.
+    pub(super) fn take_sessions(&mut self) -> Box<CallSessions> {
+        self.sessions.take().unwrap_or_else(|| {
+            let refusals = self.report.refusals().clone();
+            let owner = self.powers.store.owner().cloned();
+            let context = self.call.capability_context(owner, self.deadline.at(), refusals);
+            Box::new(CallSessions::new(self.powers.capabilities.clone(), context, &self.limits))
+        })
+    }
+
+    /// Returns the sessions that [`Self::take_sessions`] took.
+    pub(super) fn return_sessions(&mut self, sessions: Box<CallSessions>) {
+        self.sessions = Some(sessions);
     }
 
     /// Returns the WASI contexts, if the guest used WASI at all.

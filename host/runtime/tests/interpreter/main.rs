@@ -16,13 +16,14 @@ use std::time::{Duration, Instant};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::event::Level;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallError;
 use fumehood_core::call::{CancellationToken, FuelAccount};
-use fumehood_runtime::{
-    ConsoleLevel, Exception, FinishedCall, Interpreter, Program, ProgramCalls, ProgramDeadline, ProgramError,
-    ProgramExecution, Sandbox, SandboxConfig,
+use fumehood_core::program::{
+    Exception, FinishedCall, Program, ProgramCalls, ProgramClock, ProgramError, ProgramExecution,
 };
+use fumehood_runtime::{Interpreter, Sandbox, SandboxConfig};
 use tokio::sync::{Barrier, mpsc};
 
 /// The tools of the tests.
@@ -61,33 +62,31 @@ impl Default for FakeCalls {
 }
 
 impl ProgramCalls for FakeCalls {
-    fn start(&mut self, name: String, arguments: String) -> BoxFuture<'_, u32> {
+    fn start(&mut self, name: String, arguments: String) -> u32 {
         self.started += 1;
         self.running += 1;
         let id = self.started;
         let finish = self.finish.clone();
         let meeting = Arc::clone(&self.meeting);
-        Box::pin(async move {
-            tokio::spawn(async move {
-                let result = match name.as_str() {
-                    "clock__meet" => {
-                        meeting.wait().await;
-                        Ok(format!("{id}"))
-                    }
-                    "clock__sleep" => {
-                        tokio::time::sleep(Duration::from_millis(100)).await;
-                        Ok(format!("{id}"))
-                    }
-                    "text-tools__echo-back" => Ok(arguments),
-                    _ => Err(CallError::new(ErrorKind::Unavailable, "it is closed").with_hint("come back later")),
-                };
-                let _ = finish.send(FinishedCall { id, result });
-            });
-            id
-        })
+        tokio::spawn(async move {
+            let result = match name.as_str() {
+                "clock__meet" => {
+                    meeting.wait().await;
+                    Ok(format!("{id}"))
+                }
+                "clock__sleep" => {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    Ok(format!("{id}"))
+                }
+                "text-tools__echo-back" => Ok(arguments),
+                _ => Err(CallError::new(ErrorKind::Unavailable, "it is closed").with_hint("come back later")),
+            };
+            let _ = finish.send(FinishedCall { id, result });
+        });
+        id
     }
 
-    fn wait<'a>(&'a mut self, deadline: &'a ProgramDeadline) -> BoxFuture<'a, Vec<FinishedCall>> {
+    fn wait<'a>(&'a mut self, deadline: &'a dyn ProgramClock) -> BoxFuture<'a, Vec<FinishedCall>> {
         Box::pin(async move {
             if !self.pause.is_zero() {
                 let _pause = deadline.pause();
@@ -168,7 +167,7 @@ async fn returns_values_as_json() {
 async fn console_keeps_levels_and_its_limit() {
     let execution = run(program("console.log('a', {b: [1]}, 5n); console.error(new TypeError('no'))")).await;
     let lines: Vec<_> = execution.console.iter().map(|line| (line.level, line.text.to_sanitized())).collect();
-    let expected = [(ConsoleLevel::Info, "a {\"b\":[1]} 5n".into()), (ConsoleLevel::Error, "TypeError: no".into())];
+    let expected = [(Level::Info, "a {\"b\":[1]} 5n".into()), (Level::Error, "TypeError: no".into())];
     assert_eq!(lines, expected);
 
     let mut flood = program("for (let i = 0; i < 1e5; i++) console.log('x'.repeat(100)); return 'over'");

@@ -5,6 +5,7 @@ use std::mem;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use fumehood_core::log;
 use fumehood_core::record::{Durability, Record, RecordError};
 use fumehood_core::saved_session::SessionEntry;
 use futures_channel::oneshot;
@@ -219,7 +220,12 @@ impl Queue {
             return Patience::Working(state.transactions);
         }
         let hangs = || format!("the database has not answered within {}", humantime::format_duration(waited));
+        let is_first = state.last_error.is_none() && state.hanging.is_none();
         let error = state.last_error.clone().unwrap_or_else(|| state.hanging.get_or_insert_with(hangs).clone());
+        drop(state);
+        if is_first {
+            log::emit_storage_slow("event log", waited);
+        }
         Patience::Hanging(retry_error(&error))
     }
 

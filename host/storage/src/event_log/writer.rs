@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fumehood_core::log;
 use fumehood_core::record::RecordError;
 
 use super::port::RecordStore;
@@ -19,6 +20,11 @@ const MAX_BATCH_RECORDS: usize = 4096;
 const INITIAL_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Maximum delay before a retry.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
+
+/// Duration of a transaction that an operator should know of.
+const SLOW_WRITE: Duration = Duration::from_secs(1);
+/// Name of the event log in the log of the host.
+const STORE: &str = "event log";
 
 pub(crate) struct Writer {
     queue: Arc<Queue>,
@@ -75,7 +81,9 @@ impl Writer {
                 return self.fail(&error);
             }
         }
-        self.retry_delay = None;
+        if self.retry_delay.take().is_some() {
+            log::emit_storage_recovered(STORE);
+        }
         if !self.flushes.is_empty() {
             let synced = self.store.sync();
             for answer in self.flushes.drain(..) {
@@ -97,7 +105,11 @@ impl Writer {
         let count = self.rows.len().min(MAX_BATCH_RECORDS);
         let rows: Vec<&Rows> = self.rows.iter().take(count).map(|pending| &pending.rows).collect();
         let needs_disk = self.rows.iter().take(count).any(|pending| pending.needs_disk);
+        let began = Instant::now();
         let outcomes = self.store.append(&rows, needs_disk)?;
+        if began.elapsed() >= SLOW_WRITE {
+            log::emit_storage_slow(STORE, began.elapsed());
+        }
         // Done before the replies, so that a caller that continues at once finds room.
         self.queue.complete(count);
         for (PendingRows { answer, .. }, outcome) in self.rows.drain(..count).zip(outcomes) {
@@ -119,6 +131,9 @@ impl Writer {
         }
         for (_, answer) in self.prunes.drain(..) {
             drop(answer.send(Err(RecordError(error.clone()))));
+        }
+        if self.retry_delay.is_none() {
+            log::emit_storage_failing(STORE, &error);
         }
         let doubled = self.retry_delay.map(|delay| delay.saturating_mul(2).min(MAX_RETRY_DELAY));
         self.retry_delay = Some(doubled.unwrap_or(INITIAL_RETRY_DELAY));

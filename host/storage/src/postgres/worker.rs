@@ -1,6 +1,6 @@
 //! The thread that owns connections. Callers wait for it on a channel, so that they may be on any thread of any executor.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -9,6 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use fumehood_core::log;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
 
@@ -43,7 +44,12 @@ impl Worker {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(OpenError::Thread)?;
         let pool = (server.clone(), lock_timeout);
         let run = move || {
-            let pool = Rc::new(Pool { server: pool.0, lock_timeout: pool.1, idle: RefCell::default() });
+            let pool = Rc::new(Pool {
+                server: pool.0,
+                lock_timeout: pool.1,
+                idle: RefCell::default(),
+                is_failing: Cell::default(),
+            });
             LocalSet::new().block_on(&runtime, run_jobs(receiver, pool));
         };
         thread::Builder::new().name("postgresql".to_owned()).spawn(run).map_err(OpenError::Thread)?;
@@ -97,6 +103,8 @@ struct Pool {
     server: Server,
     lock_timeout: Duration,
     idle: RefCell<Vec<Connection>>,
+    /// True while no connection can be made.
+    is_failing: Cell<bool>,
 }
 
 impl Pool {
@@ -106,7 +114,7 @@ impl Pool {
     ) -> Result<T, E> {
         let mut connection = match self.take_idle() {
             Some(connection) => connection,
-            None => Connection::open(&self.server, self.lock_timeout).await?,
+            None => self.open().await?,
         };
         let done = job(&mut connection).await?;
         let mut idle = self.idle.borrow_mut();
@@ -114,6 +122,17 @@ impl Pool {
             idle.push(connection);
         }
         Ok(done)
+    }
+
+    async fn open(&self) -> Result<Connection, StorageError> {
+        let opened = Connection::open(&self.server, self.lock_timeout).await;
+        let was_failing = self.is_failing.replace(opened.is_err());
+        match &opened {
+            Ok(_) if was_failing => log::emit_storage_recovered(self.server.place()),
+            Err(error) if !was_failing => log::emit_storage_failing(self.server.place(), error),
+            _ => {}
+        }
+        opened
     }
 
     fn take_idle(&self) -> Option<Connection> {

@@ -1,8 +1,6 @@
 //! Flows of data of clients without sessions: those of a tenant are judged together, and apart from those of all others.
 
-use std::sync::Arc;
-
-use fumehood::FlowProvider;
+use fumehood::Stack;
 use fumehood::flow::{FlowLabel, FlowLabels, FlowPolicy};
 use fumehood::listener::TenantTools;
 use serde_json::json;
@@ -17,7 +15,7 @@ async fn tenants_without_sessions_have_separate_histories() {
         let policy = FlowPolicy::new()
             .label_tool("calculator__add", FlowLabels::default().source(FlowLabel::Private))
             .label_tool("calculator__divide", FlowLabels::default().sink(FlowLabel::Public));
-        let tools = TenantTools::new(Arc::new(FlowProvider::new(Arc::new(host), policy)));
+        let tools = TenantTools::new(Stack::new().flows(Some(policy)).around([host]));
         let mut served = Served::both(face, tools, tokens()).await;
         let arguments = json!({"a": 6, "b": 3});
         let call = async |served: &Served, token: &str, tool: &str| {

@@ -1,8 +1,6 @@
 //! Streamable HTTP: sessions, and messages that have one reading.
 
-use std::sync::Arc;
-
-use fumehood::FlowProvider;
+use fumehood::Stack;
 use fumehood::flow::{FlowLabel, FlowLabels, FlowPolicy};
 use fumehood::mcp::{Access, HttpListener, HttpOptions, Server, ServerOptions};
 use serde_json::json;
@@ -103,7 +101,7 @@ async fn sessions_have_separate_histories_of_flows() {
     let policy = FlowPolicy::new()
         .label_tool("calculator__add", FlowLabels::default().source(FlowLabel::Private))
         .label_tool("calculator__divide", FlowLabels::default().sink(FlowLabel::Public));
-    let server = Server::new(Arc::new(FlowProvider::new(Arc::new(host), policy)), ServerOptions::default());
+    let server = Server::new(Stack::new().flows(Some(policy)).around([host]), ServerOptions::default());
     let http = HttpOptions::new("127.0.0.1:0".parse().unwrap(), Access::Anyone);
     let served = Served::of(HttpListener::bind(&server, http).await.unwrap());
     let open = async || {

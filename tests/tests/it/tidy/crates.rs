@@ -7,13 +7,15 @@ use super::{PACKAGES, Package, before_tests, fail_on, sources};
 /// Packages of the workspace, each with those of the workspace that it may depend on.
 const STAR: &[(&str, &[&str])] = &[
     ("fumehood-core", &[]),
+    ("fumehood-config", &["fumehood-core"]),
     ("fumehood-platform", &[]),
     ("fumehood-runtime", &["fumehood-core", "fumehood-platform"]),
     ("fumehood-agent", &["fumehood-core"]),
     ("fumehood-transport", &["fumehood-core"]),
     ("fumehood-model", &["fumehood-core", "fumehood-transport"]),
     ("fumehood-storage", &["fumehood-core", "fumehood-platform"]),
-    ("fumehood-listener", &["fumehood-core", "fumehood-platform"]),
+    ("fumehood-layers", &["fumehood-core", "fumehood-platform"]),
+    ("fumehood-listener", &["fumehood-core", "fumehood-layers", "fumehood-platform"]),
     ("fumehood-oauth", &["fumehood-core", "fumehood-listener", "fumehood-transport"]),
     (
         "fumehood-mcp",
@@ -28,8 +30,10 @@ const STAR: &[(&str, &[&str])] = &[
         &[
             "fumehood-agent",
             "fumehood-cell",
+            "fumehood-config",
             "fumehood-core",
             "fumehood-http",
+            "fumehood-layers",
             "fumehood-listener",
             "fumehood-mcp",
             "fumehood-model",
@@ -42,7 +46,7 @@ const STAR: &[(&str, &[&str])] = &[
         ],
     ),
     ("fumehood-author", &["fumehood", "fumehood-platform"]),
-    ("fumehood-cli", &["fumehood", "fumehood-author", "fumehood-platform", "fumehood-registry"]),
+    ("fumehood-cli", &["fumehood", "fumehood-author", "fumehood-config", "fumehood-platform", "fumehood-registry"]),
     // `fumehood_guest::testing` uses the core, behind a feature.
     ("fumehood-guest", &["fumehood-core", "fumehood-guest-macros"]),
     ("fumehood-guest-macros", &[]),
@@ -98,7 +102,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("keyring-core", &["fumehood"]),
     ("linux-keyutils-keyring-store", &["fumehood"]),
     ("rustyline", &["fumehood-cli"]),
-    ("clap", &["fumehood-cli", "fumehood-build-tools"]),
+    ("clap", &["fumehood-cli", "fumehood-config", "fumehood-build-tools"]),
     ("napi", &["fumehood-node"]),
     ("pyo3", &["fumehood-python"]),
 ];

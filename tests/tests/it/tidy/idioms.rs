@@ -1,7 +1,5 @@
 //! Rules about the form of statements, checked on the syntax tree.
 
-use std::collections::BTreeSet;
-
 use proc_macro2::Span;
 use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
@@ -11,38 +9,14 @@ use syn::{
 
 use super::{all_sources, fail_on, sources};
 
-/// Files with broken rules that stay until their components are built again: the record of a built component has a digest of its
-/// sources.
-const BUILT_SOURCES: &[&str] = &[
-    "example-tools/countdown/src/lib.rs",
-    "example-tools/files/src/searching.rs",
-    "example-tools/github-issues/src/api.rs",
-    "example-tools/github-issues/src/lib.rs",
-    "example-tools/notes/src/searching.rs",
-    "example-tools/redact-email/src/address.rs",
-    "example-tools/text/src/comparison.rs",
-    "example-tools/text/src/replacing.rs",
-    "example-tools/text/src/searching.rs",
-    "guest-sdk/macros/src/expand.rs",
-    "guest-sdk/macros/src/parameters.rs",
-];
-
 #[test]
 fn statements_have_the_usual_form() {
     let mut broken = Vec::new();
-    let mut found = BTreeSet::new();
     for (name, text) in all_sources().into_iter().chain(sources("fuzz")) {
         let findings = check(&text, is_product(&name)).unwrap_or_else(|error| panic!("{name}: {error}"));
-        if BUILT_SOURCES.contains(&name.as_str()) && !findings.is_empty() {
-            found.insert(name);
-        } else {
-            broken.extend(findings.iter().map(|(line, rule)| format!("{name}:{line}: {rule}")));
-        }
+        broken.extend(findings.iter().map(|(line, rule)| format!("{name}:{line}: {rule}")));
     }
     fail_on("statements have the usual form", &broken);
-    let listed: BTreeSet<String> = BUILT_SOURCES.iter().map(|name| (*name).to_owned()).collect();
-    let follows: Vec<String> = listed.difference(&found).cloned().collect();
-    fail_on("files that follow the rules are not listed as exceptions", &follows);
 }
 
 /// Returns whether a file is part of a program or library that users run.

@@ -4,6 +4,8 @@ use std::sync::atomic::Ordering;
 
 use fumehood_core::call::CallContext;
 use fumehood_core::flow::{FlowLabel, FlowLabels, FlowPolicy};
+use fumehood_core::policy::call::{Answer, Approver, Decision, DeferringApprover, PolicyFn, Question};
+use fumehood_core::tool::ValidatedCall;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -11,9 +13,7 @@ use super::saved::Saved;
 use super::*;
 use crate::agent::{AnswerCallError, Outcome, answer_saved};
 use crate::allowlist::{Allowlists, DefaultAllowlist};
-use crate::approver::{Answer, Approver, DeferringApprover, Question};
 use crate::deferred::GivenAnswer;
-use crate::guardrail::{ProposedCall, RuleFn, Verdict};
 use crate::pipeline::PipelineBuilder;
 use crate::registry::{BuiltIn, BuiltInError, BuiltIns};
 use crate::session::{AnswerError, SavedSession};
@@ -50,14 +50,14 @@ impl Shop {
         };
         tools.register(BuiltIn::new("look", "Looks.", look).unwrap()).unwrap();
         let is_lax = self.is_lax;
-        let asks = move |call: &ProposedCall| match call.tool.as_str() {
-            "pay" if !is_lax => Verdict::Ask { question: "may it pay?".to_owned() },
-            _ => Verdict::Allow,
+        let asks = move |call: &ValidatedCall, _: &CallContext| match call.tool().full_name() {
+            "pay" if !is_lax => Decision::ask("may it pay?"),
+            _ => Decision::Allow,
         };
         PipelineBuilder::default()
             .built_ins(Arc::new(tools))
             .allowlists(Allowlists { default: DefaultAllowlist::Everything, ..Allowlists::default() })
-            .rule(Arc::new(RuleFn::new("ask", asks)))
+            .rule(Arc::new(PolicyFn::new("ask", asks)))
     }
 
     fn agent(&self, saved: &Arc<Saved>) -> LoopBuilder {
@@ -79,7 +79,7 @@ fn intent(id: &str, name: &str, euros: u32) -> ToolIntent {
 }
 
 /// A model that looks once and pays twice in one batch, and then repeats what it was told.
-fn model() -> Arc<dyn Model> {
+pub(super) fn model() -> Arc<dyn Model> {
     Arc::new(|request: &Request| {
         let told: Vec<&str> = request
             .messages

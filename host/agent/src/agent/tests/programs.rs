@@ -4,20 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
+use fumehood_core::call::CancellationToken;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::result::Metadata;
+use fumehood_core::policy::call::{Answer, Approver, DeferringApprover, Question};
+use fumehood_core::program::{FinishedCall, Program, ProgramCalls, ProgramClock, ProgramExecution};
 use serde_json::{Value, json};
 
 use super::deferred::{Shop, answer, no, waiting, yes};
 use super::saved::Saved;
 use super::*;
 use crate::agent::{CancelHandle, Outcome};
-use crate::approver::{Answer, Approver, DeferringApprover, Question};
-use crate::code::{CodeMode, FinishedCall, Interpreter, Program, ProgramCalls, ProgramClock, ProgramExecution};
+use crate::code::{CodeMode, Interpreter};
 
 /// An interpreter whose programs are lines, each a call; lines of one paragraph run at once. Its value is the list of
 /// results. Like any, it depends on its program and the results alone.
-struct Lines;
+pub(super) struct Lines;
 
 struct NoClock;
 
@@ -38,7 +40,7 @@ impl Interpreter for Lines {
                     started.insert(calls.start(name.to_owned(), arguments.to_owned()), Value::Null);
                 }
                 let mut left = started.len();
-                while left > 0 && !program.cancelled.is_cancelled() {
+                while left > 0 && !program.cancelled.as_ref().is_some_and(CancellationToken::is_cancelled) {
                     for FinishedCall { id, result } in calls.wait(&NoClock).await {
                         left -= 1;
                         started.insert(id, result.map_or_else(|error| json!(error.message.as_str()), Value::from));
@@ -53,13 +55,13 @@ impl Interpreter for Lines {
     }
 }
 
-const SEQUENCE: &str =
+pub(super) const SEQUENCE: &str =
     "host__look {\"euros\":0}\n\nhost__pay {\"euros\":1}\n\nhost__pay {\"euros\":2}\n\nhost__look {\"euros\":3}";
-const AT_ONCE: &str =
+pub(super) const AT_ONCE: &str =
     "host__look {\"euros\":0}\nhost__pay {\"euros\":1}\nhost__pay {\"euros\":2}\n\nhost__look {\"euros\":3}";
 
 /// A model that runs this program, and then repeats what it was told.
-fn writing(program: &'static str) -> Arc<dyn Model> {
+pub(super) fn writing(program: &'static str) -> Arc<dyn Model> {
     Arc::new(move |request: &Request| {
         let told = request.messages.iter().find(|message| message.tool_call_id.is_some());
         let arguments = json!({ "code": program }).to_string();

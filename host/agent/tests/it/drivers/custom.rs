@@ -2,7 +2,6 @@
 
 use fumehood_agent::driver::{Decision, Driver, ToolRuntime};
 use fumehood_agent::execution::ToolExecution;
-use fumehood_agent::scripted::ScriptedDriver;
 use fumehood_core::chat::{Message, Request, Response, ToolIntent};
 
 use super::play::{play, texts, tools};
@@ -87,16 +86,4 @@ fn a_driver_that_takes_the_runtime_is_given_it() {
     assert_eq!(played.end, Decision::Answer("It is 8.".to_owned()));
     assert_eq!(texts(&played.requests[1]), ["3 + 5", "add: 8"]);
     assert_eq!(driver.tools.len(), tools().len());
-}
-
-#[test]
-fn the_scripted_driver_calculates() {
-    let mut driver = ScriptedDriver::new()
-        .calls([("add", r#"{"a": 3, "b": 5}"#), ("divide", r#"{"a": 1, "b": 0}"#)])
-        .call("multiply", r#"{"a": 8, "b": 2}"#)
-        .answer("16");
-    let played = play(&mut driver, "(3 + 5) * 2", vec![Response::text(""), Response::text("?"), Response::text("")]);
-    assert_eq!(played.end, Decision::Answer("16".to_owned()));
-    let expected = ["(3 + 5) * 2", "", "8", "", "Error in tool call: Division by zero", "", "16"];
-    assert_eq!(texts(&played.requests[2]), expected);
 }

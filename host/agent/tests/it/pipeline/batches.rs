@@ -1,18 +1,19 @@
 //! Batches: concurrent calls, the order of results, and early ends.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use fumehood_agent::agent::Tap;
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::{BatchEnd, ToolExecutor as _};
-use fumehood_agent::hook::{BeforeAction, Field, HookFn, ToolUse};
-use fumehood_agent::pipeline::{Modes, Observers};
+use fumehood_agent::pipeline::Modes;
 use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns};
 use fumehood_core::call::CallContext;
-use fumehood_core::record::RecordKind;
+use fumehood_core::policy::call::{Decision, Policies};
+use fumehood_core::record::{NullRecorder, RecordKind};
 
-use super::stage::{Nothing, Stage, intent, stage, stage_of};
+use super::stage::{Nothing, Stage, before, intent, stage, stage_of};
 
 const ADD: (&str, &str) = ("add", r#"{"a": 1, "b": 2}"#);
 
@@ -120,24 +121,26 @@ async fn the_first_failure_ends_the_batch_if_asked_to() {
     assert_eq!((lenient.ended, lenient.executions.len()), (None, 3));
 }
 
-fn block_echo() -> Arc<HookFn<impl Fn(&mut ToolUse) -> BeforeAction + Send + Sync>> {
-    Arc::new(HookFn::new("no_echo", 0, &[] as &[Field], |call: &mut ToolUse| {
-        if call.tool == "echo" { BeforeAction::Block { message: None } } else { BeforeAction::Continue }
-    }))
+fn block_echo() -> Policies {
+    let block = before("no_echo", |call| match call.tool().full_name() {
+        "echo" => Decision::deny("no echo"),
+        _ => Decision::Allow,
+    });
+    [block].into_iter().collect()
 }
 
 #[tokio::test]
 async fn the_first_block_ends_the_batch_if_asked_to() {
     let calls = [ADD, ("echo", r#"{"text": "x"}"#), ADD];
     let modes = Modes { stop_on_tool_block: true, ..Modes::default() };
-    let outcome = stage(|builder| builder.before(block_echo()).modes(modes)).batch(&calls).await;
+    let outcome = stage(|builder| builder.call_hooks(block_echo()).modes(modes)).batch(&calls).await;
     assert_eq!(outcome.ended, Some(BatchEnd::Blocked { index: 1 }));
     assert_eq!(outcome.executions.len(), 2);
 }
 
 #[tokio::test]
 async fn without_flags_everything_is_collected() {
-    let outcome = stage(|builder| builder.before(block_echo()))
+    let outcome = stage(|builder| builder.call_hooks(block_echo()))
         .batch(&[ADD, ("echo", r#"{"text": "x"}"#), ("fail", "{}"), ADD])
         .await;
     let statuses: Vec<_> = outcome.executions.iter().map(|execution| execution.status).collect();
@@ -172,14 +175,17 @@ async fn records_the_end_of_a_dropped_call() {
 
 #[tokio::test]
 async fn onlookers_see_successful_actions() {
-    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let calls = Arc::clone(&seen);
-    let observers = Observers {
-        on_tool_use: Some(Arc::new(move |name, args, result| {
-            calls.lock().unwrap().push(format!("{name}({args}) = {}", result.text().unwrap()));
-        })),
-        ..Observers::default()
-    };
-    stage(|builder| builder.observers(observers)).batch(&[ADD, ("stop", "{}")]).await;
-    assert_eq!(*seen.lock().unwrap(), [r#"add({"a":1,"b":2}) = 3"#]);
+    let tap = Arc::new(Tap::new(Arc::new(NullRecorder)));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let results = Arc::clone(&seen);
+    tap.on_record(RecordKind::ToolResult, move |record| {
+        results.lock().unwrap().push(format!(
+            "{} {}",
+            record.tool.as_deref().unwrap(),
+            record.body["result"]["status"]
+        ));
+    });
+    let recorder = Arc::clone(&tap);
+    stage(|builder| builder.recorder(recorder)).batch(&[ADD, ("stop", "{}")]).await;
+    assert_eq!(*seen.lock().unwrap(), [r#"add "ok""#]);
 }

@@ -6,10 +6,8 @@ use fumehood_agent::agent::is_streamed;
 use fumehood_agent::allowlist::{Allowlists, ChannelContext, DefaultAllowlist, EnvelopeKey, Skill};
 use fumehood_agent::execution::{Status, ToolExecution};
 use fumehood_agent::executor::ToolExecutor as _;
-use fumehood_agent::memory::Episodes;
-use fumehood_agent::persistence::Persistence;
 use fumehood_agent::pipeline::{PipelineBuilder, PipelineError};
-use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Policy};
+use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
 use fumehood_core::call::error_kind::ErrorKind;
@@ -317,7 +315,6 @@ async fn unreachable_and_missing_tools_are_refused_alike() {
     let envelope = lists
         .seal("support", ChannelContext { tools: Some(["add".to_owned()].into()), ..ChannelContext::default() })
         .unwrap();
-    let secretive = Policy { persist: Some(Persistence::Nothing), ..Policy::default() };
     let mut channel = stage(|builder| builder.allowlists(lists));
     channel.scope.envelope = Some(Arc::from(envelope.as_str()));
     let only = Allowlists { default: DefaultAllowlist::Only(["add".to_owned()].into()), ..Allowlists::default() };
@@ -331,18 +328,6 @@ async fn unreachable_and_missing_tools_are_refused_alike() {
         assert_eq!(visible(&missing, &stage.recorder.of_kind(RecordKind::ToolRejected)), hidden);
         assert!(hidden.starts_with("RejectedAllowlist"), "{hidden}");
     }
-    // The summaries of calls do not tell them apart either.
-    let episodes = Arc::new(Episodes::default());
-    let shared = Arc::clone(&episodes);
-    let stage = stage(|builder| {
-        let lists = Allowlists { default: DefaultAllowlist::Only(["add".to_owned()].into()), ..Allowlists::default() };
-        builder.allowlists(lists).tool_policy("echo", secretive).episodes(shared)
-    });
-    stage.call("echo", r#"{"text": "x"}"#).await;
-    stage.call("nope", r#"{"text": "x"}"#).await;
-    let told: Vec<_> = episodes.for_session("s").iter().map(|it| format!("{it:?}").replace(&it.tool, "NAME")).collect();
-    assert_eq!(told.first(), told.last());
-    assert_eq!(told.len(), 2);
 }
 
 #[tokio::test]

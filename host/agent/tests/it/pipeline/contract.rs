@@ -5,18 +5,18 @@ use std::task::{Context, Waker};
 
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::{Scope, ToolExecutor as _};
-use fumehood_agent::hook::{AfterAction, CompletedToolUse, Field, HookFn};
-use fumehood_agent::pipeline::{PipelineBuilder, StateSink};
+use fumehood_agent::pipeline::PipelineBuilder;
 use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltInTool as _, BuiltIns};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
 use fumehood_core::call::content::Content;
+use fumehood_core::policy::call::Decision;
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use fumehood_core::tool::ToolProvider as _;
 use serde_json::json;
 
 use super::stage::{
-    Nothing, Pair, RecordingRecorder, Stage, Text, everything, intent, read_only, stage, stage_of, tools,
+    Nothing, Pair, RecordingRecorder, Stage, Text, after, everything, intent, read_only, stage, stage_of, tools,
 };
 
 const ADD: &str = r#"{"a": 1, "b": 2}"#;
@@ -106,48 +106,25 @@ async fn a_hook_can_mark_what_writes_touched_and_leaves_reads_alone() {
     tools.register(BuiltIn::new("write", "Writes.", run).unwrap()).unwrap();
     let dirty = Arc::new(Mutex::new(Vec::new()));
     let marks = Arc::clone(&dirty);
-    let mark = HookFn::new("dirty", 0, &[], move |used: &mut CompletedToolUse| {
-        if used.outcome.is_ok() && used.annotations.read_only != Some(true) {
-            marks.lock().unwrap().push(used.arguments["text"].as_str().unwrap_or_default().to_owned());
+    let mark = after("dirty", move |call, outcome| {
+        if outcome.is_ok() && call.tool().definition().annotations.read_only != Some(true) {
+            marks.lock().unwrap().push(call.arguments()["text"].as_str().unwrap_or_default().to_owned());
         }
-        AfterAction::Continue
+        Decision::Allow
     });
-    let stage = stage_of(Arc::new(tools), |builder| builder.after(Arc::new(mark)));
+    let stage = stage_of(Arc::new(tools), |builder| builder.call_hooks([mark].into_iter().collect()));
     stage.batch(&[("read", r#"{"text": "a.txt"}"#), ("write", r#"{"text": "b.txt"}"#), ("write", "{}")]).await;
     assert_eq!(*dirty.lock().unwrap(), ["b.txt"]);
 }
 
-/// A sink that collects states.
-#[derive(Default)]
-struct States(Mutex<Vec<String>>);
-
-impl StateSink for States {
-    fn state(&self, _: &Scope, state: Arc<str>) {
-        self.0.lock().unwrap().push(state.to_string());
-    }
-}
-
 #[tokio::test]
-async fn a_hook_changes_the_result_and_the_state_after_the_call() {
-    let states = Arc::new(States::default());
-    let hook = HookFn::new("count", 0, &[Field::Result, Field::State], |used: &mut CompletedToolUse| {
-        used.outcome = Ok(vec![Content::text("changed")]);
-        used.state = Some(Arc::from(r#"{"calls":1}"#));
-        AfterAction::Continue
+async fn a_hook_changes_the_result_after_the_call() {
+    let change = after("change", |_, outcome| {
+        assert!(outcome.is_ok());
+        Decision::Rewrite { to: Ok(vec![Content::text("changed")]), note: None }
     });
-    let stage = stage(|builder| builder.after(Arc::new(hook)).state_sink(Arc::clone(&states) as Arc<dyn StateSink>));
-    let outcome = stage.batch(&[("add", ADD)]).await;
-    assert_eq!(outcome.executions[0].result.text().as_deref(), Some("changed"));
-    assert_eq!(outcome.state.as_deref(), Some(r#"{"calls":1}"#));
-    assert_eq!(*states.0.lock().unwrap(), [r#"{"calls":1}"#]);
-
-    // Without declaring the field, the change is undone.
-    let hook = HookFn::new("sly", 0, &[], |used: &mut CompletedToolUse| {
-        used.state = Some(Arc::from("{}"));
-        AfterAction::Continue
-    });
-    let outcome = super::stage::stage(|builder| builder.after(Arc::new(hook))).batch(&[("add", ADD)]).await;
-    assert_eq!((outcome.executions[0].result.text().as_deref(), outcome.state), (Some("3"), None));
+    let stage = stage(|builder| builder.call_hooks([change].into_iter().collect()));
+    assert_eq!(stage.call("add", ADD).await.result.text().as_deref(), Some("changed"));
 }
 
 #[tokio::test]

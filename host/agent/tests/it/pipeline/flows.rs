@@ -5,27 +5,26 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fumehood_agent::approver::{Answer, Approver, Question};
 use fumehood_agent::code::CodeMode;
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::ToolExecutor as _;
-use fumehood_agent::hook::{BeforeAction, Field, HookFn, ToolUse};
 use fumehood_agent::memory::{self, InMemoryStore, Memory};
 use fumehood_agent::pipeline::{PipelineBuilder, PipelineError};
 use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns};
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::call::CallContext;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::history::CallHistory;
 use fumehood_core::call::result::CallResult;
-use fumehood_core::flow::{FlowAction, FlowLabel, FlowLabels, FlowPolicy, FlowScope, ToolFlow};
+use fumehood_core::call::{Arguments, CallContext};
+use fumehood_core::flow::{FlowLabel, FlowLabels, FlowPolicy, FlowScope, ToolFlow};
+use fumehood_core::policy::call::{Answer, Approver, Decision, Question};
 use fumehood_core::record::RecordKind;
 use fumehood_core::tool::definition::Annotations;
 use fumehood_core::tool::name::Namespace;
 use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 use serde_json::json;
 
-use super::stage::{Nothing, Stage, Text, everything, intent, stage_of};
+use super::stage::{Nothing, Stage, Text, before, everything, intent, stage_of};
 use crate::line_interpreter::Lines;
 
 const SECRET: &str = "the-secret";
@@ -229,7 +228,7 @@ async fn private_data_stays_in_whatever_way_it_is_carried() {
         let (world, last) = attempt(Some(FlowPolicy::new()), &replies).await;
         assert!(!world.has_leaked(), "{name}: {last}");
         assert!(last.contains("private data may become public"), "{name}: {last}");
-        let (world, last) = attempt(Some(FlowPolicy::new().action(FlowAction::Deny)), &replies).await;
+        let (world, last) = attempt(Some(FlowPolicy::new().deny(true)), &replies).await;
         assert!(!world.has_leaked() && last.contains("denied by flows"), "{name}: {last}");
     }
 }
@@ -356,16 +355,14 @@ async fn a_person_decides_about_each_call() {
     for allows in [true, false] {
         let world = World::default();
         let approver = Arc::new(Asked(Mutex::default(), allows));
-        // A hook that declares the arguments and changes those of one call, which is checked once more.
-        let trim = |call: &mut ToolUse| {
-            if call.arguments["text"] == " x" {
-                call.arguments["text"] = "x".into();
-            }
-            BeforeAction::Continue
-        };
+        // A hook that changes the arguments of one call, which is checked once more.
+        let trim = before("trim", |call| match call.arguments()["text"].as_str() {
+            Some(" x") => Decision::Rewrite { to: Arguments::Text(post("x")), note: None },
+            _ => Decision::Allow,
+        });
         let stage = stage_of(Arc::new(tools(&world)), |builder| {
-            let hook = HookFn::new("trim", 0, &[Field::Arguments], trim);
-            builder.flows(FlowPolicy::new()).approver(Arc::clone(&approver) as _).before(Arc::new(hook))
+            let builder = builder.flows(FlowPolicy::new()).approver(Arc::clone(&approver) as _);
+            builder.call_hooks([trim].into_iter().collect())
         });
         stage.call("read", "{}").await;
         let status = if allows { Status::Ok } else { Status::RejectedDenied };

@@ -1,22 +1,22 @@
-//! Results: hooks, truncation, remedies, and failures of every kind.
+//! Results: hooks, truncation, retries, and failures of every kind.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use fumehood_agent::execution::Status;
-use fumehood_agent::executor::BatchEnd;
-use fumehood_agent::hook::{AfterAction, CompletedToolUse, Field, HookFn};
-use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Policy};
-use fumehood_agent::retry::{Recovery, Remedy, RetryPolicy, Severity};
+use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, ToolPolicy};
+use fumehood_agent::retry::RetryPolicy;
 use fumehood_core::call::CallContext;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
+use fumehood_core::policy::call::{Decision, PolicyFn};
 use fumehood_core::record::RecordKind;
+use fumehood_core::tool::ValidatedCall;
 use fumehood_core::tool::definition::Annotations;
 use serde_json::json;
 
-use super::stage::{Nothing, Stage, stage, stage_of, tools};
+use super::stage::{Nothing, after, before, stage, stage_of, tools};
 
 const ADD: &str = r#"{"a": 1, "b": 2}"#;
 const SECRET: &str = r#"{"text": "hunter2"}"#;
@@ -50,20 +50,33 @@ async fn a_panic_is_a_failure_with_the_name_of_the_tool() {
 
 #[tokio::test]
 async fn the_order_of_a_call() {
-    let after = HookFn::new("after", 0, &[], |_: &mut CompletedToolUse| AfterAction::Continue);
-    let stage = stage(|builder| builder.after(Arc::new(after)));
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let first = Arc::clone(&order);
+    let last = Arc::clone(&order);
+    let ruled = Arc::clone(&order);
+    let before = before("before", move |_| {
+        first.lock().unwrap().push("before");
+        Decision::Allow
+    });
+    let after = after("after", move |_, _| {
+        last.lock().unwrap().push("after");
+        Decision::Allow
+    });
+    let rule = PolicyFn::new("rule", move |_: &ValidatedCall, _: &CallContext| {
+        ruled.lock().unwrap().push("rule");
+        Decision::Allow
+    });
+    let stage = stage(|builder| builder.rule(Arc::new(rule)).call_hooks([before, after].into_iter().collect()));
     stage.call("add", ADD).await;
-    let kinds = [RecordKind::ToolStarted, RecordKind::ToolFinished, RecordKind::ToolResult];
+    assert_eq!(*order.lock().unwrap(), ["rule", "before", "after"]);
+    let kinds = [RecordKind::Verdict, RecordKind::ToolStarted, RecordKind::ToolFinished, RecordKind::ToolResult];
     assert_eq!(stage.recorder.kinds(), kinds);
 }
 
 #[tokio::test]
 async fn a_hook_transforms_a_result_before_anybody_sees_it() {
-    let redact = HookFn::new("redact", 0, &[Field::Result], |used: &mut CompletedToolUse| {
-        used.outcome = Ok(vec![Content::text("[redacted]")]);
-        AfterAction::Continue
-    });
-    let stage = stage(|builder| builder.after(Arc::new(redact)));
+    let redact = after("redact", |_, _| Decision::Rewrite { to: Ok(vec![Content::text("[redacted]")]), note: None });
+    let stage = stage(|builder| builder.call_hooks([redact].into_iter().collect()));
     assert_eq!(stage.call("echo", SECRET).await.result.text().as_deref(), Some("[redacted]"));
     assert!(!stage.recorder.of_kind(RecordKind::ToolResult)[0].body.to_string().contains("hunter2"));
     assert!(!stage.recorder.of_kind(RecordKind::ToolFinished)[0].body.to_string().contains("hunter2"));
@@ -71,11 +84,11 @@ async fn a_hook_transforms_a_result_before_anybody_sees_it() {
 
 #[tokio::test]
 async fn a_hook_rejects_a_result_and_the_model_never_sees_it() {
-    let reject = HookFn::new("secrets", 0, &[], |used: &mut CompletedToolUse| {
-        assert!(used.outcome.is_ok());
-        AfterAction::Reject { reason: "contains secrets".to_owned() }
+    let reject = after("secrets", |_, outcome| {
+        assert!(outcome.is_ok());
+        Decision::deny("contains secrets")
     });
-    let execution = stage(|builder| builder.after(Arc::new(reject))).call("echo", SECRET).await;
+    let execution = stage(|builder| builder.call_hooks([reject].into_iter().collect())).call("echo", SECRET).await;
     assert_eq!(execution.error().unwrap().kind, ErrorKind::Denied);
     assert!(execution.error_message().contains("contains secrets"));
     assert!(!serde_json::to_string(&execution.result).unwrap().contains("hunter2"));
@@ -83,17 +96,17 @@ async fn a_hook_rejects_a_result_and_the_model_never_sees_it() {
 
 #[tokio::test]
 async fn a_hook_that_panics_lets_nothing_through() {
-    let broken = HookFn::new("broken", 0, &[], |used: &mut CompletedToolUse| {
-        assert!(used.outcome.is_err(), "broken on purpose");
-        AfterAction::Continue
+    let broken = after("broken", |_, outcome| {
+        assert!(outcome.is_err(), "broken on purpose");
+        Decision::Allow
     });
-    let execution = stage(|builder| builder.after(Arc::new(broken))).call("echo", SECRET).await;
+    let execution = stage(|builder| builder.call_hooks([broken].into_iter().collect())).call("echo", SECRET).await;
     assert!(execution.has_error());
     assert!(!serde_json::to_string(&execution.result).unwrap().contains("hunter2"));
 }
 
 /// Returns a tool that fails a number of times and then succeeds, and the counter of its calls.
-fn flaky(failures: u32, annotations: Annotations, policy: Policy) -> (Arc<BuiltIns>, Arc<AtomicU32>) {
+fn flaky(failures: u32, annotations: Annotations, policy: ToolPolicy) -> (Arc<BuiltIns>, Arc<AtomicU32>) {
     let calls = Arc::new(AtomicU32::new(0));
     let counts = Arc::clone(&calls);
     let run = move |_: Nothing, _: CallContext| {
@@ -111,51 +124,35 @@ fn flaky(failures: u32, annotations: Annotations, policy: Policy) -> (Arc<BuiltI
     (Arc::new(tools), calls)
 }
 
-fn on_execution(remedy: Remedy) -> Policy {
-    Policy { recovery: Recovery { execution: Some(remedy), ..Recovery::default() }, ..Policy::default() }
+fn retries(max_retries: u32) -> ToolPolicy {
+    ToolPolicy { retry: Some(RetryPolicy::new(max_retries)), ..ToolPolicy::default() }
+}
+
+async fn check_attempts(annotations: Annotations, expected: u32) {
+    let (tools, calls) = flaky(2, annotations, retries(2));
+    let execution = stage_of(tools, |builder| builder).call("flaky", "{}").await;
+    assert_eq!(calls.load(Ordering::Relaxed), expected);
+    assert_eq!(execution.has_error(), expected == 1);
 }
 
 #[tokio::test]
 async fn only_idempotent_tools_are_tried_again() {
-    async fn check(annotations: Annotations, expected: u32) {
-        let (tools, calls) = flaky(2, annotations, on_execution(Remedy::Retry(RetryPolicy::new(2))));
-        let execution = stage_of(tools, |builder| builder).call("flaky", "{}").await;
-        assert_eq!(calls.load(Ordering::Relaxed), expected);
-        assert_eq!(execution.has_error(), expected == 1);
-    }
-
-    check(Annotations { idempotent: Some(true), ..Annotations::default() }, 3).await;
-    check(Annotations::default(), 1).await;
-}
-
-#[tokio::test]
-async fn arguments_are_fixed_escalated_or_end_the_run() {
-    fn stage_with(remedy: Remedy) -> Stage {
-        let recovery = Recovery { invalid_arguments: Some(remedy), ..Recovery::default() };
-        stage(|builder| builder.agent_policy(Policy { recovery, ..Policy::default() }))
-    }
-
-    let fixed = stage_with(Remedy::fix(|raw, _| (raw == "1+2").then(|| json!({"a": 1, "b": 2}))));
-    assert_eq!(fixed.call("add", "1+2").await.result.text().as_deref(), Some("3"));
-    assert_eq!(fixed.call("add", "2+2").await.status, Status::RejectedSchema);
-    let escalated = stage_with(Remedy::Escalate { severity: Severity::Low, advice: "ask for help".to_owned() });
-    let message = escalated.call("add", "{}").await.error_message().to_owned();
-    assert!(message.starts_with("escalated (low): ask for help: "), "{message}");
-    let outcome = stage_with(Remedy::Stop).batch(&[("add", "{}")]).await;
-    assert!(matches!(outcome.ended, Some(BatchEnd::Stop { .. })));
+    check_attempts(Annotations { idempotent: Some(true), ..Annotations::default() }, 3).await;
+    check_attempts(Annotations::default(), 1).await;
 }
 
 #[tokio::test]
 async fn the_host_goes_before_the_tool() {
-    let (tools, calls) = flaky(9, Annotations::default(), on_execution(Remedy::Stop));
-    let stage = stage_of(tools, |builder| builder.tool_policy("flaky", on_execution(Remedy::Tell)));
+    let annotations = Annotations { idempotent: Some(true), ..Annotations::default() };
+    let (tools, calls) = flaky(1, annotations, retries(2));
+    let stage = stage_of(tools, |builder| builder.tool_policy("flaky", retries(0)));
     assert!(stage.call("flaky", "{}").await.has_error());
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]
 async fn failures_of_every_sort_come_back_as_results() {
-    let (flaky, _) = flaky(9, Annotations::default(), Policy::default());
+    let (flaky, _) = flaky(9, Annotations::default(), ToolPolicy::default());
     let stage = stage_of(tools(), |builder| builder);
     let down = stage_of(flaky, |builder| builder).call("flaky", "{}").await;
     assert_eq!(down.error().unwrap().kind, ErrorKind::Unavailable);
@@ -177,7 +174,7 @@ async fn the_model_sees_4096_bytes() {
 
 #[tokio::test]
 async fn a_call_that_overruns_is_marked_and_its_result_used() {
-    let policy = Policy { expected_duration: Some(std::time::Duration::ZERO), ..Policy::default() };
+    let policy = ToolPolicy { expected_duration: Some(std::time::Duration::ZERO), ..ToolPolicy::default() };
     let stage = stage(|builder| builder.tool_policy("add", policy));
     assert_eq!(stage.call("add", ADD).await.result.text().as_deref(), Some("3"));
     assert_eq!(stage.recorder.of_kind(RecordKind::ToolFinished)[0].body["overran"], true);

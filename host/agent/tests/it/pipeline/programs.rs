@@ -7,22 +7,21 @@ use std::time::Duration;
 
 use fumehood_agent::CallAllowance;
 use fumehood_agent::allowlist::{Allowlists, DefaultAllowlist, Skill};
-use fumehood_agent::approver::{Answer, Approver, Question};
 use fumehood_agent::code::{CodeMode, ProgramLimits};
 use fumehood_agent::execution::{Status, ToolExecution};
 use fumehood_agent::executor::{BatchEnd, Scope, ToolExecutor as _};
-use fumehood_agent::guardrail::{ProposedCall, RuleFn, Verdict};
-use fumehood_agent::hook::{AfterAction, BeforeAction, CompletedToolUse, Field, HookFn, ToolUse};
 use fumehood_agent::pipeline::{PipelineBuilder, PipelineError};
-use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Policy};
+use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, ToolPolicy};
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::call::CallContext;
 use fumehood_core::call::content::Content;
+use fumehood_core::call::{Arguments, CallContext};
+use fumehood_core::policy::call::{Answer, Approver, Decision, PolicyFn, Question};
 use fumehood_core::record::{Record, RecordKind};
+use fumehood_core::tool::ValidatedCall;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::stage::{Nothing, Stage, intent, stage, stage_of};
+use super::stage::{Nothing, Stage, after, before, intent, stage, stage_of};
 use crate::line_interpreter::Lines;
 
 fn code_stage(mode: CodeMode, with: impl FnOnce(PipelineBuilder) -> PipelineBuilder) -> Stage {
@@ -261,9 +260,9 @@ impl Approver for Slow {
     }
 }
 
-fn asks(tool: &'static str) -> impl Fn(&ProposedCall) -> Verdict + Send + Sync {
-    move |call: &ProposedCall| {
-        if call.tool == tool { Verdict::Ask { question: "May it?".to_owned() } } else { Verdict::Allow }
+fn asks(tool: &'static str) -> impl Fn(&ValidatedCall, &CallContext) -> Decision<Arguments> + Send + Sync {
+    move |call: &ValidatedCall, _: &CallContext| {
+        if call.tool().full_name() == tool { Decision::ask("May it?") } else { Decision::Allow }
     }
 }
 
@@ -272,7 +271,7 @@ async fn the_deadline_is_paused_while_a_person_is_asked() {
     let interpreter = Arc::new(Lines::default());
     let pauses = Arc::clone(&interpreter.pauses);
     let stage = stage(|builder| {
-        let asking = builder.rule(Arc::new(RuleFn::new("asks", asks("add")))).approver(Arc::new(Slow(Answer::Allow)));
+        let asking = builder.rule(Arc::new(PolicyFn::new("asks", asks("add")))).approver(Arc::new(Slow(Answer::Allow)));
         asking.code(interpreter, CodeMode::only())
     });
     assert_eq!(stage.values(r#"host__echo {"text": "a"}"#).await, json!(["a"]));
@@ -284,23 +283,23 @@ async fn the_deadline_is_paused_while_a_person_is_asked() {
 
 #[tokio::test]
 async fn hooks_and_policies_hold_within_programs() {
-    let block = |call: &mut ToolUse| match call.tool.as_str() {
-        "divide" => BeforeAction::Block { message: Some("not today".to_owned()) },
-        _ => BeforeAction::Continue,
-    };
-    let redact = |done: &mut CompletedToolUse| {
-        if done.tool == "echo" {
-            done.outcome = Ok(vec![Content::text("[redacted]")]);
-        }
-        AfterAction::Continue
-    };
+    let block = before("block", |call| match call.tool().full_name() {
+        "divide" => Decision::deny("not today"),
+        _ => Decision::Allow,
+    });
+    let redact = after("redact", |call, _| match call.tool().full_name() {
+        "echo" => Decision::Rewrite { to: Ok(vec![Content::text("[redacted]")]), note: None },
+        _ => Decision::Allow,
+    });
     let stage = beside(|builder| {
-        let builder = builder.before(Arc::new(HookFn::new("block", 0, &[], block)));
-        let builder = builder.after(Arc::new(HookFn::new("redact", 0, &[Field::Result], redact)));
-        builder.tool_policy("add", Policy { result_bytes: Some(1), ..Policy::default() })
+        let builder = builder.call_hooks([block, redact].into_iter().collect());
+        builder.tool_policy("add", ToolPolicy { result_bytes: Some(1), ..ToolPolicy::default() })
     });
     let code = "host__divide {\"a\": 1, \"b\": 2}\nhost__echo {\"text\": \"secret\"}\nhost__add {\"a\": 10, \"b\": 2}";
-    assert_eq!(stage.values(code).await, json!([["denied", "not today"], "[redacted]", 12]));
+    assert_eq!(
+        stage.values(code).await,
+        json!([["denied", "denied by the hook `block`: not today"], "[redacted]", 12])
+    );
     assert!(!stage.recorder.text().contains("not today\\n") && stage.recorder.text().contains("[redacted]"));
 }
 
@@ -308,11 +307,11 @@ async fn hooks_and_policies_hold_within_programs() {
 fn guarded(builder: PipelineBuilder, allowed: &[&str], denied: &'static str, asked: &'static str) -> PipelineBuilder {
     let only = allowed.iter().map(|&name| name.to_owned()).collect();
     let lists = Allowlists { default: DefaultAllowlist::Only(only), ..Allowlists::default() };
-    let deny = move |call: &ProposedCall| {
-        if call.tool == denied { Verdict::Deny { reason: "never".to_owned() } } else { Verdict::Allow }
+    let deny = move |call: &ValidatedCall, _: &CallContext| {
+        if call.tool().full_name() == denied { Decision::deny("never") } else { Decision::Allow }
     };
-    let builder = builder.allowlists(lists).rule(Arc::new(RuleFn::new("denies", deny)));
-    builder.rule(Arc::new(RuleFn::new("asks", asks(asked)))).approver(Arc::new(Slow(Answer::no())))
+    let builder = builder.allowlists(lists).rule(Arc::new(PolicyFn::new("denies", deny)));
+    builder.rule(Arc::new(PolicyFn::new("asks", asks(asked)))).approver(Arc::new(Slow(Answer::no())))
 }
 
 fn any_call() -> impl Strategy<Value = (&'static str, &'static str)> {

@@ -8,11 +8,14 @@ use fumehood_agent::executor::{BatchOutcome, Scope, ToolExecutor as _};
 use fumehood_agent::pipeline::{Pipeline, PipelineBuilder};
 use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns};
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::call::CallContext;
+use fumehood_core::call::content::Content;
+use fumehood_core::call::result::CallError;
+use fumehood_core::call::{Arguments, CallContext};
 use fumehood_core::chat::ToolIntent;
+use fumehood_core::policy::call::{Decision, Outcome, Policy, Ruling};
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
-use fumehood_core::tool::Stop;
 use fumehood_core::tool::definition::Annotations;
+use fumehood_core::tool::{Stop, ValidatedCall};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -107,6 +110,55 @@ pub(crate) fn stage_of(tools: Arc<BuiltIns>, with: impl FnOnce(PipelineBuilder) 
     let builder = PipelineBuilder::default().built_ins(tools).allowlists(everything()).recorder(recorder.clone());
     let scope = Scope { session: "s".to_owned(), execution: "e".to_owned(), step: 1, ..Scope::default() };
     Stage { pipeline: with(builder).build().unwrap(), recorder, scope }
+}
+
+type Before = dyn Fn(&ValidatedCall) -> Decision<Arguments> + Send + Sync;
+type After = dyn Fn(&ValidatedCall, &Result<Vec<Content>, CallError>) -> Decision<Outcome> + Send + Sync;
+
+/// A hook made of functions.
+struct FnHook {
+    name: &'static str,
+    before: Box<Before>,
+    after: Option<Box<After>>,
+}
+
+impl Policy for FnHook {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn decides_on_results(&self) -> bool {
+        self.after.is_some()
+    }
+
+    fn before<'a>(&'a self, call: &'a ValidatedCall, _: &'a CallContext) -> BoxFuture<'a, Result<Ruling, CallError>> {
+        Box::pin(async { Ok((self.before)(call).into()) })
+    }
+
+    fn after<'a>(
+        &'a self,
+        call: &'a ValidatedCall,
+        _: &'a CallContext,
+        outcome: &'a Result<Vec<Content>, CallError>,
+    ) -> BoxFuture<'a, Result<Decision<Outcome>, CallError>> {
+        Box::pin(async { Ok(self.after.as_ref().map_or(Decision::Allow, |after| after(call, outcome))) })
+    }
+}
+
+/// Returns a hook that decides on calls.
+pub(crate) fn before(
+    name: &'static str,
+    decide: impl Fn(&ValidatedCall) -> Decision<Arguments> + Send + Sync + 'static,
+) -> Arc<dyn Policy> {
+    Arc::new(FnHook { name, before: Box::new(decide), after: None })
+}
+
+/// Returns a hook that decides on results.
+pub(crate) fn after(
+    name: &'static str,
+    decide: impl Fn(&ValidatedCall, &Result<Vec<Content>, CallError>) -> Decision<Outcome> + Send + Sync + 'static,
+) -> Arc<dyn Policy> {
+    Arc::new(FnHook { name, before: Box::new(|_| Decision::Allow), after: Some(Box::new(decide)) })
 }
 
 pub(crate) fn intent(id: &str, name: &str, arguments: &str) -> ToolIntent {

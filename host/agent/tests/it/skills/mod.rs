@@ -9,25 +9,26 @@ use std::time::Duration;
 
 use fumehood_agent::agent::{Agent, LoopBuilder, TypedRunError};
 use fumehood_agent::allowlist::{Allowlists, Channel, ChannelContext, EnvelopeKey, Implementation, Skill};
-use fumehood_agent::approver::DeferringApprover;
 use fumehood_agent::batch::BatchDriver;
 use fumehood_agent::budget::{Budget, BudgetKind};
 use fumehood_agent::code::{CodeMode, ProgramLimits};
 use fumehood_agent::deferred::GivenAnswer;
 use fumehood_agent::executor::Scope;
-use fumehood_agent::guardrail::{ProposedCall, Rule, RuleFn, Verdict};
 use fumehood_agent::native::NativeDriver;
 use fumehood_agent::persistence::Persistence;
 use fumehood_agent::pipeline::{PipelineBuilder, PipelineError};
-use fumehood_agent::registry::Policy;
+use fumehood_agent::registry::ToolPolicy;
 use fumehood_agent::session::{OutputSchema, SavedSession, SessionConfig};
 use fumehood_agent::tool_search::ToolSearch;
 use fumehood_agent::transcript::{Ending, StepKind};
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::{Arguments, CallContext};
 use fumehood_core::chat::{Model, Request, Response};
+use fumehood_core::policy::call::{Decision, DeferringApprover, Policy, PolicyFn};
 use fumehood_core::record::{Record, RecordError, RecordKind};
 use fumehood_core::saved_session::{SessionEntry, SessionStore};
 use fumehood_core::time::Timestamp;
+use fumehood_core::tool::ValidatedCall;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -240,17 +241,17 @@ async fn interpreter_of_a_skill_is_none_of_the_model() {
 
 #[tokio::test]
 async fn call_of_a_skill_passes_the_checks_of_any_other() {
-    let deny = |_: &ProposedCall| Verdict::Deny { reason: "not today".to_owned() };
-    let ending = run(tool_skill("echo"), "x", |builder| builder.rule(Arc::new(RuleFn::new("no", deny)))).await;
+    let deny = |_: &ValidatedCall, _: &CallContext| Decision::deny("not today");
+    let ending = run(tool_skill("echo"), "x", |builder| builder.rule(Arc::new(PolicyFn::new("no", deny)))).await;
     assert!(matches!(&ending, Ending::ToolFailed { message, .. } if message.contains("not today")), "{ending:?}");
-    let trim = |call: &ProposedCall| Verdict::Modify {
-        arguments: json!({"text": call.arguments["text"].as_str().unwrap().to_uppercase()}),
-        note: "louder".to_owned(),
+    let trim = |call: &ValidatedCall, _: &CallContext| Decision::Rewrite {
+        to: Arguments::Value(json!({"text": call.arguments()["text"].as_str().unwrap().to_uppercase()})),
+        note: Some("louder".to_owned()),
     };
-    let ending = run(tool_skill("echo"), "x", |builder| builder.rule(Arc::new(RuleFn::new("loud", trim)))).await;
+    let ending = run(tool_skill("echo"), "x", |builder| builder.rule(Arc::new(PolicyFn::new("loud", trim)))).await;
     assert_eq!(ending, answered("X"));
-    let ask = |_: &ProposedCall| Verdict::Ask { question: "may it?".to_owned() };
-    let ending = run(tool_skill("echo"), "x", |builder| builder.rule(Arc::new(RuleFn::new("ask", ask)))).await;
+    let ask = |_: &ValidatedCall, _: &CallContext| Decision::ask("may it?");
+    let ending = run(tool_skill("echo"), "x", |builder| builder.rule(Arc::new(PolicyFn::new("ask", ask)))).await;
     assert!(matches!(&ending, Ending::ToolFailed { message, .. } if message.contains("may it?")), "{ending:?}");
     // What a search has to show first is for a model.
     assert_eq!(run(tool_skill("echo"), "x", |builder| builder.tool_search(ToolSearch::new())).await, answered("x"));
@@ -307,7 +308,7 @@ async fn result_is_whole_and_a_model_sees_later_what_it_may() {
 #[tokio::test]
 async fn result_that_its_tool_keeps_to_itself_is_in_no_record() {
     let recorder = Arc::new(RecordingRecorder::default());
-    let keep = Policy { persist: Some(Persistence::Nothing), ..Policy::default() };
+    let keep = ToolPolicy { persist: Some(Persistence::Nothing), ..ToolPolicy::default() };
     let skill = tool_skill("add").output_schema(OutputSchema::new(json!({"type": "integer"})).unwrap());
     let builder = agent_with(skill, Arc::new(Asked::default()).model(&[]), &recorder, |it| it.tool_policy("add", keep));
     let outcome = builder.build().unwrap().run(r#"{"a": 700000, "b": 1234}"#).await.unwrap();
@@ -334,11 +335,11 @@ impl Saved {
 
 #[tokio::test]
 async fn skill_goes_on_after_a_stop_from_each_entry() {
-    fn count_rule(calls: &Arc<AtomicUsize>) -> Arc<dyn Rule> {
+    fn count_rule(calls: &Arc<AtomicUsize>) -> Arc<dyn Policy> {
         let calls = Arc::clone(calls);
-        Arc::new(RuleFn::new("count", move |_: &ProposedCall| {
+        Arc::new(PolicyFn::new("count", move |_: &ValidatedCall, _: &CallContext| {
             calls.fetch_add(1, Ordering::SeqCst);
-            Verdict::Allow
+            Decision::Allow
         }))
     }
 
@@ -371,13 +372,13 @@ async fn skill_waits_for_approval_and_goes_on_with_it() {
         [(tool_skill("echo"), "x"), (program_skill("host__echo {\"text\": \"x\"}", &["echo"]), r#"["x"]"#)]
     {
         let saved = Arc::new(Saved::default());
-        let ask = |call: &ProposedCall| match call.tool.as_str() {
-            "echo" => Verdict::Ask { question: "may it?".to_owned() },
-            _ => Verdict::Allow,
+        let ask = |call: &ValidatedCall, _: &CallContext| match call.tool().full_name() {
+            "echo" => Decision::ask("may it?"),
+            _ => Decision::Allow,
         };
         let build = || {
             agent_with(skill.clone(), Arc::new(Asked::default()).model(&[]), &Arc::default(), |builder| {
-                let builder = builder.rule(Arc::new(RuleFn::new("ask", ask))).approver(Arc::new(DeferringApprover));
+                let builder = builder.rule(Arc::new(PolicyFn::new("ask", ask))).approver(Arc::new(DeferringApprover));
                 with_lines(builder)
             })
             .save_to(saved.clone())

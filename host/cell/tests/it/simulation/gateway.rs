@@ -44,7 +44,9 @@ impl World {
         let now = self.time();
         let name = Arc::clone(&self.workers[worker].name);
         match self.introductions.on_announcement(now, &name, &announcement) {
-            Introduction::Known => self.roster.on_announcement(now, name, announcement),
+            Introduction::Known => {
+                self.roster.on_announcement(now, name, announcement);
+            }
             Introduction::Ask => {
                 let nonce = self.random.next();
                 let run = announcement.ticket.run;

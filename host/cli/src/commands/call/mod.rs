@@ -9,37 +9,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use fumehood::hooks::{CallHooks, HookedTools};
+use fumehood::policy::Policies;
 use fumehood::{
     Call, CallError, CallLog, CallResult, CancellationToken, Component, ErrorKind, EventStream, Host, HostBuilder,
-    Limits, Load, Namespace, Observed, QualifiedName, ResultForm, SEPARATOR, ToolName, ToolProvider as _,
+    Limits, Load, Namespace, Observed, QualifiedName, ResultForm, SEPARATOR, Stack, ToolName,
 };
 
 use self::arguments::TypedArguments;
 use super::approve;
+use crate::app::App;
 use crate::args::{self, Arguments};
-use crate::config::Config;
 use crate::config::amount::MAX_MEMORY_BYTES;
-use crate::configured::{self, ConfiguredComponent, Version};
+use crate::configured::{ConfiguredComponent, Version};
 use crate::exit::{self, Exit, UsageError};
 use crate::hooks::{self, TerminalHookApprover};
 use crate::recording::{EntryPoint, Recording};
-use crate::trust::ConfigSource;
-use crate::{flags, host, published, render, servers, source, telemetry, user_folders};
+use crate::{flags, host, published, render, servers, source, user_folders};
 
 pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit> {
     // Errors of the command line are reported before any file is read.
-    call.limits.over(Limits::default(), MAX_MEMORY_BYTES).map_err(|error| args::name_limit_option(&error))?;
+    args::limits_over(&call.limits, Limits::default(), MAX_MEMORY_BYTES)?;
     let call = &*split_full_name(call);
     let typed_arguments = TypedArguments::read(call.args_file.as_deref(), &call.arguments)?;
     let state = call.state.as_deref().map(source::parse_state).transpose()?;
-    let config = configuration(arguments, call)?;
-    telemetry::begin(&config)?;
+    let app = open(arguments, call)?;
     // Before anything is loaded: nothing runs that cannot be recorded, and only existing files can be protected from
     // tools.
-    let recording = Recording::begin(&call.recording, &config, EntryPoint::Call, call.actor.as_deref()).await?;
-    let invocation = Invocation { arguments, call, config: &config, recording: recording.as_ref() };
-    let server = host::configured_name(&call.component).map(|name| servers::find(&config, name)).transpose()?.flatten();
+    let recording = app.record(&call.recording, EntryPoint::Call, call.actor.as_deref()).await?;
+    let invocation = Invocation { app: &app, call, recording: recording.as_ref() };
+    let server = host::configured_name(&call.component).map(|name| servers::find(&app.config, name));
+    let server = server.transpose()?.flatten();
     let exit = match server {
         Some(server) => invocation.call_server(&server, typed_arguments).await?,
         None => invocation.call_component(typed_arguments, state).await?,
@@ -52,19 +51,17 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
 
 /// One invocation of this command.
 struct Invocation<'a> {
-    arguments: &'a Arguments,
+    app: &'a App<'a>,
     call: &'a args::Call,
-    config: &'a Config,
     recording: Option<&'a Recording>,
 }
 
 impl Invocation<'_> {
     /// Calls a tool of a component and prints its result.
     async fn call_component(&self, typed_arguments: TypedArguments, state: Option<Arc<str>>) -> Result<Exit> {
-        let Self { arguments, call, config, recording } = self;
-        let Target { builder, load, name, file, default_limits } = choose_target(arguments, call, config).await?;
-        let limits = call.limits.over(default_limits, MAX_MEMORY_BYTES);
-        let limits = limits.map_err(|error| args::name_limit_option(&error))?;
+        let Self { app, call, recording } = self;
+        let Target { builder, load, name, file, default_limits } = choose_target(app, call).await?;
+        let limits = args::limits_over(&call.limits, default_limits, MAX_MEMORY_BYTES)?;
         let (host, hook_components) = self.build_host(builder, at_least_default(&limits)).await?;
         let is_typed = host::configured_name(&call.component).is_none();
         let loaded = host::load(&host, &file, load.limits(at_least_default(&limits))).await;
@@ -93,17 +90,17 @@ impl Invocation<'_> {
         if let Some(recording) = self.recording {
             builder = recording.protect(builder);
         }
-        let hook_components = hooks::components(self.config).await?;
+        let hook_components = hooks::components(self.app).await?;
         let hook_memory = hook_components.iter().map(|hook| hook.limits.memory).max().unwrap_or_default();
         let host = builder.limits(limits).memory_ceiling(limits.memory.max(hook_memory)).build()?;
         Ok((host, hook_components))
     }
 
-    async fn load_hooks(&self, host: &Host, components: Vec<ConfiguredComponent>) -> Result<CallHooks> {
+    async fn load_hooks(&self, host: &Host, components: Vec<ConfiguredComponent>) -> Result<Policies> {
         for hook in components {
             host::load(host, &hook.label, hook.load).await?;
         }
-        hooks::from_config(self.config, host)
+        hooks::from_config(&self.app.config, host)
     }
 
     fn request(&self, tool: &str, arguments: String) -> Call {
@@ -113,7 +110,7 @@ impl Invocation<'_> {
 
     /// Prints a result: for people what a model reads, and for programs everything.
     fn print(&self, result: &CallResult, form: ResultForm) -> Result<()> {
-        if self.arguments.json { render::json(result) } else { render::result(result, form) }
+        if self.app.arguments.json { render::json(result) } else { render::result(result, form) }
     }
 }
 
@@ -149,14 +146,13 @@ fn split_full_name(call: &args::Call) -> Cow<'_, args::Call> {
 
 /// Opens the configuration if the component is one of it or if the configuration was named. For a component file, the
 /// one in the working folder is not read: only a named one decides where calls are recorded.
-fn configuration(arguments: &Arguments, call: &args::Call) -> Result<Config> {
+fn open<'a>(arguments: &'a Arguments, call: &args::Call) -> Result<App<'a>> {
     // The policy for components of registries is there.
     let is_published = published::is_reference(&call.component);
-    if host::configured_name(&call.component).is_some() || is_published || arguments.config.is_some() {
-        ConfigSource::from_arguments(arguments).open()
-    } else {
-        Ok(Config::none())
-    }
+    App::open_if(
+        arguments,
+        host::configured_name(&call.component).is_some() || is_published || arguments.config.is_some(),
+    )
 }
 
 /// A component to call, with a host builder for it.
@@ -171,24 +167,21 @@ struct Target {
 }
 
 /// Returns the component file with the powers that were typed, or a configured component with its own powers.
-async fn choose_target(arguments: &Arguments, call: &args::Call, config: &Config) -> Result<Target> {
+async fn choose_target(app: &App<'_>, call: &args::Call) -> Result<Target> {
     if let Some(name) = host::configured_name(&call.component) {
-        return target_from_configuration(arguments, call, config, name).await;
+        return target_from_configuration(app, call, name).await;
     }
     let grant = call.powers.grant()?;
-    let typed = host::typed_component(config, &call.component, call.allow_slow_compile).await?;
+    let typed = host::typed_component(&app.config, &call.component, call.allow_slow_compile).await?;
     let load = typed.load.grant(grant);
     let load = if call.powers.strict_imports { load.strict_imports() } else { load };
     // Hooks may need what the configuration names, such as a store.
-    let builder = if config.hooks.component.is_empty() {
-        host::builder(arguments)
-    } else {
-        host::builder_for(arguments, config)?
-    };
+    let builder =
+        if app.config.hooks.component.is_empty() { host::builder(app.arguments) } else { app.host_builder()? };
     let builder = host::with_typed_secrets(builder, &call.powers);
     let builder = match &call.powers.key_value_store {
         Some(file) => host::with_store(builder, file)?,
-        None if call.powers.needs_store() => host::with_store(builder, &default_store(arguments, call)?)?,
+        None if call.powers.needs_store() => host::with_store(builder, &default_store(app.arguments, call)?)?,
         None => builder,
     };
     Ok(Target { builder, load, name: typed.name, file: typed.label, default_limits: Limits::default() })
@@ -203,18 +196,13 @@ fn default_store(arguments: &Arguments, call: &args::Call) -> Result<PathBuf> {
     Ok(file)
 }
 
-async fn target_from_configuration(
-    arguments: &Arguments,
-    call: &args::Call,
-    config: &Config,
-    name: &str,
-) -> Result<Target> {
-    let lock = configured::open_lock(config)?;
+async fn target_from_configuration(app: &App<'_>, call: &args::Call, name: &str) -> Result<Target> {
+    let config = &app.config;
     if config.hooks.has_component(name) {
         let message = format!("`{name}` is a hook in {}, and has no tools to call", config.origin.display());
         return Err(UsageError(message).into());
     }
-    let found = configured::find(config, &lock, name, Version::Pinned).await?;
+    let found = app.component(name, Version::Pinned).await?;
     let Some(ConfiguredComponent { name, label, load, limits, .. }) = found else {
         return Err(UsageError(format!("no such file {name}, and {}", approve::unknown_component(config, name))).into());
     };
@@ -224,7 +212,7 @@ async fn target_from_configuration(
         return Err(UsageError(message).into());
     }
     let load = if call.allow_slow_compile { load.allow_slow_compile() } else { load };
-    let builder = host::builder_for(arguments, config)?;
+    let builder = app.host_builder()?;
     Ok(Target { builder, load, name: name.to_string(), file: label, default_limits: limits })
 }
 
@@ -267,23 +255,13 @@ fn missing_tool(target: &str, tools: &[&str], inspect: &str) -> UsageError {
 }
 
 /// Calls a tool, and prints log lines and progress as they arrive. Ctrl-C stops the tool.
-async fn call_and_watch(host: &Host, request: Call, hooks: CallHooks, log: Option<&CallLog>) -> CallResult {
+async fn call_and_watch(host: &Host, request: Call, hooks: Policies, log: Option<&CallLog>) -> CallResult {
     let mut events = host.subscribe();
     let interrupted = CancellationToken::new();
     let request = request.cancelled_by(interrupted.clone());
-    let mut called = std::pin::pin!(async {
-        match log {
-            _ if !hooks.is_empty() => {
-                let tools = HookedTools::new(Arc::new(host.clone()), hooks).log(log.cloned());
-                tools.approver(TerminalHookApprover::from_terminal()).dispatch(request).await
-            }
-            Some(log) => {
-                let entry = log.entry(&request);
-                host.call_recorded(request, entry).await
-            }
-            None => host.call(request).await,
-        }
-    });
+    let stack = Stack::new().policies(hooks).approver(TerminalHookApprover::from_terminal()).log(log.cloned());
+    let tools = stack.around([host.clone()]);
+    let mut called = tools.dispatch(request);
     let mut signal = std::pin::pin!(tokio::signal::ctrl_c());
     let result = loop {
         tokio::select! {

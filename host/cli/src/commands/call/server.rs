@@ -4,30 +4,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use fumehood::hooks::HookedTools;
 use fumehood::{
     CallError, CallResult, CancellationToken, ErrorKind, Event, Limits, McpTools, Metadata, Namespace, Observer,
-    Progress, ResultForm, SEPARATOR, ToolProvider as _,
+    Progress, ResultForm, SEPARATOR, Source, Stack, ToolProvider as _,
 };
 
 use super::{Invocation, TypedArguments, missing_tool, own_name, translate_for_cli};
-use crate::configured;
+use crate::args::has_sandbox_limits;
+use crate::config::amount::Time;
 use crate::exit::{self, Exit, UsageError};
 use crate::hooks::TerminalHookApprover;
+use crate::render;
 use crate::servers::{self, Server};
-use crate::{host, render};
 
 impl Invocation<'_> {
     /// Calls a tool of an MCP server and prints its result. The arguments are validated and hooks decide, as for components.
     pub(super) async fn call_server(&self, server: &Server, typed_arguments: TypedArguments) -> Result<Exit> {
         self.reject_component_options(&server.name)?;
-        let lock = configured::open_lock(self.config)?;
-        if let Some(why) = server.reason_not_to_start(&lock) {
+        let lock = self.app.lock()?;
+        if let Some(why) = server.reason_not_to_start(lock) {
             let result = unapproved(&server.name, why);
             self.print(&result, ResultForm::Parts)?;
             return Ok(exit::from_result(&result));
         }
-        let tools = Arc::new(servers::connect_one(self.config, &lock, server).await?);
+        let tools = Arc::new(servers::connect_one(&self.app.config, lock, server).await?);
         let called = self.call_connected(server, &tools, typed_arguments).await;
         tools.close().await;
         let result = called?;
@@ -41,8 +41,7 @@ impl Invocation<'_> {
         tools: &Arc<McpTools>,
         typed_arguments: TypedArguments,
     ) -> Result<CallResult> {
-        let (host, hook_components) =
-            self.build_host(host::builder_for(self.arguments, self.config)?, Limits::default()).await?;
+        let (host, hook_components) = self.build_host(self.app.host_builder()?, Limits::default()).await?;
         let hooks = self.load_hooks(&host, hook_components).await?;
         let prefix = format!("{}{SEPARATOR}", server.name);
         let listed = tools.tools();
@@ -59,13 +58,13 @@ impl Invocation<'_> {
         let interrupted = CancellationToken::new();
         let mut request = self.request(&full_name, typed_arguments.into_json(definition));
         request = request.observer(Arc::new(ProgressPrinter)).cancelled_by(interrupted.clone());
-        if let Some(deadline) = self.call.limits.timeout() {
+        if let Some(Time(deadline)) = self.call.limits.deadline {
             request = request.limits(Limits { deadline, ..Limits::default() });
         }
         let log = self.recording.map(|recording| recording.calls().clone());
-        let hooked = HookedTools::new(Arc::clone(tools) as _, hooks).log(log);
-        let hooked = hooked.approver(TerminalHookApprover::from_terminal());
-        let mut called = hooked.dispatch(request);
+        let stack = Stack::new().policies(hooks).approver(TerminalHookApprover::from_terminal()).log(log);
+        let layered = stack.around([Source::Provider(Arc::clone(tools) as _)]);
+        let mut called = layered.dispatch(request);
         let mut result = tokio::select! {
             result = &mut called => result,
             _ = tokio::signal::ctrl_c() => {
@@ -87,7 +86,7 @@ impl Invocation<'_> {
     fn reject_component_options(&self, server: &Namespace) -> Result<(), UsageError> {
         let option = if self.call.powers.has_any() {
             Some("powers")
-        } else if self.call.limits.has_sandbox_limits() {
+        } else if has_sandbox_limits(&self.call.limits) {
             Some("limits of the sandbox other than `--timeout`")
         } else if self.call.state.is_some() {
             Some("`--state`")

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::args::{Arguments, CallRemote, List, ServerOptions};
 use crate::commands::call::arguments::TypedArguments;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::exit::{self, Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
 use crate::render;
@@ -70,7 +70,7 @@ fn hint_at_configured(arguments: &Arguments, server: &[String]) {
     let [name] = server else { return };
     let file = Config::place(arguments.config.as_deref());
     // Only the names are read, which needs no trust.
-    if Config::load(&file).is_ok_and(|config| config.mcp.servers.contains_key(name)) {
+    if config::load(&file).is_ok_and(|config| config.mcp.servers.contains_key(name)) {
         render::hint(&format!(
             "starting the program `{name}`; for the MCP server `{name}` of {}, use `fumehood approve {name} --check --full` \
              and `fumehood call {name} TOOL`",
@@ -142,7 +142,7 @@ fn find<'a>(tools: &'a [RemoteTool], typed: &str) -> Option<&'a RemoteTool> {
 
 pub(crate) async fn call(arguments: &Arguments, call: &CallRemote) -> Result<Exit> {
     let typed = TypedArguments::read(None, &call.arguments)?;
-    let config = arguments.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+    let config = arguments.config.as_deref().map(config::load).transpose()?.unwrap_or_default();
     let recording = Recording::begin(&call.recording, &config, EntryPoint::McpCall, None).await?;
     let request = Call::new(call.tool.as_str(), typed.clone().into_json(None));
     let mut entry = recording.as_ref().map(|recording| recording.calls().entry(&request));

@@ -6,28 +6,28 @@ use anyhow::{Context as _, Result};
 use fumehood::mcp::{Login, logout as forget_tokens};
 use fumehood::sanitize::printable;
 
+use crate::app::App;
 use crate::args::{Arguments, Login as TypedLogin, Logout as TypedLogout};
 use crate::config::Config;
 use crate::exit::{Exit, UsageError};
+use crate::render;
 use crate::servers::{self, Server};
-use crate::trust::ConfigSource;
-use crate::{configured, render};
 
 /// Program that opens an address in the user's browser.
 const OPENER: &str = "xdg-open";
 
 pub(crate) async fn login(arguments: &Arguments, typed: &TypedLogin) -> Result<Exit> {
-    let config = ConfigSource::from_arguments(arguments).open()?;
-    let server = find(&config, &typed.name)?;
+    let app = App::open(arguments)?;
+    let server = find(&app.config, &typed.name)?;
     // Nothing is asked of a server before somebody has seen where it is.
-    if server.reason_not_to_start(&configured::open_lock(&config)?).is_some() {
+    if server.reason_not_to_start(app.lock()?).is_some() {
         let message = format!(
             "the address of the MCP server `{0}` is not approved, or changed; review it with `fumehood approve {0}`",
             server.name
         );
         return Err(UsageError(message).into());
     }
-    let (url, options) = server.login(&config)?;
+    let (url, options) = server.login(&app.config)?;
     let login = Login::begin(&url, &options).await.with_context(|| format!("cannot log in at `{}`", server.name))?;
     render::note("open this URL in a browser on this machine, and log in:");
     render::note(login.url());
@@ -40,9 +40,9 @@ pub(crate) async fn login(arguments: &Arguments, typed: &TypedLogin) -> Result<E
 }
 
 pub(crate) fn logout(arguments: &Arguments, typed: &TypedLogout) -> Result<Exit> {
-    let config = ConfigSource::from_arguments(arguments).open()?;
-    let server = find(&config, &typed.name)?;
-    let options = server.logout(&config)?;
+    let app = App::open(arguments)?;
+    let server = find(&app.config, &typed.name)?;
+    let options = server.logout(&app.config)?;
     let note = if forget_tokens(&options).context("the tokens cannot be removed")? {
         format!("the tokens of `{}` were removed here; the server may accept them until they expire", server.name)
     } else {

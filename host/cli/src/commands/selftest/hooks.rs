@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use fumehood::hooks::{CallHook, CallHooks, ComponentHook, HookFunction, HookedTools};
-use fumehood::{Call, CallResult, ErrorKind, Host, Limits, Load, ToolProvider as _};
+use fumehood::hooks::{ComponentHook, HookFunction};
+use fumehood::policy::{Policies, Policy};
+use fumehood::{Call, CallResult, ErrorKind, Host, Limits, Load, Stack};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
@@ -86,8 +87,8 @@ async fn run_case(host: &Arc<Host>, case: &HookCase) -> Result<Finding> {
 /// Calls the honest tool while the hook decides with this function.
 async fn call_hooked(host: &Arc<Host>, function: HookFunction) -> Result<CallResult> {
     let hook = host.hook(NAME)?.functions([function]);
-    let hooks: CallHooks = [Arc::new(hook) as Arc<dyn CallHook>].into_iter().collect();
-    let tools = HookedTools::new(Arc::new(host.as_ref().clone()), hooks);
+    let hooks: Policies = [Arc::new(hook) as Arc<dyn Policy>].into_iter().collect();
+    let tools = Stack::new().policies(hooks).around([host.as_ref().clone()]);
     Ok(tools.dispatch(Call::new("neighbour__add", r#"{"a": 1, "b": 2}"#)).await)
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow};
 use fumehood::agent::agent::SystemClock;
 use fumehood::agent::code::{CodeMode, CodeProvider, ProgramLimits};
 use fumehood::flow::FlowPolicy;
-use fumehood::{Call, CallError, CallResult, ErrorKind, FlowProvider, Host, Limits, Metadata, ToolProvider as _};
+use fumehood::{Call, CallError, CallResult, ErrorKind, Host, Limits, Metadata, Stack, ToolProvider as _};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -193,9 +193,9 @@ async fn run_attempt(host: &Arc<Host>, call: Call, deadline: Duration) -> CallRe
     }
     let id = call.context.id.clone();
     let tool = call.tool.clone();
-    let tools = FlowProvider::new(Arc::new(host.as_ref().clone()), FlowPolicy::new());
+    let tools = Stack::new().flows(Some(FlowPolicy::new())).around([host.as_ref().clone()]);
     let mode = CodeMode::only().limits(ProgramLimits { wall_time: deadline, ..ProgramLimits::default() });
-    match CodeProvider::new(Arc::new(tools), Arc::new(host.javascript()), mode, Arc::new(SystemClock)) {
+    match CodeProvider::new(tools, Arc::new(host.javascript()), mode, Arc::new(SystemClock)) {
         Ok(code) => code.dispatch(call).await,
         Err(error) => {
             let outcome = Err(CallError::new(ErrorKind::Host, error.to_string()));

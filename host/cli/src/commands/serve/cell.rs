@@ -7,11 +7,10 @@ use fumehood::job::JobStore;
 use fumehood::listener::BudgetLeases;
 use fumehood::{Host, ToolProvider};
 
-use crate::args::{Arguments, ServeOptions};
+use crate::app::App;
+use crate::args::ServeOptions;
 use crate::config::Config;
 use crate::recording::Recording;
-#[cfg(feature = "cell")]
-use crate::trust::ConfigSource;
 
 /// A cell, as its gateway needs it.
 #[cfg_attr(not(feature = "cell"), allow(dead_code, reason = "nothing makes one without cells"))]
@@ -33,9 +32,8 @@ pub(super) struct QueuedJobs {
 /// Joins the cell, if that was asked for.
 #[cfg(feature = "cell")]
 pub(super) async fn join(
-    arguments: &Arguments,
+    app: &App<'_>,
     serve: &ServeOptions,
-    config: &Config,
     host: &Host,
     recording: Option<&Recording>,
 ) -> Result<Option<JoinedCell>> {
@@ -45,7 +43,8 @@ pub(super) async fn join(
     if !serve.cell {
         return Ok(None);
     }
-    crate::pushed_components::push(config, ConfigSource::from_arguments(arguments).without_asking()).await?;
+    let config = &app.config;
+    crate::pushed_components::push(config, app.source.clone().without_asking()).await?;
     let log = recording.map(|recording| recording.calls().clone());
     let tools = Arc::new(crate::cell::join(config, host, log).await?);
     let jobs = match crate::cell::queue_options(config)? {
@@ -77,12 +76,6 @@ pub(super) async fn shared_budgets(_: &ServeOptions, _: &Config) -> Result<Optio
 
 /// Returns nothing: this program was built without cells.
 #[cfg(not(feature = "cell"))]
-pub(super) async fn join(
-    _: &Arguments,
-    _: &ServeOptions,
-    _: &Config,
-    _: &Host,
-    _: Option<&Recording>,
-) -> Result<Option<JoinedCell>> {
+pub(super) async fn join(_: &App<'_>, _: &ServeOptions, _: &Host, _: Option<&Recording>) -> Result<Option<JoinedCell>> {
     Ok(None)
 }

@@ -8,7 +8,6 @@ mod jobs;
 mod library;
 mod offered_tools;
 pub(crate) mod served_components;
-mod served_tools;
 pub(crate) mod server;
 mod sessions;
 mod settings;

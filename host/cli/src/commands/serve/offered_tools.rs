@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use fumehood::hooks::CallHooks;
 use fumehood::http_api::SessionAgents;
 use fumehood::listener::{TenantTools, UsageLedger};
-use fumehood::{FlowProvider, Host, ToolProvider};
+use fumehood::policy::Policies;
+use fumehood::{Host, McpTools, Source, Stack, ToolProvider};
 
 use super::code_mode::CodeLayer;
-use super::served_tools::{ServedTools, Sources};
 use super::sessions::ServedSessions;
 use super::settings;
 use crate::agent::settings as agent_settings;
@@ -17,6 +16,27 @@ use crate::args::ServeOptions;
 use crate::config::Config;
 use crate::recording::Recording;
 use crate::{flows, hooks};
+
+/// The sources of tools.
+#[derive(Clone)]
+pub(super) struct Sources<'a> {
+    pub(super) host: &'a Host,
+    /// The tools of the host, with their calls at workers.
+    pub(super) cell: Option<Arc<dyn ToolProvider>>,
+    pub(super) remotes: Option<Arc<McpTools>>,
+}
+
+impl Sources<'_> {
+    /// Returns the sources below the layers. A name that both have means the tool of the component.
+    fn below_layers(&self) -> Vec<Source> {
+        let components = match &self.cell {
+            Some(cell) => Source::from(Arc::clone(cell)),
+            None => Source::from(self.host.clone()),
+        };
+        let servers = self.remotes.as_ref().map(|remotes| Source::Provider(Arc::clone(remotes) as _));
+        std::iter::once(components).chain(servers).collect()
+    }
+}
 
 /// The tools that are offered to clients, which share the places.
 pub(super) struct Offered {
@@ -26,9 +46,9 @@ pub(super) struct Offered {
     pub(super) behind_code: TenantTools,
     /// The same without hooks, flows and records.
     pub(super) for_agents: TenantTools,
-    pub(super) hooks: CallHooks,
-    /// The number of tools that can be called.
-    pub(super) count: usize,
+    pub(super) hooks: Policies,
+    /// The names of the tools that can be called.
+    pub(super) names: Vec<String>,
 }
 
 impl Offered {
@@ -57,23 +77,24 @@ pub(super) fn offer(
     let host = sources.host;
     let hooks = hooks::from_config(config, host)?;
     let only = config.serve.tools.as_deref();
-    let all = ServedTools::new(sources.clone(), None, &CallHooks::default(), None).tools();
+    let all = Stack::new().around(sources.below_layers()).tools();
     for name in only.unwrap_or_default() {
         flows::is_loaded(config, &all, name, "`tools` of [serve]", "is not served")?;
     }
-    let plain = ServedTools::new(sources.clone(), only, &CallHooks::default(), None);
-    let offered = ServedTools::new(sources, only, &hooks, log.as_ref());
-    let tools: Arc<dyn ToolProvider> = match flows::policy(config, &offered.tools())? {
-        Some(policy) => Arc::new(FlowProvider::new(Arc::new(offered), policy).recorded(log.clone())),
-        None => Arc::new(offered),
+    let stack = match only {
+        Some(names) => Stack::new().only(names.iter().cloned()),
+        None => Stack::new(),
     };
+    let plain = stack.around(sources.below_layers());
+    let flows = flows::policy(config, &plain.tools())?;
+    let tools = stack.policies(hooks.clone()).flows(flows).log(log.clone()).around(sources.below_layers());
     let (places, max_waiting) = settings::places(serve, config);
     let behind_code = TenantTools::new(Arc::clone(&tools)).places(places, max_waiting).usage(usage);
     let behind_code = match recording {
         Some(recording) => behind_code.log(recording.budget()),
         None => behind_code,
     };
-    let for_agents = behind_code.clone().around(Arc::new(plain));
+    let for_agents = behind_code.clone().around(plain);
     let code = agent_settings::code(config.serve.code, serve.code).map(|mode| CodeLayer::new(host, mode, log));
     let (all, shared) = match code {
         Some(code) => {
@@ -84,6 +105,7 @@ pub(super) fn offer(
         }
         None => (tools.tools(), behind_code.clone()),
     };
-    let count = all.iter().filter(|tool| tool.is_approved()).count();
-    Ok(Offered { tools: shared, behind_code, for_agents, hooks, count })
+    let callable = all.iter().filter(|tool| tool.is_approved());
+    let names = callable.map(|tool| tool.full_name().to_owned()).collect();
+    Ok(Offered { tools: shared, behind_code, for_agents, hooks, names })
 }

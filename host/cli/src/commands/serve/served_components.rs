@@ -69,7 +69,7 @@ impl ServedComponents {
     pub(crate) async fn load(host: Host, request: ServeRequest) -> Result<Self> {
         let ServeRequest { source, config, typed, configured, allow_slow_compile, persist } = request;
         let wanted = typed.iter().cloned().chain(configured).collect();
-        let has_store = config.tools.values().any(|tool| tool.key_value.is_some());
+        let has_store = config.tools.values().any(|tool| tool.powers.key_value.is_some());
         let source_stamps = Vec::new();
         let components = BTreeMap::new();
         let mut served = Self {
@@ -125,7 +125,7 @@ impl ServedComponents {
         for name in gone {
             self.components.remove(&name);
             if self.host.unload(name.as_str()) {
-                render::note(&format!("`{name}` is no longer served"));
+                render::note_of_event(&format!("`{name}` is no longer served"));
             }
         }
         let changed: Vec<ConfiguredComponent> = self.wanted.iter().filter(|it| self.has_changed(it)).cloned().collect();
@@ -250,7 +250,7 @@ impl ServedComponents {
                     Some(_) => "changed and was reloaded",
                     None => "was loaded",
                 };
-                render::note(&format!("{file} {verb}"));
+                render::note_of_event(&format!("{file} {verb}"));
                 self.warn_if_unapproved(&name);
                 Some(terms.clone())
             }
@@ -268,7 +268,7 @@ impl ServedComponents {
     }
 
     async fn reload(&self, component: &ConfiguredComponent, file: &str) -> Result<()> {
-        let needs_store = component.terms.section.as_ref().is_some_and(|section| section.key_value.is_some());
+        let needs_store = component.terms.section.as_ref().is_some_and(|section| section.powers.key_value.is_some());
         if needs_store && !self.has_store {
             let message = format!(
                 "`{}` has a `key_value` store, which is opened at the start; restart the server",
@@ -290,7 +290,9 @@ impl ServedComponents {
         let Some(check) = approve::approval_check(&self.host, name) else { return };
         if !check.standing().is_approved() {
             let standing = check.standing();
-            render::warning(&format!("`{name}` {standing}; its tools are served after `fumehood approve {name}`"));
+            render::warning_of_event(&format!(
+                "`{name}` {standing}; its tools are served after `fumehood approve {name}`"
+            ));
         }
     }
 }
@@ -322,6 +324,7 @@ fn changes_for_next_start(before: &Config, after: &Config) -> Vec<&'static str> 
         knowledge,
         prompts,
         log,
+        logging,
         #[cfg(feature = "postgres")]
         storage,
         telemetry,
@@ -347,6 +350,7 @@ fn changes_for_next_start(before: &Config, after: &Config) -> Vec<&'static str> 
         ("[prompts]", *prompts != after.prompts),
         ("[mcp]", *mcp != after.mcp),
         ("[log]", *log != after.log),
+        ("[logging]", *logging != after.logging),
         #[cfg(feature = "postgres")]
         ("[storage]", *storage != after.storage),
         #[cfg(feature = "cell")]

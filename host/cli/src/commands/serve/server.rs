@@ -16,21 +16,21 @@ use fumehood::{CancellationToken, Grant, Host, Limits, McpTools};
 use tokio::task::JoinHandle;
 
 use super::jobs::{self, ServedJobs};
-use super::offered_tools::offer;
+use super::offered_tools::{Sources, offer};
 use super::served_components::{ServeRequest, ServedComponents};
-use super::served_tools::Sources;
 use super::sessions::ServedSessions;
 use super::tenants::SavedUsage;
 use super::watch::Triggers;
 use super::{cell, dashboard, settings, watch};
-use crate::args::{Arguments, ServeMcp, ServeOptions};
+use crate::app::App;
+use crate::args::{Arguments, ServeMcp, ServeOptions, limits_over};
 use crate::config::Config;
 use crate::configured::{self, ConfiguredComponent, LoadSettings, Version};
 use crate::exit::{Exit, UsageError};
+use crate::logging::{self, Starting};
 use crate::recording::{EntryPoint, Recording};
 use crate::service_manager::{self, ServiceState};
-use crate::trust::ConfigSource;
-use crate::{host, list_notices, render, servers, signals, telemetry};
+use crate::{host, list_notices, log_place, render, servers, signals, telemetry};
 
 /// Maximum value of `--memory`, in bytes: every slot in the pool has that much address space.
 const MAX_MEMORY_BYTES: usize = 1 << 30;
@@ -113,12 +113,13 @@ impl Listening {
         Self { listener, stop, serving }
     }
 
-    /// Opens the services, and serves them until `stop` completes.
-    async fn serve(self, services: Vec<Arc<dyn HttpService>>, stop: impl Future) -> Result<()> {
+    /// Opens the services, and serves them until `stop` completes. Calls then have `grace` to end.
+    async fn serve(self, services: Vec<Arc<dyn HttpService>>, stop: impl Future, grace: Duration) -> Result<()> {
         self.listener.services().open(services);
         service_manager::notify(ServiceState::Ready);
         service_manager::keep_alive();
         stop.await;
+        logging::emit_stopping("signal", grace);
         service_manager::notify(ServiceState::Stopping);
         self.end().await
     }
@@ -131,31 +132,30 @@ impl Listening {
 }
 
 pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Faces<'_>) -> Result<Exit> {
-    let source = ConfigSource::from_arguments(arguments);
-    let config = source.open()?;
-    let configured = configured_components(serve, &config).await?;
-    let http = faces.listener_options(serve, &config)?;
-    let options = settings::server_options(serve, &config)?;
-    let metrics = telemetry::begin_metered(&config)?;
-    let (listening, dashboard) = listen(http, serve, &config).await?;
+    let app = App::open(arguments)?;
+    let config = &app.config;
+    let metrics = telemetry::begin_metered(config)?;
+    announce(&app, serve, faces.entry_point())?;
+    let configured = configured_components(&app, serve).await?;
+    let http = faces.listener_options(serve, config)?;
+    let options = settings::server_options(serve, config)?;
+    let (listening, dashboard) = listen(http, serve, config).await?;
     let tenants = listening.as_ref().map(|listening| listening.listener.tenants());
     // Before anything is loaded: only existing files can be protected from tools.
-    let sessions = if faces.has_api() { ServedSessions::read(&config)? } else { None };
-    let recording = Recording::begin(&serve.recording, &config, faces.entry_point(), serve.actor.as_deref()).await?;
-    let served_jobs = ServedJobs::open(&config, recording.as_ref());
+    let sessions = if faces.has_api() { ServedSessions::read(config)? } else { None };
+    let recording = Recording::begin(&serve.recording, config, faces.entry_point(), serve.actor.as_deref()).await?;
+    let served_jobs = ServedJobs::open(config, recording.as_ref());
     let own = OwnFiles { recording: recording.as_ref(), jobs: served_jobs.as_ref() };
-    let (host, components) = load_components(arguments, serve, source, &config, configured, own).await?;
-    let remotes = connect_servers(serve, &config, &options.log_level).await?;
-    let usage = open_usage(serve, &config, tenants.as_ref()).await?;
-    let (cell, queued) = cell::join(arguments, serve, &config, &host, recording.as_ref())
-        .await?
-        .map(|cell| (cell.tools, cell.jobs))
-        .unzip();
-    let jobs = served_jobs.map(|served| served.jobs(&config, recording.as_ref(), queued.flatten())).transpose()?;
+    let (host, components) = load_components(&app, serve, configured, own).await?;
+    let remotes = connect_servers(&app, serve, &options.log_level).await?;
+    let usage = open_usage(serve, config, tenants.as_ref()).await?;
+    let (cell, queued) =
+        cell::join(&app, serve, &host, recording.as_ref()).await?.map(|cell| (cell.tools, cell.jobs)).unzip();
+    let jobs = served_jobs.map(|served| served.jobs(config, recording.as_ref(), queued.flatten())).transpose()?;
     let libraries = remotes.as_ref().map(|remotes| remotes.libraries()).unwrap_or_default();
     let options = ServerOptions { jobs: jobs.clone(), servers: libraries.into(), ..options };
     let sources = Sources { host: &host, cell, remotes: remotes.clone() };
-    let offered = offer(serve, &config, sources, recording.as_ref(), usage.ledger())?;
+    let offered = offer(serve, config, sources, recording.as_ref(), usage.ledger())?;
     let sessions = sessions.map(|sessions| offered.agents(sessions, &host, recording.as_ref()));
     let running = offered.tools.running().clone();
     if let Some(metrics) = &metrics {
@@ -169,8 +169,9 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
             servers: remotes.as_ref(),
             recording: recording.as_ref(),
         };
-        dashboard::open(dashboard, shown, serve, &config)?;
+        dashboard::open(dashboard, shown, serve, config)?;
     }
+    let grace = settings::shutdown_grace(config);
     let mut signals = signals::listen_for_stop()?;
     let watching = CancellationToken::new();
     let triggers = Triggers { files: serve.watch, hangup: listening.is_some(), arrived: None };
@@ -187,29 +188,29 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
             )?;
             if let Some(metrics) = metrics.filter(|_| !config.telemetry.no_metrics) {
                 // Before the API, whose paths include that of the running calls.
-                services.insert(0, metrics_service(serve, &config, metrics, running, listener));
+                services.insert(0, metrics_service(serve, config, metrics, running, listener));
             }
-            render::note(&format!("serving {} at {urls}", tool_count(offered.count)));
-            listening.serve(services, signals.received()).await
+            started("at", &urls, &offered.names);
+            listening.serve(services, signals.received(), grace).await
         }
         None => {
-            render::note(&format!("serving {} over standard input and output", tool_count(offered.count)));
+            started("over", "standard input and output", &offered.names);
             let tools = offered.tools.of(&Arc::new(Tenant::anyone(ONLY_CLIENT)));
-            Server::new(tools, options).serve_stdio(signals.received()).await.map_err(Into::into)
+            let served = Server::new(tools, options).serve_stdio(signals.received()).await.map_err(Into::into);
+            logging::emit_stopping("the client left, or a signal", grace);
+            served
         }
     };
-    Open { dashboard, watching, watch, host, jobs, usage, remotes, recording }
-        .close(settings::shutdown_grace(&config), served)
-        .await
+    Open { dashboard, watching, watch, host, jobs, usage, remotes, recording }.close(grace, served).await
 }
 
 /// Connects to the approved MCP servers of the configuration, if that was asked for.
-async fn connect_servers(serve: &ServeOptions, config: &Config, log_level: &LogLevel) -> Result<Option<Arc<McpTools>>> {
+async fn connect_servers(app: &App<'_>, serve: &ServeOptions, log_level: &LogLevel) -> Result<Option<Arc<McpTools>>> {
     if !serve.servers {
         return Ok(None);
     }
-    let remotes = Arc::new(servers::connect(config, &configured::open_lock(config)?, log_level).await?);
-    list_notices::follow(&remotes, config);
+    let remotes = Arc::new(servers::connect(&app.config, app.lock()?, log_level).await?);
+    list_notices::follow(&remotes, &app.config);
     Ok(Some(remotes))
 }
 
@@ -253,6 +254,7 @@ impl Open {
         if let Some(recording) = self.recording {
             recording.end(if served.is_ok() { "ok" } else { "host" }).await?;
         }
+        logging::emit_stopped(served.as_ref().err().map(|error| format!("{error:#}")));
         served.map(|()| Exit::Ok)
     }
 }
@@ -312,20 +314,40 @@ async fn listen(
     };
     let dashboard = dashboard::listen(serve, config).await?;
     if let Some(token) = new_token.flatten() {
-        render::note(&format!("bearer token for clients: {}", token.reveal()));
+        // Not an event of the log: a collector of lines must not learn it.
+        render::note_lines(&format!("bearer token for clients: {}", token.reveal()));
     }
     Ok((listening, dashboard))
 }
 
-fn tool_count(count: usize) -> String {
-    format!("{count} {}", if count == 1 { "tool" } else { "tools" })
+/// Tells the operator that a service starts, before it loads anything.
+fn announce(app: &App<'_>, serve: &ServeOptions, command: EntryPoint) -> Result<()> {
+    let log = log_place::place_for(&serve.recording, &app.config)?;
+    let starting = Starting {
+        command: command.as_str(),
+        configuration: app.config.origin.exists().then(|| app.config.origin.display().to_string()),
+        isolation: app.arguments.isolation.unwrap_or_default().as_str(),
+        event_log: log.map(|place| place.to_string()),
+    };
+    starting.emit();
+    Ok(())
+}
+
+/// Tells the operator that these tools are served at an address.
+fn started(preposition: &str, address: &str, tools: &[String]) {
+    let count = tools.len();
+    let noun = if count == 1 { "tool" } else { "tools" };
+    let message = format!("serving {count} {noun} {preposition} {address}");
+    logging::emit_started(&message, address, tools);
+    render::note_of_event(&message);
 }
 
 /// Returns the components of the configuration. It is asked for before a token is made and shown.
 ///
 /// # Errors
 /// If they cannot be had, or there is nothing to serve.
-async fn configured_components(serve: &ServeOptions, config: &Config) -> Result<Vec<ConfiguredComponent>> {
+async fn configured_components(app: &App<'_>, serve: &ServeOptions) -> Result<Vec<ConfiguredComponent>> {
+    let config = &app.config;
     if let Some(address) = serve.components.iter().filter_map(|it| it.to_str()?.parse::<SocketAddr>().ok()).next() {
         let message = format!(
             "`{address}` is an address and not a component; write `--dashboard={address}` for the dashboard, or \
@@ -333,7 +355,7 @@ async fn configured_components(serve: &ServeOptions, config: &Config) -> Result<
         );
         return Err(UsageError(message).into());
     }
-    let configured = configured::all(config, &configured::open_lock(config)?, Version::Pinned).await?;
+    let configured = app.components(Version::Pinned).await?;
     let may_appear = serve.watch && config.origin.exists();
     let has_servers = serve.servers && !config.mcp.servers.is_empty();
     if configured.is_empty() && serve.components.is_empty() && !may_appear && !config.has_texts() && !has_servers {
@@ -354,23 +376,18 @@ struct OwnFiles<'a> {
 /// Creates a host and loads all components: those of the command line with the powers of the options, those of the
 /// configuration with their powers there, as far as they are approved.
 async fn load_components(
-    arguments: &Arguments,
+    app: &App<'_>,
     serve: &ServeOptions,
-    source: ConfigSource,
-    config: &Config,
     configured: Vec<ConfiguredComponent>,
     own: OwnFiles<'_>,
 ) -> Result<(Host, ServedComponents)> {
+    let config = &app.config;
     let typed_files = configured::without_configured(config, &serve.components)?;
     let defaults = config.limits.over(Limits::default());
-    let limits =
-        serve.limits.over(defaults, MAX_MEMORY_BYTES).map_err(|error| crate::args::name_limit_option(&error))?;
+    let limits = limits_over(&serve.limits, defaults, MAX_MEMORY_BYTES)?;
     let max_memory = configured.iter().map(|component| component.limits.memory).max().unwrap_or(0).max(limits.memory);
-    let builder = if configured.is_empty() && !serve.watch {
-        host::builder(arguments)
-    } else {
-        host::builder_for(arguments, config)?
-    };
+    let builder =
+        if configured.is_empty() && !serve.watch { host::builder(app.arguments) } else { app.host_builder()? };
     let builder = host::with_components(builder, &typed_files);
     let builder = host::with_typed_secrets(builder, &serve.powers);
     let builder = host::with_typed_store(builder, config, &serve.powers, &typed_files)?;
@@ -394,7 +411,7 @@ async fn load_components(
         typed.push(typed_component(config, component, limits, &grant, serve.powers.strict_imports).await?);
     }
     let request = ServeRequest {
-        source: source.without_asking(),
+        source: app.source.clone().without_asking(),
         config: config.clone(),
         typed,
         configured,

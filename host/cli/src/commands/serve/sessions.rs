@@ -8,9 +8,9 @@ use fumehood::agent::memory::Memory;
 use fumehood::agent::session::SavedSession;
 use fumehood::chat::Model;
 use fumehood::event_log::EventLog;
-use fumehood::hooks::CallHooks;
 use fumehood::http_api::SessionAgents;
 use fumehood::listener::TenantTools;
+use fumehood::policy::Policies;
 use fumehood::record::{NullRecorder, Recorder};
 use fumehood::{AgentParts, Host, SavedAgents, ServedAgents};
 
@@ -32,7 +32,7 @@ struct AgentSource {
     parts: ServedSessions,
     host: Host,
     tools: TenantTools,
-    hooks: CallHooks,
+    hooks: Policies,
     log: Option<Arc<EventLog>>,
 }
 
@@ -56,7 +56,7 @@ impl ServedSessions {
     pub(crate) fn agents(
         self,
         host: &Host,
-        hooks: CallHooks,
+        hooks: Policies,
         tools: TenantTools,
         log: Option<&Arc<EventLog>>,
     ) -> Arc<dyn SessionAgents> {

@@ -14,7 +14,7 @@ use fumehood::oauth::ResourceServer;
 use super::library::library_from_config;
 use super::tenants;
 use crate::args::{Http, ServeMcp, ServeOptions};
-use crate::config::Config;
+use crate::config::{Config, oauth};
 use crate::exit::UsageError;
 use crate::recording::Recording;
 use crate::render;
@@ -103,7 +103,7 @@ pub(crate) fn listener_options(
 ) -> Result<(HttpOptions, Option<Token>)> {
     let (access, new_token) = tenants::access(typed, config)?;
     let default = HttpOptions::new(address, access);
-    let verifier = config.serve.oauth.as_ref().map(|oauth| ResourceServer::new(oauth.options()));
+    let verifier = config.serve.oauth.as_ref().map(|oauth| ResourceServer::new(oauth::options(oauth)));
     let verifier = verifier.transpose().context("[serve.oauth]")?;
     let options = HttpOptions {
         verifier: verifier.map(|server| Arc::new(server) as Arc<dyn TokenVerifier>),

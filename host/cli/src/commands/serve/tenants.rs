@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result};
 use fumehood::CancellationToken;
 use fumehood::listener::{Access, BudgetLeases, DayUsage, Tenant, Tenants, Token, UsageEntry, UsageLedger};
+use fumehood::settings::read_value;
 use fumehood::usage::{TenantDay, UsageStore};
 use tokio::task::JoinHandle;
 
@@ -57,7 +58,8 @@ fn given_token(typed: &Http, config: &Config) -> Result<Option<Token>> {
         return Ok(Some(Token::read(path)?));
     }
     if let Some(source) = &config.serve.token {
-        let value = source.value(config.folder()).map_err(|error| UsageError(format!("[serve] `token`: {error}")))?;
+        let value =
+            read_value(source, config.folder()).map_err(|error| UsageError(format!("[serve] `token`: {error}")))?;
         return Ok(Some(Token::parse(&value)?));
     }
     token_of_environment()

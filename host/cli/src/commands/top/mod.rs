@@ -16,8 +16,8 @@ use tokio::sync::mpsc;
 use self::screen::Screen;
 use crate::args::{Arguments, Top};
 use crate::exit::{Exit, UsageError};
-use crate::render;
 use crate::source::token_of_environment;
+use crate::{logging, render};
 
 /// Minimum time between two looks, so that watching a server does not keep it busy.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
@@ -40,6 +40,7 @@ pub(crate) async fn run(arguments: &Arguments, top: &Top) -> Result<Exit> {
         let message = "standard output is not a terminal; print the calls once with `--once` or `--json`";
         return Err(UsageError(message.to_owned()).into());
     }
+    let _hold = logging::hold();
     // It restores the terminal when this program panics, too.
     let mut terminal = ratatui::try_init().context("cannot control the terminal")?;
     let watched = watch(&mut terminal, &client, first, top).await;

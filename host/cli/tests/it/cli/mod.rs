@@ -150,6 +150,8 @@ mod servers;
 #[cfg(test)]
 mod service;
 #[cfg(test)]
+mod service_log;
+#[cfg(test)]
 mod session;
 mod shell;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use regex::Regex;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Variables that would bring in files from outside the folder.
-const ELSEWHERE: [&str; 18] = [
+const ELSEWHERE: [&str; 20] = [
     "DOCKER_CONFIG",
     "FUMEHOOD_CONFIG",
     "FUMEHOOD_KEY_PASSPHRASE",
@@ -22,6 +22,7 @@ const ELSEWHERE: [&str; 18] = [
     "ANTHROPIC_BASE_URL",
     "GEMINI_API_KEY",
     "GEMINI_BASE_URL",
+    "JOURNAL_STREAM",
     "OLLAMA_HOST",
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",
@@ -30,6 +31,7 @@ const ELSEWHERE: [&str; 18] = [
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_SERVICE_NAME",
     "REGISTRY_AUTH_FILE",
+    "RUST_LOG",
 ];
 
 /// The folder of a test.

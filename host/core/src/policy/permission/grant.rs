@@ -6,6 +6,7 @@ use super::files::{Folder, FolderError, Quota, SCRATCH};
 use super::http::{HttpGrant, Scheme};
 use super::secret::{Secret, SecretGrantError};
 use super::{ClockStep, CommandLine, Environment, KeyValueQuota, Seed};
+use crate::capability::{CapabilityGrant, CapabilityGrantError};
 use crate::text::untrusted::PrintableText;
 
 /// The powers granted to one tool. Only the operator's own code adds to it.
@@ -65,6 +66,7 @@ pub struct Grant {
     http: Option<HttpGrant>,
     secrets: Vec<Secret>,
     page_origins: Option<Vec<String>>,
+    capabilities: Vec<CapabilityGrant>,
 }
 
 impl Grant {
@@ -84,6 +86,7 @@ impl Grant {
             http: None,
             secrets: Vec::new(),
             page_origins: None,
+            capabilities: Vec::new(),
         }
     }
 
@@ -279,6 +282,33 @@ impl Grant {
     #[must_use]
     pub fn page_origins(&self) -> Option<&[String]> {
         self.page_origins.as_deref()
+    }
+}
+
+/// Capabilities of the embedder.
+impl Grant {
+    /// Grants a capability, which [`Capability::grant`](crate::capability::Capability::grant) describes.
+    ///
+    /// # Errors
+    /// If the same capability was granted before.
+    pub fn with_capability(mut self, granted: CapabilityGrant) -> Result<Self, CapabilityGrantError> {
+        if self.capability(granted.name()).is_some() {
+            return Err(CapabilityGrantError::Duplicate(granted.name().to_owned()));
+        }
+        self.capabilities.push(granted);
+        Ok(self)
+    }
+
+    /// Returns the granted capabilities.
+    #[must_use]
+    pub fn capabilities(&self) -> &[CapabilityGrant] {
+        &self.capabilities
+    }
+
+    /// Returns the grant of the capability with this name; `None` if it is not granted.
+    #[must_use]
+    pub fn capability(&self, name: &str) -> Option<&CapabilityGrant> {
+        self.capabilities.iter().find(|granted| granted.name() == name)
     }
 }
 

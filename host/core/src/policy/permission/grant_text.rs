@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::files::{Access, Folder, Quota};
 use super::http::HttpLimits;
 use super::{ClockStep, Grant, Injection, Power, Secret};
+use crate::capability::CapabilityGrant;
 
 impl Grant {
     /// Returns one line for each granted power, as in a policy, sorted. One grant has one text. Values of secrets are
@@ -41,6 +42,7 @@ impl Grant {
             lines.push("apps = true".to_owned());
             lines.extend(origins.iter().map(|origin| format!("app_origins: {}", quoted(origin))));
         }
+        lines.extend(self.capabilities().iter().map(CapabilityGrant::line));
         lines.sort();
         lines
     }
@@ -82,6 +84,7 @@ impl Grant {
             (self.page_origins().is_some(), "show pages in your client"),
         ];
         phrases.extend(others.into_iter().filter(|(has, _)| *has).map(|(_, phrase)| phrase.to_owned()));
+        phrases.extend(self.capabilities().iter().map(|granted| granted.description().to_owned()));
         phrases
     }
 
@@ -98,6 +101,7 @@ impl Grant {
             Power::Random => self.seed().is_some(),
             Power::KeyValue => self.key_value().is_some(),
             Power::State => self.state(),
+            Power::Capability => !self.capabilities().is_empty(),
             Power::Sockets => false,
         }
     }
@@ -165,7 +169,8 @@ impl Power {
             Self::Random => Some("random_seed = 1"),
             Self::KeyValue => Some("key_value = \"1MiB\""),
             Self::State => Some("state = true"),
-            Self::Sockets => None,
+            // Only a program that embeds the host grants one.
+            Self::Capability | Self::Sockets => None,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use fumehood_core::log;
 use fumehood_listener::Token;
 use rmcp::transport::auth::{AuthError, OAuthClientConfig, StoredCredentials};
 use tokio::sync::Mutex;
@@ -42,6 +43,11 @@ impl TokenSource {
         Self { url: url.to_owned(), options: options.clone(), file, current: Mutex::default() }
     }
 
+    /// Returns the URL of the server without its query, which may have a secret.
+    fn shown_url(&self) -> &str {
+        self.url.split(['?', '#']).next().unwrap_or_default()
+    }
+
     /// Returns how to log in.
     pub(in crate::client) fn hint(&self) -> &str {
         &self.options.hint
@@ -59,7 +65,7 @@ impl TokenSource {
         let stored = match self.file.read() {
             Ok(stored) => stored?,
             Err(error) => {
-                tracing::warn!(%error, "cannot read the tokens of an MCP server");
+                log::emit_login_failed(self.shown_url(), format_args!("cannot read its tokens: {error}"));
                 return None;
             }
         };
@@ -68,7 +74,7 @@ impl TokenSource {
             None => match self.refresh().await {
                 Ok(found) => found,
                 Err(error) => {
-                    tracing::warn!(server = self.url, %error, "cannot refresh the token of an MCP server");
+                    log::emit_login_failed(self.shown_url(), format_args!("cannot refresh its token: {error}"));
                     return None;
                 }
             },

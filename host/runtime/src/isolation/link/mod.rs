@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::{Observer, Usage};
+use fumehood_core::log;
 use fumehood_core::policy::permission::files::ProtectedFiles;
 use tokio::sync::{Notify, oneshot};
 
@@ -25,9 +26,10 @@ pub(super) use pending::{CallEnd, CallProgress, Death, Pending};
 pub(super) use process::WorkerProcess;
 use tasks::{Parked, flush, read_for_parked_callers};
 
+use super::capability_calls::CapabilityCalls;
 use super::frame::{self, Message, Received, Receiver};
 use super::message::{FromWorker, MESSAGE_MARGIN_BYTES, Part, ToWorker, max_message_bytes};
-use super::services::Services;
+use super::services::{Services, UsedFunction};
 use super::socket::{Socket, Wait};
 use super::spin::Spinner;
 use crate::engine::guest_runtime::GuestRuntime;
@@ -38,6 +40,9 @@ use crate::wasi::journal;
 const INLINE_WAIT: Duration = Duration::from_micros(500);
 /// Maximum number of reads before others have their turn.
 const MAX_READS: usize = 64;
+
+/// The reason for the end of a worker that the host needs no more.
+const STOPPED: &str = "it was stopped";
 
 /// The connection to one worker process.
 pub(super) struct Link {
@@ -117,7 +122,7 @@ impl Link {
 
     /// Returns the reason for the end of the worker.
     pub(super) fn exit_reason(&self) -> String {
-        self.death.get().map_or_else(|| "it was stopped".to_owned(), |death| death.reason.clone())
+        self.death.get().map_or_else(|| STOPPED.to_owned(), |death| death.reason.clone())
     }
 
     /// Reads and serves what the socket has received so far, unless another caller does that.
@@ -304,8 +309,9 @@ impl Link {
         match body {
             FromWorker::Ended { call, outcome, cost } => {
                 if let Some(pending) = lock(&self.calls).remove(&call) {
-                    let Pending { answer, requests, .. } = pending;
-                    let _nobody_waits = answer.send(CallEnd::Answered { outcome, cost: Box::new(cost), requests });
+                    let Pending { answer, requests, capabilities, .. } = pending;
+                    let cost = Box::new(cost);
+                    let _nobody_waits = answer.send(CallEnd::Answered { outcome, cost, requests, capabilities });
                 }
             }
             FromWorker::Log { call, level, message } => {
@@ -327,6 +333,17 @@ impl Link {
                 }
             }
             FromWorker::Store { step, patience, what } => self.services.store(self, step, patience, what)?,
+            FromWorker::Use { call, step, capability, interface, function, arguments } => {
+                if let Some(calls) = self.capabilities_of(call)? {
+                    let used = UsedFunction { step, capability, interface, function, arguments };
+                    self.services.use_capability(self, &calls, used)?;
+                }
+            }
+            FromWorker::DropHandle { call, capability, resource, handle } => {
+                if let Some(calls) = self.capabilities_of(call)? {
+                    self.services.drop_handle(&calls, &capability, &resource, handle)?;
+                }
+            }
             FromWorker::Began { .. } | FromWorker::Request { .. } => {}
         }
         Ok(())
@@ -340,6 +357,25 @@ impl Link {
         lock(&self.calls).get_mut(&call).map_or(Ok(None), |pending| pending.charge_output(bytes))
     }
 
+    /// Returns the capabilities of a call; `None` if it has ended.
+    ///
+    /// # Errors
+    /// If the component has none.
+    fn capabilities_of(&self, call: u64) -> Result<Option<Arc<CapabilityCalls>>, String> {
+        let calls = lock(&self.calls);
+        let Some(pending) = calls.get(&call) else { return Ok(None) };
+        let granted = pending.capabilities.clone();
+        granted.map(Some).ok_or_else(|| "it uses a capability that is not granted".to_owned())
+    }
+
+    /// Cancels a call, and stops what the host does for it.
+    pub(super) fn cancel(self: &Arc<Self>, call: u64) {
+        if let Ok(Some(capabilities)) = self.capabilities_of(call) {
+            capabilities.end();
+        }
+        self.notify(&ToWorker::Cancel { call });
+    }
+
     pub(super) fn is_pending(&self, call: u64) -> bool {
         lock(&self.calls).contains_key(&call)
     }
@@ -350,12 +386,21 @@ impl Link {
         self.kill(why);
     }
 
+    /// Reports the end of the process, unless the host stopped it.
+    fn report_death(&self, pid: u32, reason: &str) {
+        if reason != STOPPED {
+            log::emit_worker_died(self.services.component(), Some(pid), reason);
+        }
+    }
+
     /// Kills the process, and ends every pending call. `why` is the reason for the calls; if it is empty, the exit
     /// status and stderr of the process are.
     pub(super) fn kill(&self, why: &str) {
         let Some(process) = lock(&self.process).take() else { return };
+        let pid = process.id();
         let exit = process.kill(&self.services.shared().files);
         let reason = if why.is_empty() { exit } else { why.to_owned() };
+        self.report_death(pid, &reason);
         let calls = lock(&self.calls);
         let first = first_sent(&calls);
         let begun = calls.values().filter(|pending| pending.progress.has_begun(first));
@@ -374,6 +419,7 @@ impl Link {
         for pending in pending {
             // The worker can neither send the rest of a body nor read a response any more.
             pending.requests.iter().for_each(|requests| requests.end());
+            pending.capabilities.iter().for_each(|capabilities| capabilities.end());
             let has_begun = pending.progress.has_begun(first);
             let reason = self.exit_reason();
             let place = Some(pending.place);
@@ -389,7 +435,7 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.kill("it was stopped");
+        self.kill(STOPPED);
         self.wakeup.notify_one();
     }
 }

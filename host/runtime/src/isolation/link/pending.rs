@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use tracing::Span;
 
 use crate::call::place::Place;
+use crate::isolation::capability_calls::CapabilityCalls;
 use crate::isolation::message::{Cost, Failure, Parts};
 use crate::isolation::services::CallRequests;
 
@@ -31,6 +32,8 @@ pub(in crate::isolation) struct Pending {
     pub(in crate::isolation) span: Span,
     /// Created by the first request.
     pub(in crate::isolation) requests: Option<Arc<CallRequests>>,
+    /// `None` if the component has no capabilities.
+    pub(in crate::isolation) capabilities: Option<Arc<CapabilityCalls>>,
     /// Dropped when the worker is done with the call, not when its caller stops waiting.
     pub(in crate::isolation) place: Place,
     pub(in crate::isolation) progress: CallProgress,
@@ -59,13 +62,10 @@ pub(in crate::isolation) enum CallEnd {
         outcome: Result<Parts, Failure>,
         cost: Box<Cost>,
         requests: Option<Arc<CallRequests>>,
+        capabilities: Option<Arc<CapabilityCalls>>,
     },
     /// The worker ended before it answered. The call may be sent to another with the same place.
-    WorkerDied {
-        reason: String,
-        has_begun: bool,
-        place: Option<Place>,
-    },
+    WorkerDied { reason: String, has_begun: bool, place: Option<Place> },
 }
 
 impl Pending {

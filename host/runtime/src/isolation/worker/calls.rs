@@ -15,7 +15,7 @@ use super::setup::LoadedComponent;
 use crate::call::input::Arguments;
 use crate::call::outcome::Execution;
 use crate::isolation::message::{CallMessage, FromWorker, Part, Parts, ToWorker};
-use crate::wasi::Invocation;
+use crate::wasi::{HostServices, Invocation};
 
 /// Cancellation tokens of the running calls.
 type Tokens = Arc<Mutex<HashMap<u64, CancellationToken>>>;
@@ -35,6 +35,7 @@ pub(super) fn serve(channel: &Channel, component: &LoadedComponent) -> io::Resul
                 token.iter().for_each(CancellationToken::cancel);
             }
             ToWorker::Stored { step, answer } => component.store.deliver_answer(step, answer),
+            ToWorker::Used { step, answer } => component.capabilities.deliver_answer(step, answer),
         }
     }
     Ok(())
@@ -44,7 +45,10 @@ fn call(channel: &Channel, component: &LoadedComponent, tokens: &Tokens, message
     let call = message.call;
     let cancelled = CancellationToken::new();
     let observer = Arc::new(RelayObserver::new(channel.clone(), call));
-    let outbound = component.requests.outbound(Some(call), component.may_request);
+    let services = HostServices {
+        outbound: component.requests.outbound(Some(call), component.may_request),
+        capabilities: component.capabilities.grant(&component.own_capabilities, call),
+    };
     let runnable = component.runnable.clone();
     let invocation =
         Invocation { observer: Some(observer), cancelled: Some(cancelled.clone()), ..message.invocation() };
@@ -55,7 +59,7 @@ fn call(channel: &Channel, component: &LoadedComponent, tokens: &Tokens, message
             Ok(place) => {
                 let arguments = Arguments::Text(message.arguments);
                 // The host compares clocks last.
-                let (execution, _deadline) = runnable.call(place, tool, arguments, invocation, Some(outbound)).await;
+                let (execution, _deadline) = runnable.call(place, tool, arguments, invocation, Some(services)).await;
                 execution
             }
             Err(refused) => refused,

@@ -1,6 +1,7 @@
 //! The worker process: one component in a jail. Its calls arrive over standard input.
 
 mod calls;
+mod capability_relay;
 mod channel;
 mod relay;
 mod setup;

@@ -12,6 +12,7 @@ use fumehood_core::tool::definition::DefinitionLimits;
 use fumehood_core::tool::name::Namespace;
 use wasmtime::Engine;
 
+use super::capability_relay::{CapabilityRelay, define};
 use super::channel::Channel;
 use super::relay::{RelayStore, Requests};
 use crate::call::run::Runnable;
@@ -30,7 +31,7 @@ use crate::load::compile::engine_id;
 use crate::load::dialect::{self, typed::PackageDocs};
 use crate::load::error::LoadError;
 use crate::load::surface::Surface;
-use crate::wasi::{ComponentStore, OpenFolder, OpenFolders, Powers, Removals, ScratchRoot};
+use crate::wasi::{ComponentStore, GrantedCapabilities, OpenFolder, OpenFolders, Powers, Removals, ScratchRoot};
 
 /// Memory of the process without that of its calls, in bytes: the program, compiled code, threads, messages.
 const PROCESS_BYTES: u64 = 768 << 20;
@@ -50,6 +51,9 @@ pub(super) struct LoadedComponent {
     pub(super) runnable: Runnable,
     pub(super) store: RelayStore,
     pub(super) requests: Requests,
+    pub(super) capabilities: CapabilityRelay,
+    /// The capabilities of the runtime itself.
+    pub(super) own_capabilities: GrantedCapabilities,
     pub(super) may_request: bool,
 }
 
@@ -127,6 +131,7 @@ fn start(channel: &Channel, setup: &Setup, mut files: Files) -> Result<(LoadedCo
     let jail = enter_jail(setup, &mut files)?;
     let store = RelayStore::new(channel.clone());
     let requests = Requests::new(channel.clone());
+    let capabilities = CapabilityRelay::new(channel.clone());
     let mut bytes = Vec::new();
     // An earlier worker may have read the shared file to its end.
     let mut component = &files.component;
@@ -140,8 +145,9 @@ fn start(channel: &Channel, setup: &Setup, mut files: Files) -> Result<(LoadedCo
     let dialect = dialect::detect(&surface.exports)?;
     let caps = DefinitionLimits::from(setup.definitions);
     let docs = PackageDocs::from_section_or_component(setup.docs.as_deref(), &bytes);
-    let (callable, skipped) = dialect::link(&shared.linker, &component, &docs, &dialect, &caps)?;
+    let (callable, skipped) = dialect::link(&shared.linker, &shared.capabilities, &component, &docs, &dialect, &caps)?;
     let powers = build_powers(setup, &shared, &requests).map_err(host_failure)?;
+    let own_capabilities = powers.capabilities.clone();
     let folders = build_folders(setup, &shared, files.folders).map_err(host_failure)?;
     let runnable = Runnable::new(&shared, callable, &surface, powers, folders);
     let definitions = collect_definitions(&runnable, &shared, setup).map_err(LoadError::Describe)?;
@@ -150,7 +156,7 @@ fn start(channel: &Channel, setup: &Setup, mut files: Files) -> Result<(LoadedCo
     let skipped = BoundedList::truncate_from(skipped.into_iter().map(|skipped| (skipped.export, skipped.why)));
     let may_request = setup.powers.may_request;
     Ok((
-        LoadedComponent { shared, runnable, store, requests, may_request },
+        LoadedComponent { shared, runnable, store, requests, capabilities, own_capabilities, may_request },
         Loaded::Ready { jail, definitions, resources, skipped },
     ))
 }
@@ -198,6 +204,7 @@ fn build_shared(
         memory_ceiling: usize::try_from(setup.memory_ceiling).unwrap_or(usize::MAX),
         guest_threads: setup.guest_threads as usize,
         key_value: Some(Arc::new(store.clone())),
+        capabilities: define(&setup.capabilities),
         ..SandboxConfig::default()
     };
     let scratch_root = scratch.map_or_else(ScratchRoot::in_temp_dir, ScratchRoot::from_host);
@@ -206,11 +213,16 @@ fn build_shared(
 
 fn build_powers(setup: &Setup, shared: &Arc<Shared>, requests: &Requests) -> Result<Powers, String> {
     let owner = setup.name.as_deref().map(Namespace::parse).transpose().map_err(|error| error.to_string())?;
+    let grant = Arc::new(convert::to_grant(&setup.powers)?);
+    let store = Arc::new(ComponentStore::new(&shared.key_value, owner));
+    let capabilities = shared.capabilities.bind(&grant, Some(&store)).map_err(|error| error.to_string())?;
     Ok(Powers {
-        grant: Arc::new(convert::to_grant(&setup.powers)?),
+        grant,
         secret_names: setup.powers.secrets.iter().cloned().collect(),
-        store: Arc::new(ComponentStore::new(&shared.key_value, owner)),
+        store,
         outbound: requests.outbound(None, setup.powers.may_request),
+        // Each call adds those of the host.
+        capabilities,
     })
 }
 

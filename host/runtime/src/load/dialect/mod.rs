@@ -9,9 +9,10 @@ use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
 
 use crate::load::error::LoadError;
 use crate::load::imports::{Import, contract_version};
-use crate::wasi::CallState;
 use crate::wasi::bindings::ToolPre;
+use crate::wasi::capability;
 use crate::wasi::resource_bindings::GuestIndices;
+use crate::wasi::{CallState, Capabilities};
 use typed::PackageDocs;
 
 pub(crate) use typed::{COMPLETE_DOCS_SECTION, DOCS_SECTION};
@@ -60,11 +61,13 @@ pub(crate) enum Callable {
 /// If its imports do not fit, or no tools can be made of its exports.
 pub(crate) fn link(
     linker: &Linker<CallState>,
+    capabilities: &Capabilities,
     component: &Component,
     docs: &PackageDocs,
     dialect: &Dialect,
     limits: &DefinitionLimits,
 ) -> Result<(Callable, Vec<Skipped>), LoadError> {
+    capability::check_types(linker, component, capabilities).map_err(link_error)?;
     let pre = linker.instantiate_pre(component).map_err(link_error)?;
     match dialect {
         Dialect::Contract(version) => {

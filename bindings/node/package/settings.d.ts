@@ -1,0 +1,178 @@
+// This file is written by `cargo test -p fumehood-config`.
+
+/** A number, or a number with a unit, such as `"64MiB"` or `"500M"`. */
+export type Amount = string | number
+
+/** Limits of one call. A limit that is left out has its default. */
+export interface Limits {
+  /** Maximum wall time of a call, such as "2s". Default: 10s. */
+  deadline?: string
+  /** Maximum fuel of a call, about one unit per instruction, such as "500M". Default: 10G. */
+  fuel?: Amount
+  /** Maximum memory of a call, such as "128MiB". Default: 64MiB. */
+  memory?: Amount
+  /** Maximum size of a result, such as "4MiB". Default: 1MiB. */
+  output?: Amount
+  /** Maximum size of log lines, progress, stdout and stderr together. Default: 256KiB. */
+  log?: Amount
+  /** Maximum size of a single string in the arguments, such as "100KiB". If the schema of a property has a `maxLength`, that applies instead. Default: 10KiB. */
+  string?: Amount
+}
+
+/** Limits on the requests of one call. A limit that is left out has its default. */
+export interface HttpLimits {
+  /** Maximum number of requests. */
+  requests?: Amount
+  /** Maximum bytes that all requests together send. */
+  bytes_out?: Amount
+  /** Maximum bytes that all requests together receive. */
+  bytes_in?: Amount
+  /** Maximum number of concurrent requests. */
+  in_flight?: Amount
+  /** Maximum time to look up the name and connect. Default: 10s. Times never extend the deadline of the call. */
+  connect?: string
+  /** Maximum time for the TLS handshake. Default: 10s. */
+  tls?: string
+  /** Maximum time from then until the headers of the response are complete. Default: 30s. */
+  first_byte?: string
+  /** Maximum time between two pieces of the response. Default: 30s. */
+  between_bytes?: string
+}
+
+/** A folder that may be changed, with its quotas. */
+export interface WriteFolder {
+  /** The folder on this machine, relative to the working folder. */
+  folder: string
+  /** The path at which the tool sees it, such as "/out". */
+  guest: string
+  /** Maximum number of bytes that tools may add. */
+  bytes?: Amount
+  /** Maximum number of files and folders that tools may add. */
+  entries?: Amount
+}
+
+/** A secret that the host adds to requests. The tool never sees it. */
+export interface Secret {
+  /** The name of the secret. */
+  name: string
+  /** The source of the value. */
+  from: { env: string } | { file: string } | { keyring: string }
+  /** The requests that get it, such as `https://api.example.com/**`. `http` must allow them too. */
+  for: string
+  /** The header that carries it, such as "Authorization". Set either `header` or `query`. */
+  header?: string
+  /** The query parameter that carries it. Set either `header` or `query`. */
+  query?: string
+  /** The text to send, where {secret} stands for the value, such as "Bearer {secret}". Default: "{secret}". */
+  value?: string
+}
+
+/** Powers of a component. The default is none. */
+export interface Grants {
+  /** Let it read the agent's state, which `--state` of `run`, `chat` and `call` sets. */
+  state?: boolean
+  /** Folders that it may read, as "HOST:GUEST", such as "./docs:/docs". */
+  read?: string[]
+  /** Folders that it may read and change, as "HOST:GUEST" or as a table with quotas. */
+  write?: (string | WriteFolder)[]
+  /** An empty folder for each call, /scratch, of at most this size. It is removed after the call. */
+  scratch?: Amount
+  /** Requests that it may make, as "METHOD URL", such as "GET https://api.example.com/v1/**". */
+  http?: string[]
+  /** Limits on the number, size and time of the requests of one call. */
+  http_limits?: HttpLimits
+  /** Private addresses that its requests may reach, such as "127.0.0.1/32". */
+  private_addresses?: string[]
+  /** Environment variables, with their values. The host's own are never passed on. */
+  env?: Record<string, string>
+  /** Command line arguments. Most languages take the first as the program name. */
+  args?: string[]
+  /** Secrets that the host adds to its requests. */
+  secrets?: Secret[]
+  /** Resolution of its clocks, such as "1us". Default: 1ms. */
+  clock?: string
+  /** Makes its randomness the same in every call. Use it for replay and tests only. */
+  random_seed?: number
+  /** A private key-value store of at most this size. */
+  key_value?: Amount
+  /** Show its pages (MCP Apps: `ui://` resources and `_meta.ui` of its tools) to clients that declare the extension. Default: false. */
+  apps?: boolean
+  /** Origins that its pages may reach, such as "https://api.example.com". Default: none. */
+  app_origins?: string[]
+}
+
+/** A file with a text. */
+export interface TextFile {
+  /** The path of the file, relative to the working folder. */
+  file: string
+}
+
+/** Components of registries, with the names of `[registry]` in `fumehood.toml`. Paths are relative to the working folder. */
+export interface Registry {
+  /** The folder that components are kept in. */
+  store: string
+  /** Use only components that are in the store. */
+  offline?: boolean
+  /** Allowed names, as "HOST/NAME", such as "ghcr.io/acme/**": `*` is one part, `**` any number of parts. Default: all names. */
+  allow?: string[]
+  /** The rule for signatures. Default: required. */
+  signatures?: 'required' | 'warn' | 'off'
+  /** Public keys of publishers, for names that `trusted` does not list: PEM, its base64 alone, or a file with it. */
+  trusted_keys?: (string | TextFile)[]
+  /** The only trusted keys for names that match a pattern. */
+  trusted?: Record<string, (string | TextFile)[]>
+  /** Maximum size of a component. The default is 64 MiB. */
+  max_bytes?: Amount
+  /** Minimum age of a signature. The default is none. */
+  min_age?: string
+  /** Digests of manifests and components that are refused. */
+  revoked?: string[]
+  /** Mirrors of registries, tried in this order before the registry. */
+  mirrors?: Record<string, string[]>
+  /** The proxy for all requests. Default: none; proxy variables of the environment are ignored. */
+  proxy?: string
+  /** Registries, `HOST[:PORT]`, to contact without encryption. Default: registries on this machine. */
+  plain_http?: string[]
+}
+
+/** Options of a host. Paths are relative to the working folder. */
+export interface HostOptions {
+  /** The program `fumehood` that compiles components and runs workers. The default is the program of this package. */
+  program?: string
+  /** Where calls run: in this process (default), in worker processes in a kernel jail, or only in worker processes with a complete jail. */
+  isolation?: 'in_process' | 'process' | 'process_required'
+  /** Limits of calls without separate limits. */
+  limits?: Limits
+  /** A folder for compiled code. Without one it is in memory. */
+  cache?: string
+  /** A file for the keys and values of tools. Without one they are in memory. */
+  keyValueStore?: string
+  /** Maximum number of running calls. Further calls wait. */
+  concurrency?: number
+  /** Maximum number of waiting calls. Further calls are refused. */
+  queue?: number
+  /** Maximum number of running HTTP requests of all calls together. */
+  httpInFlight?: number
+  /** The largest memory limit that a call may have. */
+  memoryCeiling?: Amount
+  /** Components of registries. Without these settings none can be loaded. */
+  registry?: Registry
+  /** The file with the approvals that `fumehood approve` writes. With one, only approved tools can be called. It is read whenever a component is loaded. */
+  lock?: string
+}
+
+/** Options of the load of one component. Paths are relative to the working folder. */
+export interface LoadSettings {
+  /** The name of the component. The default is the name of the file. Bytes need one. */
+  name?: string
+  /** Its powers. The default is none. */
+  grants?: Grants
+  /** Limits of its calls, in place of the host's. */
+  limits?: Limits
+  /** Refuse it if it imports a power that it is not granted. */
+  strictImports?: boolean
+  /** Compile it even if that takes many seconds. */
+  allowSlowCompile?: boolean
+  /** Run its calls in a worker process, whatever the host's `isolation`. */
+  isolated?: boolean
+}

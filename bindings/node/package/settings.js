@@ -1,0 +1,24 @@
+// This file is written by `cargo test -p fumehood-config`.
+
+export const HOST_OPTIONS = {
+  program: 'program',
+  isolation: 'isolation',
+  limits: 'limits',
+  cache: 'cache',
+  keyValueStore: 'key_value_store',
+  concurrency: 'concurrency',
+  queue: 'queue',
+  httpInFlight: 'http_in_flight',
+  memoryCeiling: 'memory_ceiling',
+  registry: 'registry',
+  lock: 'lock',
+}
+
+export const LOAD_OPTIONS = {
+  name: 'name',
+  grants: 'grants',
+  limits: 'limits',
+  strictImports: 'strict_imports',
+  allowSlowCompile: 'allow_slow_compile',
+  isolated: 'isolated',
+}

@@ -1,0 +1,18 @@
+//! Decisions on calls: code of the operator or of an embedder that decides on a call before it runs, and on its result.
+//!
+//! [`Policy`] is the port, and [`Decision`] what it returns. [`Policies`] runs a list of them in order and fails closed. An
+//! [`Approver`] answers the questions of policies.
+
+mod approver;
+mod decision;
+mod observer;
+mod policies;
+mod policy;
+#[cfg(test)]
+mod tests;
+
+pub use approver::{Answer, Approver, CallQuestion, DeferringApprover, NOBODY_TO_ASK, ProposedCall, Question};
+pub use decision::{Decision, Outcome, Ruling};
+pub use observer::without_partial_results;
+pub use policies::{ClearedCall, Policies};
+pub use policy::{Policy, PolicyFn};

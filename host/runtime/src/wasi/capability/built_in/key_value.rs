@@ -1,0 +1,265 @@
+//! `wasi:keyvalue`: the private store of the component, as one bucket.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::capability::{
+    BoundCapability, Capability, CapabilityCall, CapabilityContext, CapabilityDefinition, CapabilityError,
+    CapabilitySession, HandleTable, Value,
+};
+use fumehood_core::key_value::{Key, KeyValueStore, MAX_PAGE_KEYS, MAX_VALUE_BYTES, Prefix, Query, StoreError};
+use fumehood_core::policy::permission::{Grant, KeyValueQuota, KeyValueUse, Power};
+use fumehood_core::tool::ToolFlow;
+use fumehood_core::tool::name::Namespace;
+
+use super::BuiltIn;
+use crate::engine::deadline::Deadline;
+use crate::wasi::ComponentStore;
+
+pub(super) const BUILT_IN: BuiltIn =
+    BuiltIn { power: Power::KeyValue, define: || CapabilityDefinition::new(KeyValue), bind };
+
+/// The names of the only bucket.
+const BUCKETS: [&str; 2] = ["default", ""];
+/// Maximum number of positions in lists of keys that are remembered.
+const MAX_CURSORS: usize = 16;
+
+/// The interfaces. Only [`bind`] opens sessions, because they belong to the store of a component.
+struct KeyValue;
+
+impl Capability for KeyValue {
+    type Grant = ();
+
+    fn name(&self) -> &str {
+        "wasi-keyvalue"
+    }
+
+    fn description(&self) -> &str {
+        "keep keys and values between its calls, in a private store"
+    }
+
+    fn wit(&self) -> &str {
+        include_str!("keyvalue.wit")
+    }
+
+    fn flow(&self, _none: &()) -> ToolFlow {
+        ToolFlow::NONE
+    }
+
+    fn open(&self, _none: Arc<()>) -> Box<dyn CapabilitySession> {
+        Box::new(Session::new(None, None))
+    }
+}
+
+fn bind(grant: &Grant, store: &Arc<ComponentStore>) -> BoundCapability {
+    let quota = grant.key_value();
+    let store = Arc::clone(store);
+    BoundCapability::new(move || Box::new(Session::new(quota, Some(Arc::clone(&store)))))
+}
+
+struct Session {
+    quota: Option<KeyValueQuota>,
+    store: Option<Arc<ComponentStore>>,
+    buckets: HandleTable<()>,
+    /// The numbers of the positions that were given out last, with the last key before each.
+    cursors: VecDeque<(u64, Key)>,
+    next_cursor: u64,
+}
+
+/// What a function returns to the tool.
+type Answer = Result<Option<Value>, Value>;
+
+/// The store of a component that was granted one.
+struct Granted<'s> {
+    store: &'s ComponentStore,
+    owner: Namespace,
+    quota: KeyValueQuota,
+    deadline: Instant,
+}
+
+impl CapabilitySession for Session {
+    fn call<'a>(&'a mut self, call: CapabilityCall<'a>) -> BoxFuture<'a, Result<Option<Value>, CapabilityError>> {
+        Box::pin(async move {
+            let context = call.context;
+            let answer = match (call.function, call.arguments.as_slice()) {
+                ("open", [Value::String(name)]) => self.open(context, name)?,
+                (function, [Value::Handle(bucket), arguments @ ..]) => {
+                    self.buckets.get_mut(*bucket)?;
+                    match (function, arguments) {
+                        ("[method]bucket.list-keys", [Value::Option(cursor)]) => {
+                            self.list_keys(context, cursor.as_deref()).await
+                        }
+                        ("[method]bucket.get", [Value::String(key)]) => {
+                            self.get(context, key).await.map(|value| Some(value.map(Value::Bytes).into()))
+                        }
+                        ("[method]bucket.exists", [Value::String(key)]) => {
+                            self.get(context, key).await.map(|value| Some(value.is_some().into()))
+                        }
+                        ("[method]bucket.set", [Value::String(key), Value::Bytes(value)]) => {
+                            self.set(context, key, value).await.map(|()| None)
+                        }
+                        ("[method]bucket.delete", [Value::String(key)]) => {
+                            self.delete(context, key).await.map(|()| None)
+                        }
+                        ("get-many", [Value::List(keys)]) => self.get_many(context, keys).await,
+                        ("set-many", [Value::List(pairs)]) => self.set_many(context, pairs).await,
+                        ("delete-many", [Value::List(keys)]) => self.delete_many(context, keys).await,
+                        _ => return Err(CapabilityError::unknown_function(&call)),
+                    }
+                }
+                _ => return Err(CapabilityError::unknown_function(&call)),
+            };
+            let answer = answer.map(|value| value.map(Box::new)).map_err(|error| Some(Box::new(error)));
+            Ok(Some(Value::Result(answer)))
+        })
+    }
+
+    fn drop_resource(&mut self, _resource: &str, handle: u32) {
+        // The runtime has checked that the tool owned it.
+        let _bucket = self.buckets.remove(handle);
+    }
+}
+
+impl Session {
+    fn new(quota: Option<KeyValueQuota>, store: Option<Arc<ComponentStore>>) -> Self {
+        Self { quota, store, buckets: HandleTable::new(), cursors: VecDeque::new(), next_cursor: 1 }
+    }
+
+    fn open(&mut self, context: &CapabilityContext, name: &str) -> Result<Answer, CapabilityError> {
+        if let Err(denied) = self.granted(context, &KeyValueUse::List("")) {
+            return Ok(Err(denied));
+        }
+        if !BUCKETS.contains(&name) {
+            return Ok(Err(Value::Variant("no-such-store".to_owned(), None)));
+        }
+        Ok(Ok(Some(Value::Handle(self.buckets.insert(())?))))
+    }
+
+    /// Returns the store, or the error that the tool gets. Must precede every other check.
+    fn granted(&self, context: &CapabilityContext, wants: &KeyValueUse<'_>) -> Result<Granted<'_>, Value> {
+        let store = self.store.as_deref();
+        let owner = store.and_then(ComponentStore::owner);
+        match (store, owner, self.quota) {
+            (Some(store), Some(owner), Some(quota)) => {
+                Ok(Granted { store, owner: owner.clone(), quota, deadline: context.deadline })
+            }
+            _ => {
+                (context.refusals)(KeyValueQuota::refusal(wants));
+                Err(Value::Variant("access-denied".to_owned(), None))
+            }
+        }
+    }
+
+    async fn get(&self, context: &CapabilityContext, key: &str) -> Result<Option<Vec<u8>>, Value> {
+        let granted = self.granted(context, &KeyValueUse::Get(key))?;
+        let key = parse_key(key)?;
+        let owner = granted.owner.clone();
+        granted.run("wasi-keyvalue.get", move |store, patience| store.get(&owner, &key, patience)).await
+    }
+
+    async fn set(&self, context: &CapabilityContext, key: &str, value: &[u8]) -> Result<(), Value> {
+        let granted = self.granted(context, &KeyValueUse::Set(key))?;
+        let key = parse_key(key)?;
+        if value.len() > MAX_VALUE_BYTES {
+            return Err(other(format!("the value has {} bytes; the maximum is {MAX_VALUE_BYTES}", value.len())));
+        }
+        let owner = granted.owner.clone();
+        let value = value.to_vec();
+        let quota = granted.quota.bytes();
+        let set = move |store: &dyn KeyValueStore, patience| store.set(&owner, &key, &value, quota, patience);
+        granted.run("wasi-keyvalue.set", set).await
+    }
+
+    async fn delete(&self, context: &CapabilityContext, key: &str) -> Result<(), Value> {
+        let granted = self.granted(context, &KeyValueUse::Delete(key))?;
+        let key = parse_key(key)?;
+        let owner = granted.owner.clone();
+        let delete = move |store: &dyn KeyValueStore, patience| store.delete(&owner, &key, patience).map(|_existed| ());
+        granted.run("wasi-keyvalue.delete", delete).await
+    }
+
+    async fn list_keys(&mut self, context: &CapabilityContext, cursor: Option<&Value>) -> Answer {
+        let granted = self.granted(context, &KeyValueUse::List(""))?;
+        let after = match cursor {
+            None => None,
+            Some(Value::U64(number)) => {
+                let found = self.cursors.iter().find(|(known, _)| known == number);
+                Some(found.map(|(_, key)| key.clone()).ok_or_else(|| other("unknown cursor".to_owned()))?)
+            }
+            Some(_) => return Err(other("unknown cursor".to_owned())),
+        };
+        let prefix = Prefix::parse("").map_err(|error| other(error.to_string()))?;
+        let owner = granted.owner.clone();
+        let query = Query { prefix, after, limit: MAX_PAGE_KEYS };
+        let list = move |store: &dyn KeyValueStore, patience| store.list(&owner, &query, patience);
+        let page = granted.run("wasi-keyvalue.list", list).await?;
+        let last = page.keys.last().filter(|_| page.more).cloned();
+        let keys = page.keys.into_iter().map(|key| Value::from(String::from(key))).collect();
+        let cursor = last.map(|key| self.remember(key));
+        Ok(Some(Value::record([("keys", keys), ("cursor", cursor.into())])))
+    }
+
+    /// Returns the number of a position in the list of keys. The oldest ones are forgotten.
+    fn remember(&mut self, key: Key) -> u64 {
+        let number = self.next_cursor;
+        self.next_cursor = number.saturating_add(1);
+        self.cursors.push_back((number, key));
+        if self.cursors.len() > MAX_CURSORS {
+            self.cursors.pop_front();
+        }
+        number
+    }
+
+    async fn get_many(&self, context: &CapabilityContext, keys: &[Value]) -> Answer {
+        let mut pairs = Vec::with_capacity(keys.len());
+        for key in keys.iter().filter_map(Value::as_str) {
+            let value = self.get(context, key).await?;
+            pairs.push(Value::from(value.map(|value| Value::Tuple(vec![key.into(), Value::Bytes(value)]))));
+        }
+        Ok(Some(Value::List(pairs)))
+    }
+
+    async fn set_many(&self, context: &CapabilityContext, pairs: &[Value]) -> Answer {
+        for pair in pairs {
+            if let Value::Tuple(parts) = pair
+                && let [Value::String(key), Value::Bytes(value)] = parts.as_slice()
+            {
+                self.set(context, key, value).await?;
+            }
+        }
+        Ok(None)
+    }
+
+    async fn delete_many(&self, context: &CapabilityContext, keys: &[Value]) -> Answer {
+        for key in keys.iter().filter_map(Value::as_str) {
+            self.delete(context, key).await?;
+        }
+        Ok(None)
+    }
+}
+
+impl Granted<'_> {
+    /// Runs a step of the store, or returns the error that the tool gets.
+    async fn run<R: Send + 'static>(
+        &self,
+        function: &'static str,
+        step: impl FnOnce(&dyn KeyValueStore, std::time::Duration) -> Result<R, StoreError> + Send + 'static,
+    ) -> Result<R, Value> {
+        let now = Instant::now();
+        let deadline = Deadline::after(now, self.deadline.saturating_duration_since(now));
+        self.store.run(function, deadline, step).await.map_err(|error| match error {
+            StoreError::Full { .. } => other("the quota of the store is used up".to_owned()),
+            StoreError::Unavailable(_) => other("the store is unavailable".to_owned()),
+        })
+    }
+}
+
+fn parse_key(key: &str) -> Result<Key, Value> {
+    Key::parse(key).map_err(|error| other(error.to_string()))
+}
+
+fn other(reason: String) -> Value {
+    Value::case("other", reason)
+}
