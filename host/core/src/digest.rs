@@ -10,6 +10,16 @@ use crate::text::sanitize::truncate_str;
 
 /// A SHA-256 digest, written as `sha256:` and 64 hexadecimal digits (the form of the OCI image specification,
 /// "Digests").
+///
+/// ```
+/// use fumehood_core::digest::{Digest, DigestError};
+///
+/// let digest = Digest::of(b"abc");
+/// let text = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+/// assert_eq!(digest.to_string(), text);
+/// assert_eq!(text.parse::<Digest>()?, digest);
+/// # Ok::<(), DigestError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest([u8; 32]);

@@ -13,6 +13,17 @@ type RedactArguments = Arc<dyn Fn(&Value) -> Value + Send + Sync>;
 type RedactResult = Arc<dyn Fn(&Value, &CallResult) -> Option<Value> + Send + Sync>;
 
 /// The part of a tool's calls that is recorded.
+///
+/// ```
+/// use fumehood_core::persistence::Persistence;
+/// use serde_json::json;
+///
+/// // Records the title of a note, and no result.
+/// let policy = Persistence::redact(|arguments| json!({"title": arguments["title"]}), |_, _| None);
+/// let arguments = json!({"title": "milk", "text": "for Ann's surprise"});
+/// assert_eq!(policy.arguments(&arguments), Some(json!({"title": "milk"})));
+/// assert_eq!(Persistence::Nothing.arguments(&arguments), None);
+/// ```
 #[derive(Clone, Default)]
 pub enum Persistence {
     /// The arguments, and the result as the model sees it.

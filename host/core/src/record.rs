@@ -158,6 +158,23 @@ pub enum Durability {
 pub struct RecordError(pub String);
 
 /// The port for storing records.
+///
+/// ```
+/// use std::sync::mpsc;
+///
+/// use fumehood_core::boxed::BoxFuture;
+/// use fumehood_core::record::{Durability, Record, RecordError, Recorder};
+///
+/// /// Sends records to another thread, which writes them.
+/// struct Queue(mpsc::Sender<Record>);
+///
+/// impl Recorder for Queue {
+///     fn record(&self, record: Record, _: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
+///         let sent = self.0.send(record).map_err(|_| RecordError("the thread has ended".to_owned()));
+///         Box::pin(std::future::ready(sent))
+///     }
+/// }
+/// ```
 pub trait Recorder: Send + Sync {
     /// Stores one record after all previous ones.
     ///

@@ -77,6 +77,28 @@
 //! ```
 
 /// Private stores of tools: keys and values that outlive a call, in memory or on disk.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use fumehood::key_value::DiskStore;
+/// use fumehood::permission::KeyValueQuota;
+/// use fumehood::{Call, Grant, Host, Load};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/notes.wasm");
+/// # let folder = tempfile::tempdir()?;
+/// let store = Arc::new(DiskStore::open(folder.path().join("tools.db"))?);
+/// let host = Host::builder().key_value_store(store).build()?;
+/// let grant = Grant::none().with_key_value(KeyValueQuota::parse("1MiB")?);
+/// host.load(Load::path(path).grant(grant)).await?;
+/// let written = host.call(Call::new("notes__write", r#"{"title": "milk", "text": "two"}"#)).await;
+/// assert!(written.is_ok());
+/// # host.shutdown(std::time::Duration::from_secs(1)).await;
+/// # Ok(())
+/// # }
+/// ```
 pub mod key_value {
     pub use fumehood_core::key_value::*;
     #[cfg(feature = "postgres")]
@@ -124,7 +146,7 @@ pub use fumehood_core::call::error_kind::{ErrorKind, Stage};
 pub use fumehood_core::call::event::{Event, Level, Progress, RequestReport};
 pub use fumehood_core::call::history::{CallHistory, PastCall};
 pub use fumehood_core::call::limits::{self, LimitError, Limits};
-pub use fumehood_core::call::result::{CallError, CallResult, CapturedStream, Metadata};
+pub use fumehood_core::call::result::{CallError, CallResult, CapturedStream, JsonResultError, Metadata};
 pub use fumehood_core::call::{
     Arguments, Call, CallContext, CancellationToken, ErrorDetails, FuelAccount, Observer, ResultMembers, SessionStep,
     Usage,

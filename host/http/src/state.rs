@@ -19,6 +19,20 @@ use crate::sessions::approvals::Approvals;
 use crate::sessions::store::Sessions;
 
 /// The identity of an API, and the source of calls that have ended.
+///
+/// ```
+/// use fumehood_http::ApiOptions;
+/// use fumehood_listener::Jobs;
+///
+/// let options = ApiOptions {
+///     name: "orders".to_owned(),
+///     actor: Some("orders-service".into()),
+///     jobs: Some(Jobs::default()),
+///     ..ApiOptions::default()
+/// };
+/// // Without agents there are no sessions.
+/// assert!(options.sessions.is_none());
+/// ```
 #[derive(Clone)]
 pub struct ApiOptions {
     /// The name of the server in its document.

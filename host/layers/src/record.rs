@@ -78,6 +78,22 @@ pub enum CallLogError {
 }
 
 /// A session of calls in an event log. Cheap to clone; clones share the session.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use fumehood_core::record::NullRecorder;
+/// use fumehood_layers::{CallLog, CallLogOptions};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // A service has an event log in place of the recorder that keeps nothing.
+/// let log = CallLog::begin(Arc::new(NullRecorder), CallLogOptions::new("my-service")).await?;
+/// println!("the calls of session {} are recorded", log.session());
+/// log.end("finished").await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct CallLog {
     inner: Arc<Inner>,

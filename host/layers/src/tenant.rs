@@ -10,6 +10,15 @@ use subtle::ConstantTimeEq as _;
 use crate::token::Token;
 
 /// The clients that may call.
+///
+/// ```
+/// use fumehood_layers::{Access, Tenant, Token, TokenError};
+///
+/// let token = Token::generate()?;
+/// let access = Access::Tenants(vec![Tenant::new("acme", &token)]);
+/// assert!(matches!(access, Access::Tenants(tenants) if tenants.len() == 1));
+/// # Ok::<(), TokenError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub enum Access {
     /// Clients with a token. The sessions, calls and keys of one tenant do not exist for the others.
@@ -19,6 +28,19 @@ pub enum Access {
 }
 
 /// A client that may call.
+///
+/// ```
+/// use fumehood_layers::{Tenant, TenantLimits, Token, TokenError, ToolFilter};
+///
+/// let token = Token::generate()?;
+/// let notes = ToolFilter::new("notes__*", |tool| tool.starts_with("notes__"));
+/// let limits = TenantLimits { fuel_per_day: Some(1_000_000_000_000), ..TenantLimits::default() };
+/// let tenant = Tenant::new("acme", &token).actor("acme-service").tools(notes).limits(limits).approves(false);
+/// assert!(tenant.tools.allows("notes__read") && !tenant.tools.allows("mail__send"));
+/// // The server keeps the digest of a token only.
+/// assert_eq!(tenant.tokens, [token.digest()]);
+/// # Ok::<(), TokenError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tenant {
     /// The name, unique in its listener. What a tenant used and what belongs to it is kept by this name.
@@ -41,6 +63,20 @@ pub struct Tenant {
 }
 
 /// Limits of one tenant. What is left out has no limit of its own.
+///
+/// ```
+/// use std::num::NonZeroU32;
+///
+/// use fumehood_layers::TenantLimits;
+///
+/// let limits = TenantLimits {
+///     requests_per_minute: NonZeroU32::new(60),
+///     concurrent_requests: NonZeroU32::new(8),
+///     calls_per_day: Some(10_000),
+///     ..TenantLimits::default()
+/// };
+/// assert_eq!(limits.fuel_per_minute, None);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TenantLimits {
     /// Maximum number of requests in a minute, of any kind. It may be used at once, and is refilled continuously.

@@ -20,6 +20,19 @@ const MAX_FOREIGN_BYTES: usize = 8 << 10;
 const RANDOM_BYTES: usize = 32;
 
 /// A bearer token. `Debug` does not print it.
+///
+/// ```
+/// use fumehood_layers::{Token, TokenError};
+///
+/// let token = Token::generate()?;
+/// // Shown once, to the person who gives it to the client.
+/// println!("{}", token.reveal());
+/// assert!(token.matches(token.reveal()));
+/// assert!(!token.matches("another one"));
+/// // Too short for a secret.
+/// assert!(matches!(Token::parse("secret"), Err(TokenError::Form)));
+/// # Ok::<(), TokenError>(())
+/// ```
 #[derive(Clone)]
 pub struct Token(String);
 

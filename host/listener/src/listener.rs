@@ -45,6 +45,23 @@ const ACCEPT_BACKOFF: Duration = Duration::from_millis(20);
 const SHED_BACKOFF: Duration = Duration::from_millis(1);
 
 /// A listener that is bound to an address and does not accept yet.
+///
+/// ```
+/// use fumehood_listener::{Access, HttpOptions, Listener};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let listener = Listener::bind(HttpOptions::new(([127, 0, 0, 1], 0).into(), Access::Anyone)).await?;
+/// println!("listening at {}", listener.address());
+/// // The services of MCP, of the HTTP API, or your own.
+/// listener.services().open(Vec::new());
+/// let stop = async {
+///     // A service waits for a signal here.
+/// };
+/// listener.serve(stop).await;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Listener {
     listener: TcpListener,
     address: SocketAddr,

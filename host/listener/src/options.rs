@@ -9,6 +9,22 @@ use crate::token_verifier::TokenVerifier;
 use fumehood_layers::Access;
 
 /// The address, access rules and limits of a listener.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use fumehood_listener::{Access, HttpOptions, Tenant, Token, TokenError};
+///
+/// let tenant = Tenant::new("acme", &Token::generate()?);
+/// let options = HttpOptions {
+///     // The name that a proxy in front of the server passes on.
+///     hosts: vec!["tools.example.com".to_owned()],
+///     drain: Duration::from_secs(10),
+///     ..HttpOptions::new(([0, 0, 0, 0], 8080).into(), Access::Tenants(vec![tenant]))
+/// };
+/// assert_eq!(options.body_bytes, 4 << 20);
+/// # Ok::<(), TokenError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
     /// The address to listen at. Port 0 selects any free one.

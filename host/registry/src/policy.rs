@@ -42,6 +42,26 @@ pub enum SignatureRule {
 
 /// The policy for components of registries. By default any registry may be used, signatures are required, no key is trusted,
 /// components have at most [`DEFAULT_MAX_COMPONENT_BYTES`], and nothing is revoked.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use fumehood_registry::policy::{Policy, PolicyError, SignatureRule};
+/// use fumehood_registry::signature::{Algorithm, SigningKey};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let publisher = SigningKey::generate(Algorithm::default())?;
+/// let policy = Policy::new()
+///     .allow(["ghcr.io/acme/**".parse()?])
+///     .trusted_keys([publisher.public().clone()])
+///     .max_bytes(16 << 20)
+///     .min_age(Duration::from_secs(3 * 24 * 60 * 60));
+/// assert_eq!(policy.signature_rule(), SignatureRule::Required);
+/// policy.check_name("ghcr.io/acme/greeter")?;
+/// assert!(matches!(policy.check_name("ghcr.io/other/greeter"), Err(PolicyError::NotAllowed { .. })));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Policy {
     allow: Option<Vec<Pattern>>,

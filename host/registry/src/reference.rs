@@ -19,6 +19,16 @@ const MAX_TAG_BYTES: usize = 128;
 const OCI_SCHEME: &str = "oci://";
 
 /// The place of a component.
+///
+/// ```
+/// use fumehood_registry::reference::{Reference, ReferenceError};
+///
+/// assert!(matches!("oci://ghcr.io/acme/greeter:1.0".parse::<Reference>()?, Reference::Oci(_)));
+/// assert!(matches!("./greeter.wasm".parse::<Reference>()?, Reference::File(_)));
+/// // A URL needs the digest of what is expected there.
+/// assert!("https://example.com/greeter.wasm".parse::<Reference>().is_err());
+/// # Ok::<(), ReferenceError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reference {
@@ -31,6 +41,19 @@ pub enum Reference {
 }
 
 /// A reference to a component in an OCI registry.
+///
+/// ```
+/// use fumehood_core::digest::Digest;
+/// use fumehood_registry::reference::{OciReference, ReferenceError};
+///
+/// let reference: OciReference = "oci://ghcr.io/acme/greeter:1.0".parse()?;
+/// assert_eq!(reference.host(), "ghcr.io");
+/// assert_eq!(reference.tag(), Some("1.0"));
+/// // A tag can move; a digest cannot.
+/// let pinned = reference.with_digest(Digest::of(b"the manifest"));
+/// assert!(pinned.to_string().contains("@sha256:"));
+/// # Ok::<(), ReferenceError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OciReference {

@@ -15,6 +15,20 @@ use crate::load::compile::{CompileLimits, Compiler};
 use crate::network::Network;
 
 /// Configuration of a [`Sandbox`](crate::Sandbox).
+///
+/// ```
+/// use fumehood_runtime::{Sandbox, SandboxConfig};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let config = SandboxConfig { concurrency: 8, memory_ceiling: 64 << 20, ..SandboxConfig::default() };
+/// let sandbox = Sandbox::new(config)?;
+/// assert_eq!(sandbox.memory_ceiling(), 64 << 20);
+/// assert_eq!(sandbox.running(), 0);
+/// # sandbox.shutdown(std::time::Duration::from_secs(1)).await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct SandboxConfig {
     /// Strategy for allocating instances.
@@ -83,6 +97,23 @@ impl SandboxConfig {
 }
 
 /// The program of worker processes.
+///
+/// ```no_run
+/// use std::process::ExitCode;
+///
+/// use fumehood_runtime::{Sandbox, SandboxConfig, Workers, serve_worker};
+///
+/// fn main() -> ExitCode {
+///     if std::env::args().nth(1).as_deref() == Some("run-worker") {
+///         return serve_worker();
+///     }
+///     let workers = Workers::this_program(["run-worker"]).require_jail();
+///     match Sandbox::new(SandboxConfig { workers: Some(workers), ..SandboxConfig::default() }) {
+///         Ok(_sandbox) => ExitCode::SUCCESS,
+///         Err(_) => ExitCode::FAILURE,
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Workers {
     pub(crate) program: PathBuf,

@@ -16,7 +16,8 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("tools.db");
-//! let (owner, key) = (Namespace::parse("notes")?, Key::parse("shopping")?);
+//! let owner = Namespace::parse("notes")?;
+//! let key = Key::parse("shopping")?;
 //! let patience = Duration::from_secs(1);
 //! DiskStore::open(&path)?.set(&owner, &key, b"milk", 1 << 20, patience)?;
 //! assert_eq!(DiskStore::open(&path)?.get(&owner, &key, patience)?, Some(b"milk".to_vec()));
@@ -72,6 +73,26 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_IDLE_CONNECTIONS: usize = 8;
 
 /// A key-value store in a SQLite file. Several processes may use the same file at once.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use fumehood_core::key_value::{Key, KeyValueStore, StoreError};
+/// use fumehood_core::tool::name::Namespace;
+/// use fumehood_storage::key_value::DiskStore;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("tools.db");
+/// let store = DiskStore::open(&path)?;
+/// let notes = Namespace::parse("notes")?;
+/// let quota = 1 << 10;
+/// let large = vec![0; 2 << 10];
+/// let refused = store.set(&notes, &Key::parse("photo")?, &large, quota, Duration::from_secs(1));
+/// assert!(matches!(refused, Err(StoreError::Full { quota: 1024, .. })));
+/// # Ok(())
+/// # }
+/// ```
 pub struct DiskStore {
     pool: Pool,
 }

@@ -24,6 +24,19 @@ use crate::tool_metrics::{ToolFamilies, ToolMetrics, ToolTable};
 
 /// Metrics of calls that have ended, for [`RunningCalls::subscribe`]: by tool, outcome, actor and tenant, with a bounded number of
 /// series whatever tools and clients say.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use fumehood_listener::RunningCalls;
+/// use fumehood_telemetry::Metrics;
+///
+/// let running = RunningCalls::new();
+/// let metrics = Arc::new(Metrics::default());
+/// running.subscribe(Arc::clone(&metrics) as _);
+/// // In the format of OpenMetrics, which Prometheus reads.
+/// assert!(metrics.to_text(&running).contains("fumehood_calls_running 0"));
+/// ```
 pub struct Metrics {
     registry: Registry,
     tools: ToolTable,

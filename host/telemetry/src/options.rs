@@ -27,10 +27,33 @@ pub struct Signals {
     pub metrics: bool,
 }
 
+impl Default for Signals {
+    /// Returns all signals.
+    fn default() -> Self {
+        Self { traces: true, metrics: true }
+    }
+}
+
 /// A function that returns the part of a tool's calls that its spans have, by its full name. It must not block.
 pub type ContentPolicy = Arc<dyn Fn(&str) -> Persistence + Send + Sync>;
 
 /// Settings of the export.
+///
+/// ```
+/// use fumehood_telemetry::{ExportOptions, OptionsError};
+///
+/// let variables = |name: &str| match name {
+///     "OTEL_EXPORTER_OTLP_ENDPOINT" => Some("http://127.0.0.1:4318".to_owned()),
+///     "OTEL_TRACES_SAMPLER" => Some("parentbased_traceidratio".to_owned()),
+///     "OTEL_TRACES_SAMPLER_ARG" => Some("0.1".to_owned()),
+///     _ => None,
+/// };
+/// let options = ExportOptions { service_name: "orders".to_owned(), ..ExportOptions::default() };
+/// let options = options.with_environment(variables)?;
+/// assert_eq!(options.sampling, 0.1);
+/// assert!(options.metrics_url().is_some());
+/// # Ok::<(), OptionsError>(())
+/// ```
 #[derive(Clone)]
 pub struct ExportOptions {
     /// The base URL of the collector, such as `http://127.0.0.1:4318`. `None` exports nothing.
@@ -81,7 +104,7 @@ impl Default for ExportOptions {
             sampling: 1.0,
             propagates: true,
             content: None,
-            signals: Signals { traces: true, metrics: true },
+            signals: Signals::default(),
             service_name: "fumehood".to_owned(),
             service_version: env!("CARGO_PKG_VERSION").to_owned(),
             timeout: DEFAULT_TIMEOUT,

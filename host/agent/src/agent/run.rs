@@ -37,6 +37,33 @@ use crate::session::transcript::Ending;
 use crate::session::{Action, BudgetQuestion, Input, RecordedInput, Session, StepError};
 
 /// A conversation: a model, a driver, an executor, and a session that continues from message to message.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use fumehood_agent::agent::Agent;
+/// use fumehood_agent::native::NativeDriver;
+/// use fumehood_agent::pipeline::PipelineBuilder;
+/// use fumehood_core::chat::{Model, Request, Response};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let count = |request: &Request| Ok(Response::text(format!("{} messages", request.messages.len())));
+/// let model: Arc<dyn Model> = Arc::new(count);
+/// let pipeline = Arc::new(PipelineBuilder::default().build()?);
+/// let mut agent = Agent::builder(model).driver(NativeDriver::default()).executor(pipeline).build()?;
+/// assert_eq!(agent.run("Hello.").await?.text(), "1 messages");
+///
+/// // The next message continues the conversation. Each step is one request to the model.
+/// let mut run = agent.iterate("And now?");
+/// while let Some(step) = run.next().await? {
+///     assert_eq!(step.text, "3 messages");
+/// }
+/// drop(run);
+/// assert_eq!(agent.session().transcript().runs.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Agent {
     pub(super) session_id: Arc<str>,
     pub(super) session: Session,

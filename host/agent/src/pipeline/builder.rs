@@ -24,6 +24,25 @@ use crate::tool_search::{SEARCH_TOOLS, ToolCatalogue, ToolSearch};
 /// Builder of a [`Pipeline`].
 ///
 /// The default has no tools, allows nothing, and has no rules, hooks or records.
+///
+/// ```
+/// use std::collections::BTreeSet;
+/// use std::sync::Arc;
+///
+/// use fumehood_agent::allowlist::{Allowlists, DefaultAllowlist};
+/// use fumehood_agent::pipeline::PipelineBuilder;
+/// use fumehood_agent::registry::BuiltIns;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // Nothing may be called before it is allowed.
+/// let default = DefaultAllowlist::Only(BTreeSet::from(["count".to_owned()]));
+/// let allowlists = Allowlists { default, ..Allowlists::default() };
+/// let pipeline = PipelineBuilder::default().built_ins(Arc::new(BuiltIns::default())).allowlists(allowlists);
+/// // The name of a tool that does not exist is a mistake.
+/// assert!(pipeline.build().is_err());
+/// # Ok(())
+/// # }
+/// ```
 pub struct PipelineBuilder {
     registry: ToolRegistry,
     code: Option<(Arc<dyn Interpreter>, CodeMode)>,

@@ -35,6 +35,30 @@ pub enum Purpose {
 }
 
 /// A function of the host as a tool, with what only the host's own code may say about one.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use fumehood_agent::registry::{BuiltIn, BuiltInTool};
+/// use fumehood_core::call::CallContext;
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Order {
+///     /// The number of cups.
+///     cups: u32,
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let order = BuiltIn::new("order", "Orders tea", |order: Order, _: CallContext| async move { Ok(order.cups) })?;
+/// // Guests have no actor, and may not order.
+/// let order = order.with_authorize(|actor, _| actor.is_some());
+/// let call = order.tool().validate(r#"{"cups": 2}"#.into())?;
+/// assert!(order.authorize(Some("ann"), &call) && !order.authorize(None, &call));
+/// let tool: Arc<dyn BuiltInTool> = Arc::new(order);
+/// assert_eq!(tool.tool().full_name(), "order");
+/// # Ok(())
+/// # }
+/// ```
 pub trait BuiltInTool: Send + Sync {
     /// Returns the tool.
     fn tool(&self) -> &Arc<Tool>;
@@ -159,6 +183,32 @@ type Run<A, O> = dyn Fn(A, CallContext) -> BoxFuture<'static, Result<O, BuiltInE
 type Authorize = dyn Fn(Option<&str>, &ValidatedCall) -> bool + Send + Sync;
 
 /// A Rust function as a tool. It runs in the process of the host and must not block.
+///
+/// ```
+/// use fumehood_agent::registry::{BuiltIn, BuiltIns};
+/// use fumehood_core::call::{Call, CallContext};
+/// use fumehood_core::tool::ToolProvider as _;
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Arguments {
+///     /// The text whose words are counted.
+///     text: String,
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let count = BuiltIn::new("count", "Counts the words of a text", |arguments: Arguments, _: CallContext| async move {
+///     Ok(arguments.text.split_whitespace().count())
+/// })?;
+/// let tools = BuiltIns::default();
+/// tools.register(count)?;
+/// let counted = tools.dispatch(Call::new("count", r#"{"text": "one two"}"#)).await;
+/// assert_eq!(counted.json::<usize>()?, 2);
+/// // The gate checks the arguments of functions, too.
+/// assert!(!tools.dispatch(Call::new("count", r#"{"text": 2}"#)).await.is_ok());
+/// # Ok(())
+/// # }
+/// ```
 pub struct BuiltIn<A, O> {
     tool: Arc<Tool>,
     policy: ToolPolicy,

@@ -15,6 +15,16 @@ pub use crate::allowance::TenantFuel;
 ///
 /// Limits on turns, calls, streaming time and wall time apply to each user message, so that the length of a
 /// conversation is not limited by them; `calls_in_all`, tokens and fuel apply to the whole session.
+///
+/// ```
+/// use fumehood_agent::budget::{Budget, BudgetKind, BudgetUsage};
+/// use fumehood_core::time::Timestamp;
+///
+/// let budget = Budget { turns: 3, fuel: Some(5_000_000_000), ..Budget::default() };
+/// let spent = BudgetUsage { turns: 3, ..BudgetUsage::default() };
+/// assert_eq!(budget.check_request(&spent, Timestamp(0)), Some(BudgetKind::Turns));
+/// assert_eq!(budget.remaining_calls(&spent), 25);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Budget {

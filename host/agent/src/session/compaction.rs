@@ -19,6 +19,27 @@ const MAX_KEPT_BYTES: usize = 160;
 /// does must depend on its arguments alone, because a session is replayed. The transcript keeps everything.
 ///
 /// Every change lets a provider's cache of the conversation go to waste from there on, so it should be rare and large.
+///
+/// ```
+/// use fumehood_agent::session::Compaction;
+/// use fumehood_core::chat::{Message, Role};
+///
+/// /// Leaves out the results of earlier runs.
+/// #[derive(Debug)]
+/// struct OwnResultsOnly;
+///
+/// impl Compaction for OwnResultsOnly {
+///     fn compact(&self, conversation: &mut [Message], _: &mut [Message]) {
+///         for message in conversation.iter_mut().filter(|message| message.role == Role::Tool) {
+///             message.content = "[left out]".to_owned();
+///         }
+///     }
+/// }
+///
+/// let mut earlier = [Message::user("What is 3 + 5?"), Message::tool("c1", r#"{"result":8}"#)];
+/// OwnResultsOnly.compact(&mut earlier, &mut []);
+/// assert_eq!(earlier.map(|message| message.content), ["What is 3 + 5?", "[left out]"]);
+/// ```
 pub trait Compaction: fmt::Debug + Send + Sync {
     /// Shortens the messages before this run with the user message that began it, and those of the run since.
     fn compact(&self, conversation: &mut [Message], trace: &mut [Message]);
@@ -29,6 +50,18 @@ pub trait Compaction: fmt::Debug + Send + Sync {
 /// Once all messages together have more bytes than the limit, results are left out, the oldest first, until there are
 /// half as many. The beginning of each stays, and says how to read the rest if the model has the tool for that. Texts of
 /// people and of the model, and the last result, are never changed.
+///
+/// ```
+/// use fumehood_agent::session::{Compaction, OldestResultsFirst};
+/// use fumehood_core::chat::Message;
+///
+/// let compaction = OldestResultsFirst { max_bytes: 4_000, can_be_read: false };
+/// let mut trace = [Message::tool("c1", "x".repeat(3_000)), Message::tool("c2", "y".repeat(3_000))];
+/// compaction.compact(&mut [], &mut trace);
+/// // The beginning of the oldest result stays, and the last result as a whole.
+/// assert!(trace[0].content.len() < 300);
+/// assert_eq!(trace[1].content.len(), 3_000);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OldestResultsFirst {
     /// The maximum size of the messages of a request, in bytes.

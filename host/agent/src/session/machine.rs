@@ -25,6 +25,28 @@ use crate::output_schema::OutputSchema;
 use crate::run_settings::RunSettings;
 
 /// A session without I/O: a state machine with one driver and one transcript, which always waits for one kind of input.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use fumehood_agent::native::NativeDriver;
+/// use fumehood_agent::run_settings::RunSettings;
+/// use fumehood_agent::session::transcript::Ending;
+/// use fumehood_agent::session::{Action, Input, Session, SessionConfig, StepError};
+/// use fumehood_core::chat::Response;
+/// use fumehood_core::time::Timestamp;
+///
+/// let mut session = Session::new(SessionConfig::default(), Box::new(NativeDriver::default()));
+/// let settings = RunSettings::default();
+/// let message = Input::UserMessage { text: "What is (3 + 5) * 2?".to_owned(), tools: Vec::new(), settings };
+/// assert!(matches!(session.step(message, Timestamp(0))?, Action::AskModel(_)));
+///
+/// // The caller does what the action says, and reports the outcome.
+/// let answer = Input::ModelAnswered { response: Response::text("16"), streamed: Duration::ZERO };
+/// let finish = Action::Finish(Ending::Answered { text: "16".to_owned() });
+/// assert_eq!(session.step(answer, Timestamp(900))?, finish);
+/// # Ok::<(), StepError>(())
+/// ```
 pub struct Session {
     pub(super) config: SessionConfig,
     pub(super) driver: Box<dyn Driver>,

@@ -16,6 +16,23 @@ use crate::text::untrusted::{Untrusted, expose_raw};
 ///
 /// In JSON: `{"type": "text", "text": …}`, `{"type": "json", "value": …}`, `{"type": "blob", "mime_type": …, "data":
 /// base64}` or `{"type": "link", "uri": …}`.
+///
+/// ```
+/// use fumehood_core::call::content::Content;
+///
+/// let parts = [Content::text("two cups"), Content::json(r#"{"cups":2}"#.to_owned())?];
+/// for part in &parts {
+///     match part {
+///         // Sanitized text is safe on a terminal.
+///         Content::Text { text } => assert_eq!(text.to_sanitized(), "two cups"),
+///         Content::Json { value } => assert_eq!(value.read::<serde_json::Value>()?["cups"], 2),
+///         Content::Blob { mime_type, data } => println!("{}: {} bytes", mime_type.to_sanitized(), data.len()),
+///         Content::Link { uri, .. } => println!("{}", uri.to_sanitized_uri()),
+///     }
+/// }
+/// assert_eq!(parts.map(|part| part.bytes()), [8, 10]);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Content {
@@ -131,6 +148,21 @@ impl Content {
 ///
 /// It was parsed once as a whole: its nesting is not deeper than 127, and its escapes are valid. Its numbers have any
 /// size.
+///
+/// ```
+/// use fumehood_core::call::content::JsonText;
+///
+/// #[derive(serde::Deserialize)]
+/// struct Order {
+///     cups: u32,
+/// }
+///
+/// let text = JsonText::parse(r#"{"cups": 2}"#.to_owned())?;
+/// let order: Order = text.read()?;
+/// assert_eq!(order.cups, 2);
+/// assert!(JsonText::parse("{cups: 2}".to_owned()).is_err());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonText(String);
 

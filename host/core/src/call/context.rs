@@ -12,6 +12,16 @@ use crate::call::limits::Limits;
 use crate::schema::gate::RepairPolicy;
 
 /// The context of one call. All of it is set by the host's own code, never by a model or a tool.
+///
+/// ```
+/// use fumehood_core::call::{Call, CallContext, SessionStep};
+///
+/// let step = SessionStep { session: "s1".into(), execution: "s1-e4".into(), number: 2 };
+/// let context = CallContext { actor: Some("ann".into()), step: Some(step), ..CallContext::default() };
+/// let call = Call { context, ..Call::new("notes__read", r#"{"title": "milk"}"#) };
+/// // The host generates an id.
+/// assert!(call.context.id.is_empty());
+/// ```
 #[derive(Clone, Default)]
 pub struct CallContext {
     /// The id of the call in results and events, which a client or a model may have chosen: several calls may have the same.
@@ -53,6 +63,19 @@ pub struct CallContext {
 }
 
 /// A token that cancels calls. Clones share their state, which is cancelled once and for all.
+///
+/// ```
+/// use fumehood_core::call::CancellationToken;
+///
+/// let request = CancellationToken::new();
+/// let one = request.child_token();
+/// let other = request.child_token();
+/// one.cancel();
+/// assert!(one.is_cancelled() && !other.is_cancelled());
+/// // The client has left: all calls of its request end.
+/// request.cancel();
+/// assert!(other.is_cancelled());
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct CancellationToken(tokio_util::sync::CancellationToken);
 

@@ -5,6 +5,19 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// The kind of failure of a call.
+///
+/// ```
+/// use fumehood_core::call::error_kind::{ErrorKind, Stage};
+///
+/// let kind = ErrorKind::Deadline;
+/// assert_eq!(kind.as_str(), "deadline");
+/// assert_eq!(kind.http_status(), 504);
+/// // No guest code ran, so the call can be corrected and repeated.
+/// assert_eq!(ErrorKind::InvalidArguments.stage(), Stage::Refused);
+///
+/// let names: Vec<&str> = ErrorKind::ALL.iter().map(|kind| kind.as_str()).collect();
+/// assert!(names.contains(&"trap"));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -68,7 +81,7 @@ pub enum Stage {
 
 impl ErrorKind {
     /// All kinds.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: &[Self] = &[
         Self::UnknownTool,
         Self::NotAllowed,
         Self::InvalidArguments,
@@ -206,14 +219,14 @@ mod tests {
             row.unwrap().1[..3].parse::<u16>().unwrap()
         }
 
-        for kind in ErrorKind::ALL {
+        for &kind in ErrorKind::ALL {
             assert_eq!(documented_status(kind), kind.http_status(), "{kind}");
         }
     }
 
     #[test]
     fn json_and_display_agree() {
-        for kind in ErrorKind::ALL {
+        for &kind in ErrorKind::ALL {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.to_string());
         }
     }

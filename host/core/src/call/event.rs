@@ -56,6 +56,25 @@ pub struct Progress {
 }
 
 /// An event of a host.
+///
+/// ```
+/// use fumehood_core::call::event::Event;
+///
+/// fn describe(event: &Event) -> Option<String> {
+///     match event {
+///         Event::Started { id, tool, .. } => Some(format!("{id}: started {tool}")),
+///         Event::Finished { result } => Some(format!("{}: {}", result.id, if result.is_ok() { "ok" } else { "failed" })),
+///         // Later releases may have other events.
+///         _ => None,
+///     }
+/// }
+///
+/// let started = Event::Started { id: "7".to_owned(), tool: "calculator__add".to_owned(), actor: None };
+/// assert_eq!(describe(&started).as_deref(), Some("7: started calculator__add"));
+/// // In JSON, the name of the event is one of its members.
+/// assert_eq!(serde_json::to_value(&started)?["event"], "started");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]

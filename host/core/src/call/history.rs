@@ -27,6 +27,19 @@ pub struct PastCall {
 ///
 /// A tool is part of it from the start of its first call, because a call that is under way, fails or is cancelled may
 /// have read what a finished one reads.
+///
+/// ```
+/// use fumehood_core::call::history::CallHistory;
+///
+/// let history = CallHistory::default();
+/// for tool in ["mail__read", "web__search", "mail__read"] {
+///     history.start(tool);
+/// }
+/// assert!(history.contains("mail__read") && !history.contains("mail__send"));
+/// // A saved session begins with the first call of each tool.
+/// let resumed = CallHistory::resumed(3, history.past());
+/// assert_eq!(resumed.start("mail__send"), 4);
+/// ```
 #[derive(Debug, Default)]
 pub struct CallHistory(Mutex<State>);
 

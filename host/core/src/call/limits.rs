@@ -6,6 +6,18 @@ use bytesize::ByteSize;
 use serde::Serialize;
 
 /// The limits of one call. The host enforces all of them; a guest can neither see nor change them.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use fumehood_core::call::limits::{LimitError, Limits};
+///
+/// let limits = Limits { deadline: Duration::from_secs(2), memory: 16 << 20, ..Limits::default() };
+/// limits.check(256 << 20)?;
+/// // A host whose memory ceiling is 8 MiB cannot provide them.
+/// assert!(matches!(limits.check(8 << 20), Err(LimitError::TooMuch { what: "memory", .. })));
+/// # Ok::<(), LimitError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Limits {
     /// Maximum wall time from the moment the call leaves the queue until its instance is dropped.
@@ -61,6 +73,18 @@ impl Default for Limits {
 }
 
 /// Errors in limits, or in the texts that they are parsed from.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use fumehood_core::call::limits::{LimitError, parse_bytes, parse_duration};
+///
+/// assert_eq!(parse_duration("1m 30s"), Ok(Duration::from_secs(90)));
+/// assert_eq!(parse_bytes("64MiB"), Ok(64 << 20));
+/// let error = LimitError::Duration("soon".to_owned());
+/// assert_eq!(parse_duration("soon"), Err(error.clone()));
+/// assert!(error.to_string().starts_with("invalid time `soon`; expected a number with a unit"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
     /// The text is not an amount of time.

@@ -64,6 +64,22 @@ impl From<Value> for Arguments {
 /// An unchecked call of one tool.
 ///
 /// Everything but tool and arguments is set by the host's own code, never by a model.
+///
+/// ```
+/// use fumehood_core::call::limits::Limits;
+/// use fumehood_core::call::{Call, CancellationToken};
+/// use serde_json::json;
+///
+/// // Arguments are a value, or text as a model wrote it.
+/// let call = Call::new("calculator__add", json!({"a": 3, "b": 5}));
+/// let written = Call::new("calculator__add", r#"{"a": 3, "b": 5}"#);
+///
+/// let limits = Limits { fuel: 1_000_000, ..Limits::default() };
+/// let call = call.id("request-7").actor("ann").limits(limits).cancelled_by(CancellationToken::new());
+/// assert_eq!(call.context.actor.as_deref(), Some("ann"));
+/// // Without an actor, a call is that of a guest.
+/// assert_eq!(written.context.actor, None);
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Call {
     /// The full name of the tool: `component__tool`.

@@ -18,6 +18,28 @@ pub struct Usage {
 ///
 /// The methods run on the threads that run tools, the first two while the tool waits: they must return at once and
 /// never block. Each ignores what it receives unless it is implemented.
+///
+/// ```
+/// use std::sync::mpsc;
+///
+/// use fumehood_core::call::Observer;
+/// use fumehood_core::call::event::Level;
+///
+/// /// Sends the log lines of a call to another thread, which never waits.
+/// struct Lines(mpsc::Sender<String>);
+///
+/// impl Observer for Lines {
+///     fn log(&self, level: Level, message: &str) {
+///         // Nobody may be reading any more.
+///         let _ = self.0.send(format!("{}: {message}", level.as_str()));
+///     }
+/// }
+///
+/// let (sender, receiver) = mpsc::channel();
+/// Lines(sender).log(Level::Warn, "the page has no title");
+/// assert_eq!(receiver.recv()?, "warn: the page has no title");
+/// # Ok::<(), mpsc::RecvError>(())
+/// ```
 pub trait Observer: Send + Sync {
     /// Receives a log line, already within the call's limit and printable.
     fn log(&self, level: Level, message: &str) {

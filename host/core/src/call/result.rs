@@ -4,18 +4,40 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::call::content::Content;
 use crate::call::error_kind::ErrorKind;
 use crate::call::{ErrorDetails, Refusal, ResultMembers};
 use crate::schema::json;
+use crate::text::sanitize::truncate_str;
 use crate::text::untrusted::{PrintableText, Untrusted, expose_raw};
+
+/// Maximum length of the reason why a result does not match a type, in bytes. It may quote the tool.
+const MAX_REASON_BYTES: usize = 300;
 
 /// The outcome of one call.
 ///
 /// In JSON: `{ id, tool, status: "ok" | "error", content: […], error?, metadata: {…} }`, where `error` is
 /// `{ kind, message, hint?, retry_after_ms?, backtrace? }`.
+///
+/// ```
+/// use fumehood_core::call::content::Content;
+/// use fumehood_core::call::result::{CallResult, Metadata};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let outcome = Ok(vec![Content::json(r#"{"result":8}"#.to_owned())?]);
+/// let metadata = Metadata::default();
+/// let result = CallResult { id: "7".to_owned(), tool: "calculator__add".to_owned(), outcome, metadata };
+/// match result.error() {
+///     None => assert_eq!(result.text().as_deref(), Some(r#"{"result":8}"#)),
+///     Some(error) => eprintln!("{}: {}", error.kind, error.message),
+/// }
+/// assert_eq!(serde_json::to_value(&result)?["status"], "ok");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct CallResult {
     /// The id of the call.
@@ -29,6 +51,20 @@ pub struct CallResult {
 }
 
 /// A failed call, described so that a model can act on it.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use fumehood_core::call::error_kind::ErrorKind;
+/// use fumehood_core::call::result::CallError;
+///
+/// let error = CallError::new(ErrorKind::Quota, "too many calls today").with_hint("call again tomorrow");
+/// assert_eq!(error.to_string(), "quota: too many calls today (call again tomorrow)");
+/// // The status and the `Retry-After` header of a response over HTTP.
+/// let error = error.with_retry_after(Duration::from_secs(60));
+/// assert_eq!(error.kind.http_status(), 429);
+/// assert_eq!(error.retry_after_secs(), Some(60));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallError {
     /// The kind of failure.
@@ -141,6 +177,19 @@ impl fmt::Display for CallError {
 impl std::error::Error for CallError {}
 
 /// The resource usage of a call, and observations about its result.
+///
+/// ```
+/// use fumehood_core::call::result::Metadata;
+///
+/// fn describe(cost: &Metadata) -> String {
+///     format!("{:?}, {} units of fuel, {} bytes", cost.duration, cost.fuel_used, cost.peak_memory)
+/// }
+///
+/// let metadata = Metadata { fuel_used: 12_345, peak_memory: 1 << 16, ..Metadata::default() };
+/// assert_eq!(describe(&metadata), "0ns, 12345 units of fuel, 65536 bytes");
+/// // A power that the tool tried to use without a grant.
+/// assert!(metadata.refused.is_empty());
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
@@ -303,6 +352,85 @@ impl CallResult {
             Content::Blob { .. } | Content::Link { .. } => None,
         })
     }
+
+    /// Deserializes the first text or JSON part, the one that [`Self::text`] returns. Its strings are as the tool wrote
+    /// them, and not sanitized.
+    ///
+    /// ```
+    /// use fumehood_core::call::content::Content;
+    /// use fumehood_core::call::result::{CallResult, Metadata};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Sum {
+    ///     result: f64,
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let outcome = Ok(vec![Content::json(r#"{"result":8}"#.to_owned())?]);
+    /// # let metadata = Metadata::default();
+    /// # let result = CallResult { id: "7".to_owned(), tool: "calculator__add".to_owned(), outcome, metadata };
+    /// let sum: Sum = result.json()?;
+    /// assert_eq!(sum.result, 8.0);
+    /// // The error says what the tool returned instead.
+    /// assert!(result.json::<Vec<String>>().is_err_and(|error| error.to_string().contains("invalid type: map")));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If the call failed, or has no such part, or the part is not JSON of this type.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, JsonResultError> {
+        let parts = self.outcome.as_ref().map_err(|error| JsonResultError::Failed(error.clone()))?;
+        let read = parts.iter().find_map(|part| match part {
+            Content::Json { value } => Some(("JSON", value.read())),
+            Content::Text { text } => Some(("text", text.read_json())),
+            Content::Blob { .. } | Content::Link { .. } => None,
+        });
+        let (part, value) = read.ok_or_else(|| JsonResultError::Missing { found: describe_parts(parts) })?;
+        value.map_err(|error: serde_json::Error| {
+            let reason = error.to_string();
+            JsonResultError::Mismatch { part, reason: truncate_str(&reason, MAX_REASON_BYTES).into() }
+        })
+    }
+}
+
+/// Errors of [`CallResult::json`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JsonResultError {
+    /// The call failed, so it has no result.
+    #[error(transparent)]
+    Failed(CallError),
+    /// The result has neither a text nor a JSON part.
+    #[error("the result has no text or JSON part; it has {found}")]
+    Missing {
+        /// A description of its parts.
+        found: String,
+    },
+    /// The part is not JSON of the expected type.
+    #[error("the {part} part of the result does not match the expected type: {reason}")]
+    Mismatch {
+        /// The kind of the part: `JSON` or `text`.
+        part: &'static str,
+        /// The difference, which may quote the tool.
+        reason: PrintableText,
+    },
+}
+
+/// Describes parts that are neither text nor JSON by their numbers, such as `1 blob and 2 links`.
+fn describe_parts(parts: &[Content]) -> String {
+    let blobs = parts.iter().filter(|part| matches!(part, Content::Blob { .. })).count();
+    let links = parts.iter().filter(|part| matches!(part, Content::Link { .. })).count();
+    match (blobs, links) {
+        (0, 0) => "no parts".to_owned(),
+        (_, 0) => format_count(blobs, "blob"),
+        (0, _) => format_count(links, "link"),
+        (_, _) => format!("{} and {}", format_count(blobs, "blob"), format_count(links, "link")),
+    }
+}
+
+fn format_count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 impl Serialize for CallResult {
@@ -378,6 +506,42 @@ fn from_optional_millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Op
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[track_caller]
+    fn check_json(outcome: Result<Vec<Content>, CallError>, expected: Result<Vec<u32>, &str>) {
+        let metadata = Metadata::default();
+        let result = CallResult { id: "c1".to_owned(), tool: "a__b".to_owned(), outcome, metadata };
+        let read = result.json::<Vec<u32>>().map_err(|error| error.to_string());
+        assert_eq!(read, expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn reads_first_text_or_json_part() {
+        let json = |text: &str| Content::json(text.to_owned()).unwrap();
+        let blob = || Content::Blob { mime_type: "image/png".into(), data: vec![1] };
+        let link = || Content::Link { uri: "urn:x".into(), title: None, mime_type: None };
+        check_json(Ok(vec![json("[1, 2]")]), Ok(vec![1, 2]));
+        check_json(Ok(vec![blob(), Content::text("[3]"), json("[4]")]), Ok(vec![3]));
+        check_json(Ok(Vec::new()), Err("the result has no text or JSON part; it has no parts"));
+        check_json(Ok(vec![blob()]), Err("the result has no text or JSON part; it has 1 blob"));
+        let parts = vec![link(), blob(), link()];
+        check_json(Ok(parts), Err("the result has no text or JSON part; it has 1 blob and 2 links"));
+        check_json(Err(CallError::new(ErrorKind::Fuel, "used up")), Err("fuel: used up"));
+        let mismatch = "the JSON part of the result does not match the expected type: invalid type: map, expected a \
+                        sequence at line 1 column 0";
+        check_json(Ok(vec![json("{}")]), Err(mismatch));
+        let prose = "the text part of the result does not match the expected type: expected value at line 1 column 1";
+        check_json(Ok(vec![Content::text("eight")]), Err(prose));
+    }
+
+    #[test]
+    fn reasons_of_mismatch_are_short_and_printable() {
+        let text = Content::text(format!("\"\u{202e}{}\"", "x".repeat(1000)));
+        let metadata = Metadata::default();
+        let result = CallResult { id: String::new(), tool: String::new(), outcome: Ok(vec![text]), metadata };
+        let error = result.json::<u32>().unwrap_err().to_string();
+        assert!(error.len() < 400 && !error.contains('\u{202e}'), "{error}");
+    }
 
     #[test]
     fn deserializes_serialized_result() {

@@ -53,6 +53,34 @@ impl DeltaSink for NullDeltaSink {
 ///
 /// Each request has one answer. The implementation is responsible for retries, wire format and timeouts. Dropping the
 /// future abandons the request.
+///
+/// ```
+/// use fumehood_core::boxed::BoxFuture;
+/// use fumehood_core::chat::{Delta, DeltaSink, Model, ModelError, Request, Response};
+///
+/// /// A model that repeats the last message.
+/// struct Parrot;
+///
+/// impl Model for Parrot {
+///     fn name(&self) -> Option<&str> {
+///         Some("parrot")
+///     }
+///
+///     fn chat<'a>(
+///         &'a self,
+///         request: &'a Request,
+///         deltas: &'a mut dyn DeltaSink,
+///     ) -> BoxFuture<'a, Result<Response, ModelError>> {
+///         let text = request.messages.last().map(|message| message.content.clone()).unwrap_or_default();
+///         deltas.delta(Delta::Text(text.clone()));
+///         Box::pin(async move { Ok(Response::text(text)) })
+///     }
+/// }
+///
+/// // A closure is a model, too.
+/// let model: &dyn Model = &|_: &Request| Ok(Response::text("16"));
+/// assert_eq!(model.name(), None);
+/// ```
 pub trait Model: Send + Sync {
     /// Returns the name of the model for records, such as `ollama:llama3.2`. A request that names another model
     /// overrides it. `None` by default.

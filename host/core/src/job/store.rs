@@ -10,6 +10,14 @@ use crate::digest::Digest;
 use crate::time::Timestamp;
 
 /// Bounds of the jobs that are kept: those that run, and those whose results are not removed yet.
+///
+/// ```
+/// use fumehood_core::job::{JobLimits, JobStoreError};
+///
+/// let limits = JobLimits { owner_jobs: 2, ..JobLimits::default() };
+/// assert_eq!(limits.check(1, 0, 10), Ok(()));
+/// assert!(matches!(limits.check(2, 0, 10), Err(JobStoreError::Full(_))));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobLimits {
     /// Maximum number of jobs of one owner.

@@ -10,6 +10,25 @@ use super::{Key, KeyValueStore, Page, Query, StoreError, check_quota, entry_byte
 use crate::tool::name::Namespace;
 
 /// A store in memory. Its contents are lost when it is dropped.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use fumehood_core::key_value::{Key, KeyValueStore, MemoryStore};
+/// use fumehood_core::tool::name::Namespace;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = MemoryStore::default();
+/// let notes = Namespace::parse("notes")?;
+/// let key = Key::parse("shopping")?;
+/// let timeout = Duration::from_secs(1);
+/// store.set(&notes, &key, b"milk", 1 << 20, timeout)?;
+/// assert_eq!(store.get(&notes, &key, timeout)?, Some(b"milk".to_vec()));
+/// // No other component sees it.
+/// assert_eq!(store.get(&Namespace::parse("calculator")?, &key, timeout)?, None);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Default)]
 pub struct MemoryStore {
     owners: Mutex<HashMap<Namespace, OwnerEntries>>,

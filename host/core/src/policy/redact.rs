@@ -28,6 +28,14 @@ const MIN_VALUE_BYTES: usize = 4;
 /// It finds each value unencoded, in base64 (both alphabets, padded or not, alone or anywhere inside a longer text), in
 /// the common percent encodings, and escaped in a JSON string. One pass over a text finds all of them.
 /// A value that was split, or encoded in some other way, is not found.
+///
+/// ```
+/// use fumehood_core::policy::redact::Redactor;
+///
+/// let redactor = Redactor::from_values([("api", "0123456789abcdef")])?.ok_or("there is a value")?;
+/// assert_eq!(redactor.redact("the token is 0123456789abcdef"), "the token is [secret api]");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Redactor {
     search: AhoCorasick,

@@ -11,6 +11,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
@@ -75,6 +76,14 @@ impl Untrusted<String> {
     #[must_use]
     pub fn parse_json(&self) -> Option<Untrusted<Value>> {
         serde_json::from_str(&self.0).ok().map(Untrusted)
+    }
+
+    /// Deserializes the text as JSON, with every character that its source wrote.
+    ///
+    /// # Errors
+    /// If the text is not JSON, or its value does not match the type.
+    pub fn read_json<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(&self.0)
     }
 
     /// Returns the size of the original text, in bytes.

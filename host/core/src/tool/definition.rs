@@ -51,6 +51,23 @@ pub struct Annotations {
 }
 
 /// A validated definition of one tool, as models and people see it.
+///
+/// ```
+/// use fumehood_core::tool::definition::{Annotations, DefinitionError, DefinitionLimits, RawDefinition};
+///
+/// let definition = RawDefinition {
+///     name: "count".to_owned(),
+///     description: "Counts the words of a text.".to_owned(),
+///     input_schema: r#"{"type": "object", "properties": {"text": {"type": "string"}}}"#.to_owned(),
+///     annotations: Annotations { read_only: Some(true), ..Annotations::default() },
+///     ..RawDefinition::default()
+/// };
+/// let definition = definition.parse(&DefinitionLimits::default())?;
+/// assert_eq!(definition.name.as_str(), "count");
+/// // Texts come from the author of the tool.
+/// assert_eq!(definition.description.to_sanitized(), "Counts the words of a text.");
+/// # Ok::<(), DefinitionError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolDefinition {
     /// The name within the component.

@@ -41,6 +41,30 @@ pub const MAX_INLINE_STEPS: u64 = 100_000;
 /// A tool that can be called: its name, its definition and the compiled schemas of its arguments and results.
 ///
 /// Made once by its provider, and shared by all calls. Cheap to clone.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use fumehood_core::call::result::CallError;
+/// use fumehood_core::schema::gate::{Gate, GateLimits};
+/// use fumehood_core::tool::Tool;
+/// use fumehood_core::tool::definition::{DefinitionLimits, RawDefinition};
+/// use serde_json::json;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
+/// let raw = RawDefinition { name: "count".to_owned(), input_schema: schema.to_string(), ..RawDefinition::default() };
+/// let definition = raw.parse(&DefinitionLimits::default())?;
+/// let tool = Tool::new(definition, Gate::for_arguments(&schema, GateLimits::default())?);
+/// let tool = Arc::new(tool.in_namespace(&"text".parse()?));
+/// assert_eq!(tool.full_name(), "text__count");
+///
+/// // The refusal of wrong arguments says how to correct them.
+/// let refused = tool.validate("{}".into()).map_err(CallError::from);
+/// assert!(refused.is_err_and(|error| error.to_string().contains("text")));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Tool {
     name: Arc<str>,

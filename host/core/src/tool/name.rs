@@ -1,6 +1,7 @@
 //! Names of tools and components: validation, comparison, and names for tools of servers.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -192,6 +193,14 @@ impl fmt::Display for ToolName {
     }
 }
 
+impl FromStr for ToolName {
+    type Err = NameError;
+
+    fn from_str(name: &str) -> Result<Self, NameError> {
+        Self::parse(name)
+    }
+}
+
 impl TryFrom<String> for ToolName {
     type Error = NameError;
     fn try_from(name: String) -> Result<Self, NameError> {
@@ -206,6 +215,17 @@ impl From<ToolName> for String {
 }
 
 /// The name of a component or server within a host: 1 to 64 of `a-z`, `0-9`, `_`, `-`, without `__` and not ending in `_`.
+///
+/// ```
+/// use fumehood_core::tool::name::{NameError, Namespace};
+///
+/// let name: Namespace = "issue-tracker".parse()?;
+/// assert_eq!(name.as_str(), "issue-tracker");
+/// // `__` separates the name of a component from that of a tool.
+/// assert!(Namespace::parse("issue__tracker").is_err());
+/// assert!(Namespace::parse("Issue Tracker").is_err());
+/// # Ok::<(), NameError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Namespace(String);
@@ -236,6 +256,14 @@ impl fmt::Display for Namespace {
     }
 }
 
+impl FromStr for Namespace {
+    type Err = NameError;
+
+    fn from_str(name: &str) -> Result<Self, NameError> {
+        Self::parse(name)
+    }
+}
+
 impl TryFrom<String> for Namespace {
     type Error = NameError;
     fn try_from(name: String) -> Result<Self, NameError> {
@@ -250,6 +278,16 @@ impl From<Namespace> for String {
 }
 
 /// The full name of a tool within a host: `component__tool`.
+///
+/// ```
+/// use fumehood_core::tool::name::{NameError, QualifiedName};
+///
+/// let name: QualifiedName = "calculator__add".parse()?;
+/// assert_eq!(name.namespace.as_str(), "calculator");
+/// assert_eq!(name.tool.as_str(), "add");
+/// assert!(matches!(QualifiedName::parse("add"), Err(NameError::NotQualified(_))));
+/// # Ok::<(), NameError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QualifiedName {
     /// The name of the component.
@@ -272,6 +310,14 @@ impl QualifiedName {
     pub fn parse(name: &str) -> Result<Self, NameError> {
         let (namespace, tool) = Self::split(name).ok_or_else(|| NameError::NotQualified(shorten(name)))?;
         Ok(Self { namespace: Namespace::parse(namespace)?, tool: ToolName::parse(tool)? })
+    }
+}
+
+impl FromStr for QualifiedName {
+    type Err = NameError;
+
+    fn from_str(name: &str) -> Result<Self, NameError> {
+        Self::parse(name)
     }
 }
 

@@ -111,6 +111,47 @@ impl Changes {
 }
 
 /// A source of tools. Its set may change while calls run.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use fumehood_core::boxed::BoxFuture;
+/// use fumehood_core::call::CallContext;
+/// use fumehood_core::call::content::Content;
+/// use fumehood_core::call::result::{CallResult, Metadata};
+/// use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
+///
+/// /// One tool, which returns its arguments.
+/// struct Echo {
+///     tool: Arc<Tool>,
+///     revision: Revision,
+/// }
+///
+/// impl ToolProvider for Echo {
+///     fn kind(&self) -> ProviderKind {
+///         ProviderKind::BuiltIn
+///     }
+///
+///     fn tools(&self) -> Vec<Arc<Tool>> {
+///         vec![Arc::clone(&self.tool)]
+///     }
+///
+///     fn find(&self, name: &str) -> Option<Arc<Tool>> {
+///         (self.tool.full_name() == name).then(|| Arc::clone(&self.tool))
+///     }
+///
+///     fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+///         let tool = call.tool().full_name().to_owned();
+///         let outcome = Ok(vec![Content::text(call.to_text())]);
+///         let result = CallResult { id: context.id, tool, outcome, metadata: Metadata::default() };
+///         Box::pin(std::future::ready(Ok(result)))
+///     }
+///
+///     fn changes(&self) -> Changes {
+///         self.revision.subscribe()
+///     }
+/// }
+/// ```
 pub trait ToolProvider: Send + Sync {
     /// Returns the place where its tools run.
     fn kind(&self) -> ProviderKind;

@@ -13,6 +13,25 @@ use crate::schema::json;
 
 /// A tool with arguments that match its schema. Only [`Tool::validate`] makes one, so that nobody has to check twice.
 /// Cheap to clone.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use fumehood_core::schema::gate::{Gate, GateLimits};
+/// # use fumehood_core::tool::Tool;
+/// # use fumehood_core::tool::definition::{DefinitionLimits, RawDefinition};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let schema = serde_json::json!({"type": "object", "properties": {"text": {"type": "string"}}});
+/// # let raw = RawDefinition { name: "count".to_owned(), input_schema: schema.to_string(), ..RawDefinition::default() };
+/// # let gate = Gate::for_arguments(&schema, GateLimits::default())?;
+/// # let tool = Arc::new(Tool::new(raw.parse(&DefinitionLimits::default())?, gate));
+/// let call = tool.validate(r#"{ "text": "one two" }"#.into())?;
+/// assert_eq!(call.tool().full_name(), "count");
+/// assert_eq!(call.arguments()["text"], "one two");
+/// // What a guest receives.
+/// assert_eq!(call.to_text(), r#"{"text":"one two"}"#);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct ValidatedCall {
     tool: Arc<Tool>,

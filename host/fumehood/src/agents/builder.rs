@@ -42,6 +42,37 @@ type Change = Box<dyn FnOnce(PipelineBuilder) -> PipelineBuilder + Send>;
 /// - the budget of [`Budget::default`](fumehood_agent::budget::Budget::default)
 /// - no records
 /// - no approver
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use fumehood::agent::budget::Budget;
+/// use fumehood::model::{ScriptedModel, ScriptedReply};
+/// use fumehood::{Host, Load};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
+/// # let host = Host::builder().build()?;
+/// # host.load(Load::path(path)).await?;
+/// # let model = ScriptedModel::new(vec![
+/// #     ScriptedReply::call("calculator__add", r#"{"a": 3, "b": 5}"#),
+/// #     ScriptedReply::text("It is 8."),
+/// # ]);
+/// let mut agent = host
+///     .agent(Arc::new(model))
+///     .prompt("You answer questions about sums, and use the calculator for them.")
+///     .allow(["calculator__add", "calculator__multiply"])
+///     .budget(Budget { calls: 5, ..Budget::default() })
+///     .actor("ann")
+///     .build()?;
+/// let outcome = agent.run("What is 3 + 5?").await?;
+/// assert_eq!(outcome.text(), "It is 8.");
+/// assert_eq!(outcome.run.executions().count(), 1);
+/// # host.shutdown(std::time::Duration::from_secs(1)).await;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "nothing happens before `build`"]
 pub struct AgentBuilder {
     pub(super) host: Host,

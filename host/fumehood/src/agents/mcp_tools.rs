@@ -27,6 +27,26 @@ const APPROVAL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The tools of MCP servers, sorted by their names: those that the servers had when they were added, or, after
 /// [`McpTools::follow`], those that they have now.
+///
+/// ```no_run
+/// use std::sync::Arc;
+///
+/// use fumehood::mcp::{Endpoint, Launch, Remote, RemoteOptions};
+/// use fumehood::{Host, McpTools};
+/// # use fumehood::model::ScriptedModel;
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// # let host = Host::builder().build()?;
+/// # let model = ScriptedModel::new(Vec::new());
+/// let launch = Launch { program: "mcp-server-time".into(), ..Launch::default() };
+/// let time = Remote::new("time".parse()?, Endpoint::Process(launch), RemoteOptions::default());
+/// let mut tools = McpTools::default();
+/// tools.add(&time).await?;
+/// let mut agent = host.agent(Arc::new(model)).provider(Arc::new(tools)).allow_everything().build()?;
+/// println!("{}", agent.run("What time is it in Tokyo?").await?.text());
+/// # Ok(())
+/// # }
+/// ```
 pub struct McpTools {
     state: RwLock<State>,
     actor_arguments: ActorArguments,

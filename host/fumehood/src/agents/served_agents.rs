@@ -43,6 +43,33 @@ pub(super) type MakeAgent = dyn Fn(AgentParts) -> Result<Agent, String> + Send +
 
 /// A source of agents for the sessions of the HTTP API, each made by a function of the program. Sessions end with the
 /// process; for those that do not, see `SavedAgents`.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use fumehood::http_api::ApiOptions;
+/// use fumehood::model::{ScriptedModel, ScriptedReply};
+/// use fumehood::{Host, ServedAgents};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let host = Host::builder().build()?;
+/// let agents = ServedAgents::new(move |parts| {
+///     let model = ScriptedModel::new(vec![ScriptedReply::text("Hello.")]);
+///     let mut agent = host.agent(Arc::new(model)).tools(parts.tools).allow_everything();
+///     if let Some(actor) = parts.actor {
+///         agent = agent.actor(actor);
+///     }
+///     if let Some(approver) = parts.approver {
+///         agent = agent.approver(approver);
+///     }
+///     agent.build().map_err(|error| error.to_string())
+/// });
+/// let options = ApiOptions { sessions: Some(Arc::new(agents)), ..ApiOptions::default() };
+/// assert!(options.sessions.is_some());
+/// # Ok(())
+/// # }
+/// ```
 pub struct ServedAgents(Box<MakeAgent>);
 
 impl fmt::Debug for ServedAgents {

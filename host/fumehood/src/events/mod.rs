@@ -89,6 +89,26 @@ impl Observer for CallEvents {
 
 /// The events of one host, from the moment of [`crate::Host::subscribe`] on: a [`Stream`] that ends once the host is
 /// dropped. For calls that were already running it has the end, but neither log lines nor progress.
+///
+/// ```
+/// use fumehood::{Event, Host, Load, Observed};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
+/// let host = Host::builder().build()?;
+/// let mut events = host.subscribe();
+/// host.load(Load::path(path)).await?;
+/// match events.next().await {
+///     Some(Observed::Event(Event::Loaded { component, .. })) => assert_eq!(component, "calculator"),
+///     other => panic!("unexpected {other:?}"),
+/// }
+/// // There is no further event yet.
+/// assert!(events.try_next().is_none());
+/// # host.shutdown(std::time::Duration::from_secs(1)).await;
+/// # Ok(())
+/// # }
+/// ```
 pub struct EventStream {
     stream: BroadcastStream<Event>,
     watchers: Arc<AtomicUsize>,
@@ -107,6 +127,24 @@ impl Drop for EventStream {
 }
 
 /// An item of a subscription.
+///
+/// ```
+/// use fumehood::{Call, Host, Observed};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let host = Host::builder().build()?;
+/// let mut events = host.subscribe();
+/// for _ in 0..1_000 {
+///     host.call(Call::new("unknown__tool", "{}")).await;
+/// }
+/// // Calls do not wait for a slow subscriber.
+/// assert!(matches!(events.next().await, Some(Observed::Lost(1..))));
+/// assert!(matches!(events.next().await, Some(Observed::Event(_))));
+/// # host.shutdown(std::time::Duration::from_secs(1)).await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub enum Observed {
     /// An event of the host.

@@ -24,6 +24,20 @@ const MAX_KEPT_ACTORS: usize = 10_000;
 ///
 /// Every actor has a budget of its own for all matching tools together; guests share one. The budget is full at first and
 /// is refilled continuously (the generic cell rate algorithm).
+///
+/// ```
+/// use std::num::NonZeroU32;
+///
+/// use fumehood::hooks::{RateLimit, ToolPatterns};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let sixty = NonZeroU32::new(60).ok_or("it is not zero")?;
+/// let web = ToolPatterns::new(["web__*"])?;
+/// // The calls of all other actors are not counted.
+/// let _limit = RateLimit::per_minute("searches", web, sixty).actor(Some("ann".into()));
+/// # Ok(())
+/// # }
+/// ```
 pub struct RateLimit {
     name: String,
     tools: ToolPatterns,

@@ -23,6 +23,18 @@ const MAX_NESTING: u32 = 50;
 
 /// A hook that replaces what a pattern matches in results: in texts, in the names and strings of JSON, in links, in blobs
 /// of text, and in the messages of failures. Searching takes time in proportion to the size of a result.
+///
+/// ```
+/// use fumehood::hooks::{Redaction, ToolPatterns};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let shop = ToolPatterns::new(["shop__*"])?;
+/// let _cards = Redaction::new("cards", shop, r"\b\d{16}\b", "[card number]")?;
+/// // A pattern may not match where there is no text.
+/// assert!(Redaction::new("cards", ToolPatterns::default(), r"\d*", "").is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Redaction {
     name: String,

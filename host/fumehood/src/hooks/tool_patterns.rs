@@ -3,6 +3,18 @@
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 /// Patterns of full names of tools, such as `web__*`. `*` is any number of characters, `?` is one.
+///
+/// ```
+/// use fumehood::hooks::{ToolPatternError, ToolPatterns};
+///
+/// let patterns = ToolPatterns::new(["web__*", "mail__send"])?;
+/// assert!(patterns.matches("web__search") && patterns.matches("mail__send"));
+/// assert!(!patterns.matches("mail__read"));
+/// // The default matches every tool, and an empty list none.
+/// assert!(ToolPatterns::default().matches("mail__read"));
+/// assert!(!ToolPatterns::new([""; 0])?.matches("mail__read"));
+/// # Ok::<(), ToolPatternError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct ToolPatterns(Option<GlobSet>);
 

@@ -16,6 +16,33 @@ use super::Host;
 use crate::load::IsolationPolicy;
 
 /// A builder of a [`Host`], made by [`Host::builder`]. All settings have defaults for a service on a small machine.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// use fumehood::key_value::MemoryStore;
+/// use fumehood::{CodeCache, Host, Limits};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// let host = Host::builder()
+///     .limits(Limits { deadline: Duration::from_secs(2), ..Limits::default() })
+///     .concurrency(16)
+///     .queue(1_000)
+///     .memory_ceiling(64 << 20)
+///     .code_cache(CodeCache::open(folder.path().join("code"))?)
+///     .key_value_store(Arc::new(MemoryStore::default()))
+///     .build()?;
+/// assert_eq!(host.limits().deadline, Duration::from_secs(2));
+///
+/// // The memory limit of a call may not exceed the ceiling.
+/// assert!(Host::builder().memory_ceiling(1 << 20).build().is_err());
+/// # host.shutdown(Duration::from_secs(1)).await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Default)]
 #[must_use = "nothing happens before `build`"]
 pub struct HostBuilder {
@@ -181,7 +208,7 @@ impl HostBuilder {
     pub fn build(self) -> Result<Host, BuildError> {
         self.limits.check(self.sandbox.memory_ceiling)?;
         let usual = match self.sandbox.workers {
-            Some(_) => IsolationPolicy::Unapproved,
+            Some(_) => IsolationPolicy::default(),
             None => IsolationPolicy::Nothing,
         };
         let sandbox = Sandbox::new(self.sandbox)?;

@@ -38,6 +38,31 @@ use crate::lock::approval_check::Pinning;
 pub use builder::{BuildError, HostBuilder};
 
 /// A set of loaded tools and the sandbox that runs them. Cheap to clone; clones share their state.
+///
+/// ```
+/// use fumehood::{Call, Host, Load};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
+/// #[derive(serde::Deserialize)]
+/// struct Sum {
+///     result: f64,
+/// }
+///
+/// let host = Host::builder().build()?;
+/// host.load(Load::path(path)).await?;
+/// let names: Vec<String> = host.tools().iter().map(|tool| tool.full_name().to_owned()).collect();
+/// assert!(names.contains(&"calculator__add".to_owned()));
+///
+/// let result = host.call(Call::new("calculator__add", r#"{"a": 3, "b": 5}"#)).await;
+/// assert_eq!(result.json::<Sum>()?.result, 8.0);
+///
+/// assert!(host.unload("calculator"));
+/// host.shutdown(std::time::Duration::from_secs(1)).await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Host {
     inner: Arc<Inner>,

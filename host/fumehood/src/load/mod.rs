@@ -28,6 +28,27 @@ use registry_source::{RegistrySource, StoredComponent, default_component_name};
 use wit_docs::WitDocs;
 
 /// A component to load, with its options.
+///
+/// ```
+/// use fumehood::permission::Environment;
+/// use fumehood::{Digest, Grant, Host, Limits, Load};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
+/// let host = Host::builder().build()?;
+/// let grant = Grant::none().with_environment(Environment::none().with("LANG", "en")?);
+/// let limits = Limits { fuel: 10_000_000, ..Limits::default() };
+/// host.load(Load::path(path).named("sums").grant(grant).limits(limits)).await?;
+/// assert!(host.tool("sums__add").is_some());
+///
+/// // Other bytes than the expected ones are refused.
+/// let pinned = Load::bytes("pinned", std::fs::read(path)?).digest(Digest::of(b"other bytes"));
+/// assert!(host.load(pinned).await.is_err());
+/// # host.shutdown(std::time::Duration::from_secs(1)).await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Load {
     source: Source,
@@ -352,13 +373,32 @@ impl From<&str> for Load {
 }
 
 /// The components that run in worker processes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+///
+/// ```no_run
+/// use std::process::ExitCode;
+///
+/// use fumehood::{Host, IsolationPolicy, Workers, serve_worker};
+///
+/// fn main() -> ExitCode {
+///     // A worker process is this program with another argument.
+///     if std::env::args().nth(1).as_deref() == Some("run-worker") {
+///         return serve_worker();
+///     }
+///     let builder = Host::builder().workers(Workers::this_program(["run-worker"]));
+///     match builder.isolation(IsolationPolicy::Everything).build() {
+///         Ok(_host) => ExitCode::SUCCESS,
+///         Err(_) => ExitCode::FAILURE,
+///     }
+/// }
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IsolationPolicy {
     /// No component.
     Nothing,
     /// Components whose bytes are not those of an approval, also while they describe their tools: see
-    /// [`crate::Load::approval`].
+    /// [`crate::Load::approval`]. The default of a host with workers.
+    #[default]
     Unapproved,
     /// All components, even those whose [`crate::Load::isolation`] says otherwise.
     Everything,

@@ -32,6 +32,31 @@ const SIGNATURE_CONTEXT: &str = "fumehood lock entry 1\n";
 /// A lock prevents calls of components that have changed since an operator approved them. It is a file that may come from
 /// elsewhere, such as with a checkout. [`Lock::open`] takes all of it, for a program that vouches for its own lock;
 /// [`Lock::open_for_user`] takes only what this user approved at this path, and the rest is a proposal.
+///
+/// ```
+/// use fumehood::{Call, ErrorKind, Host, Load, Lock, Namespace};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
+/// # let folder = tempfile::tempdir()?;
+/// let mut lock = Lock::open(folder.path().join("fumehood.lock"))?;
+/// let name = Namespace::parse("calculator")?;
+/// let host = Host::builder().build()?;
+/// host.load(Load::path(path).approval(lock.get(&name).cloned())).await?;
+/// let refused = host.call(Call::new("calculator__add", r#"{"a": 3, "b": 5}"#)).await;
+/// assert!(refused.error().is_some_and(|error| error.kind == ErrorKind::NeedsApproval));
+///
+/// // An operator has looked at its definitions and grants.
+/// let loaded = host.component("calculator").ok_or("it is loaded")?;
+/// lock.approve(name.clone(), loaded.approval().ok_or("it needs an approval")?.parts().clone());
+/// lock.save()?;
+/// host.reload(Load::path(path).approval(lock.get(&name).cloned())).await?;
+/// assert!(host.call(Call::new("calculator__add", r#"{"a": 3, "b": 5}"#)).await.is_ok());
+/// # host.shutdown(std::time::Duration::from_secs(1)).await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lock {
     path: PathBuf,

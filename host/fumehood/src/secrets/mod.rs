@@ -12,6 +12,26 @@ use fumehood_platform::private;
 const FILE_BYTES: u64 = 64 << 10;
 
 /// The place of a secret's value.
+///
+/// ```
+/// use fumehood::{SecretSource, SecretSourceError};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::os::unix::fs::PermissionsExt as _;
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("token");
+/// # std::fs::write(&path, "0123456789abcdef\n")?;
+/// # std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+/// // A file that only its owner can read.
+/// let token = SecretSource::File(path).read()?;
+/// assert_eq!(token.expose(), "0123456789abcdef");
+/// assert!(!format!("{token:?}").contains("0123456789abcdef"));
+///
+/// let missing = SecretSource::Env("MY_SERVICE_TOKEN".to_owned()).read();
+/// assert!(matches!(missing, Err(SecretSourceError::NotSet(_))));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SecretSource {
     /// An environment variable of this process.

@@ -30,7 +30,7 @@ async fn a_result_is_a_record() {
 #[tokio::test]
 async fn every_kind_of_failure_has_its_status() {
     let served = Served::new().await;
-    for kind in ErrorKind::ALL {
+    for &kind in ErrorKind::ALL {
         let answer = served.call("fail", &[], &json!({ "kind": kind }).to_string()).await;
         let problem = answer.check_problem(kind.http_status());
         assert_eq!(problem["type"], format!("urn:fumehood:error:{kind}"));

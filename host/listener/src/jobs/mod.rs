@@ -38,6 +38,23 @@ const DEFAULT_TTL: Duration = Duration::from_secs(60 * 60);
 type ToolRule = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// The rules of jobs.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// use fumehood_core::job::MemoryJobs;
+/// use fumehood_listener::{JobOptions, Jobs};
+///
+/// let options = JobOptions {
+///     ttl: Duration::from_secs(24 * 60 * 60),
+///     at_once: Arc::new(|tool: &str| tool.starts_with("report__")),
+///     // Results of this component are lost with the process.
+///     is_stored: Arc::new(|tool: &str| !tool.starts_with("mail__")),
+///     ..JobOptions::default()
+/// };
+/// let _jobs = Jobs::new(Arc::new(MemoryJobs::default()), options);
+/// ```
 #[derive(Clone)]
 pub struct JobOptions {
     /// The time after which a call becomes a job, if its client can come back for the result.
@@ -96,6 +113,34 @@ pub enum JobError {
 }
 
 /// The jobs of a server. Cheap to clone; clones share their state.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// use fumehood_core::call::Call;
+/// use fumehood_core::tool::ToolProvider;
+/// use fumehood_listener::{Called, JobCall, JobError, Jobs};
+///
+/// async fn search(jobs: &Jobs, tools: Arc<dyn ToolProvider>) -> Result<(), JobError> {
+///     let call = JobCall::new("acme".into(), tools, Call::new("mail__search", r#"{"text": "invoice"}"#), ());
+///     match jobs.call(call).await {
+///         Called::Ended(result) => println!("{:?}", result.text()),
+///         // It takes longer than a second, and goes on.
+///         Called::Job(job) => {
+///             let job = jobs.wait("acme", &job.id.to_string(), Duration::from_secs(30)).await?;
+///             println!("{}", job.state.as_str());
+///         }
+///     }
+///     Ok(())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let jobs = Jobs::default();
+/// assert_eq!(jobs.find("acme", "unknown").await.err(), Some(JobError::Unknown));
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Jobs {
     inner: Arc<Inner>,

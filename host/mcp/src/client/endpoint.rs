@@ -9,6 +9,23 @@ use fumehood_listener::Token;
 use super::oauth::OAuthOptions;
 
 /// The endpoint of a server.
+///
+/// ```
+/// use fumehood_mcp::{Credentials, Endpoint, Launch, Token, check_address};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // The environment of the program has nothing else of this process than `PATH`, `HOME`, `LANG` and `TZ`.
+/// let arguments = vec!["--local-timezone=Europe/Vienna".to_owned()];
+/// let _program = Endpoint::Process(Launch { program: "mcp-server-time".into(), arguments, ..Launch::default() });
+///
+/// let url = "https://mcp.example.com/mcp".to_owned();
+/// check_address(&url, true)?;
+/// let _server = Endpoint::Http { url, credentials: Credentials::Token(Token::from_foreign("0123456789abcdef")?) };
+/// // A token would cross the network unencrypted.
+/// assert!(check_address("http://mcp.example.com/mcp", true).is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub enum Endpoint {
     /// A program that speaks MCP over its standard input and output. It ends with the connection.

@@ -41,6 +41,23 @@ use super::tool_pins::{ToolList, ToolPins};
 const MAX_ENVELOPE_BYTES: usize = 64 << 10;
 
 /// A server and its tools. Cheap to clone; clones share their state.
+///
+/// ```no_run
+/// use fumehood_core::tool::name::Namespace;
+/// use fumehood_mcp::{Credentials, Endpoint, Remote, RemoteOptions};
+///
+/// # async fn list() -> Result<(), Box<dyn std::error::Error>> {
+/// let endpoint = Endpoint::Http { url: "https://mcp.example.com/mcp".to_owned(), credentials: Credentials::None };
+/// let server = Remote::new(Namespace::parse("example")?, endpoint, RemoteOptions::default());
+/// println!("{} tools", server.tools().await?.len());
+/// // Tools whose names or schemas are not acceptable, with the reasons.
+/// for notice in server.rejected_tools() {
+///     eprintln!("{notice:?}");
+/// }
+/// server.close().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Remote(Arc<Inner>);
 

@@ -15,6 +15,25 @@ use super::server_requests::ServerRequestPolicy;
 use crate::log_level::LogLevel;
 
 /// Limits and settings of a server.
+///
+/// ```
+/// use std::collections::BTreeSet;
+/// use std::time::Duration;
+///
+/// use fumehood_mcp::{HeaderError, Headers, RemoteOptions};
+///
+/// let mut headers = Headers::default();
+/// headers.add("x-api-key", "0123456789abcdef")?;
+/// let options = RemoteOptions {
+///     deadline: Duration::from_secs(10),
+///     only: Some(BTreeSet::from(["search".to_owned()])),
+///     headers,
+///     ..RemoteOptions::default()
+/// };
+/// // Secrets are not printed.
+/// assert!(!format!("{options:?}").contains("0123456789abcdef"));
+/// # Ok::<(), HeaderError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct RemoteOptions {
     /// Maximum time of a call without progress. It is enforced even if the server never answers.

@@ -26,6 +26,19 @@ use crate::client::RemoteLibrary;
 use crate::log_level::LogLevel;
 
 /// The identity and the limits of a server.
+///
+/// ```
+/// use fumehood_mcp::ServerOptions;
+///
+/// let options = ServerOptions {
+///     name: "orders".to_owned(),
+///     instructions: Some("Search for an order before you change it.".to_owned()),
+///     // Wrong arguments are refused as they are.
+///     repairs: None,
+///     ..ServerOptions::default()
+/// };
+/// assert_eq!(options.message_bytes, 4 << 20);
+/// ```
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
     /// The name of the server, for programs.
@@ -86,6 +99,28 @@ impl Default for ServerOptions {
 }
 
 /// A set of tools that is served to any number of clients. Cheap to clone; clones share their state.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use fumehood_core::tool::ToolProvider;
+/// use fumehood_mcp::{Access, HttpListener, HttpOptions, Server, ServerOptions};
+///
+/// /// Serves the program that started this one.
+/// async fn serve_parent(tools: Arc<dyn ToolProvider>) -> Result<(), Box<dyn std::error::Error>> {
+///     Ok(Server::new(tools, ServerOptions::default()).serve_stdio(std::future::pending::<()>()).await?)
+/// }
+///
+/// /// Serves any number of clients over HTTP.
+/// async fn serve_clients(tools: Arc<dyn ToolProvider>) -> Result<(), Box<dyn std::error::Error>> {
+///     let server = Server::new(tools, ServerOptions::default());
+///     let options = HttpOptions::new(([127, 0, 0, 1], 8080).into(), Access::Anyone);
+///     let listener = HttpListener::bind(&server, options).await?;
+///     println!("{}", listener.url());
+///     listener.serve(std::future::pending::<()>()).await;
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Server {
     inner: Arc<Inner>,

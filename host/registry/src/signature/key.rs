@@ -50,6 +50,18 @@ pub struct PublicKey {
 pub struct KeyId(Digest);
 
 /// A private key that signs. The bytes are cleared from memory when it is dropped.
+///
+/// ```
+/// use fumehood_registry::signature::{Algorithm, KeyError, PublicKey, SigningKey};
+///
+/// let key = SigningKey::generate(Algorithm::default())?;
+/// let signature = key.sign_text(b"greeter 1.0")?;
+/// // The public half is what others trust.
+/// let public: PublicKey = key.public().to_pem().parse()?;
+/// assert!(public.verifies(b"greeter 1.0", &signature));
+/// assert!(!public.verifies(b"greeter 1.1", &signature));
+/// # Ok::<(), KeyError>(())
+/// ```
 pub struct SigningKey {
     pkcs8: Zeroizing<Vec<u8>>,
     pair: KeyPair,

@@ -31,6 +31,20 @@ const BLOBS: &str = "blobs";
 const RECORDS: &str = "records";
 
 /// A folder with components that only this user can read and write. Several processes may use it at once.
+///
+/// ```
+/// use fumehood_registry::store::Store;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// let store = Store::open(folder.path().join("store"))?;
+/// let digest = store.put(b"the bytes of a component")?;
+/// assert_eq!(store.blob(&digest, 1 << 20)?.as_deref(), Some(&b"the bytes of a component"[..]));
+/// // Every file is compared with its digest.
+/// assert!(store.verify()?.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Store {
     folder: PathBuf,

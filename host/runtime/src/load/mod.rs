@@ -70,6 +70,22 @@ impl Isolation {
 }
 
 /// The duration of loading a component, and its use of the code cache.
+///
+/// ```
+/// use fumehood_runtime::{CacheReport, LoadOptions, Sandbox, SandboxConfig};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
+/// let sandbox = Sandbox::new(SandboxConfig::default())?;
+/// let component = sandbox.load(std::fs::read(path)?, LoadOptions::default()).await?;
+/// let report = component.report();
+/// println!("{} bytes in {:?}", component.size(), report.time);
+/// assert_eq!(report.cache, CacheReport::Off);
+/// # sandbox.shutdown(std::time::Duration::from_secs(1)).await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadReport {
     /// The use of the code cache.

@@ -24,6 +24,36 @@ pub use component::Component;
 /// An engine with the threads that run guests: compiles components and runs their calls.
 ///
 /// Cheap to clone; all clones share the same sandbox.
+///
+/// A call takes arguments that passed the gate:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use fumehood_core::call::CallContext;
+/// use fumehood_core::call::limits::Limits;
+/// use fumehood_core::schema::gate::{Gate, GateLimits};
+/// use fumehood_core::tool::Tool;
+/// use fumehood_runtime::{LoadOptions, Sandbox, SandboxConfig};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
+/// let sandbox = Sandbox::new(SandboxConfig::default())?;
+/// let component = sandbox.load(std::fs::read(path)?, LoadOptions::default()).await?;
+/// let index = component.definitions().iter().position(|tool| tool.name.as_str() == "add").ok_or("no such tool")?;
+///
+/// let schema = json!({"properties": {"a": {"type": "number"}, "b": {"type": "number"}}, "required": ["a", "b"]});
+/// let gate = Gate::for_arguments(&schema, GateLimits::default())?;
+/// let tool = Arc::new(Tool::new(component.definitions()[index].clone(), gate));
+/// let call = tool.validate(json!({"a": 3, "b": 5}).into())?;
+/// let execution = component.call(index, call, Limits::default(), CallContext::default()).await;
+/// assert!(execution.outcome.is_ok());
+/// # sandbox.shutdown(std::time::Duration::from_secs(1)).await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Sandbox {
     shared: Arc<Shared>,

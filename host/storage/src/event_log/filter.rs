@@ -16,6 +16,22 @@ pub enum Order {
 }
 
 /// A filter of records, which selects those that match every field that is set. The default selects all records.
+///
+/// ```
+/// use fumehood_core::record::RecordKind;
+/// use fumehood_core::time::Timestamp;
+/// use fumehood_storage::event_log::Filter;
+///
+/// // The failed calls of an actor since a moment, in milliseconds since 1970.
+/// let failed = Filter {
+///     actor: Some("ann".to_owned()),
+///     kind: Some(RecordKind::ToolFinished),
+///     status: Some("error".to_owned()),
+///     since: Some(Timestamp(1_700_000_000_000)),
+///     ..Filter::default()
+/// };
+/// assert_eq!(failed.limit, None);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Filter {
     /// The session.

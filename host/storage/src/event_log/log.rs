@@ -103,6 +103,25 @@ pub struct CloseError {
 /// written.
 ///
 /// Dropping the log closes it like [`EventLog::close`].
+///
+/// ```
+/// use fumehood_storage::event_log::{EventLog, Filter, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("events.db");
+/// // The key that seals the log is kept elsewhere.
+/// let options = Options { key_file: Some(folder.path().join("log.key")), ..Options::default() };
+/// let log = EventLog::open(&path, &options)?;
+/// log.close()?;
+///
+/// // Another process reads it.
+/// let reader = EventLog::open_read_only(&path, &options)?;
+/// assert!(reader.query(&Filter { tool: Some("calculator__add".to_owned()), ..Filter::default() })?.is_empty());
+/// assert_eq!(reader.verify(None)?.finding, None);
+/// # Ok(())
+/// # }
+/// ```
 pub struct EventLog {
     queue: Arc<Queue>,
     /// The reader, opened on first use.

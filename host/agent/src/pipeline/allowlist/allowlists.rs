@@ -60,6 +60,23 @@ pub struct ChannelContext {
 }
 
 /// The allowlists of a host. The default has no skills, no channels and no key, and allows nothing.
+///
+/// ```
+/// use std::collections::{BTreeMap, BTreeSet};
+/// use std::sync::Arc;
+///
+/// use fumehood_agent::allowlist::{Allowlists, DefaultAllowlist, Skill};
+/// use fumehood_core::time::Timestamp;
+///
+/// let skills = BTreeMap::from([("triage".to_owned(), Skill::new().component_tool("issues__search"))]);
+/// let default = DefaultAllowlist::Only(BTreeSet::from(["calculator__add".to_owned()]));
+/// let allowlists = Allowlists { default, skills, ..Allowlists::default() };
+///
+/// assert!(allowlists.resolve(None, None, None, Timestamp(0)).allows("calculator__add"));
+/// // Within a skill, only its tools are allowed.
+/// let triage = allowlists.resolve(Some(&Arc::from("triage")), None, None, Timestamp(0));
+/// assert!(triage.allows("issues__search") && !triage.allows("calculator__add"));
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Allowlists {
     /// The allowlist of scopes without a skill and without a channel.

@@ -53,6 +53,18 @@ impl Implementation {
 /// A skill: a task, with the tools and the knowledge that a model has for it, or else its [`Implementation`].
 ///
 /// A skill without either is for a model that answers by itself.
+///
+/// ```
+/// use fumehood_agent::allowlist::{Implementation, Skill};
+///
+/// // A model does the task, and sees these tools only.
+/// let triage = Skill::new().component_tool("issues__search").component_tool("issues__label").knowledge("house_rules");
+/// assert!(triage.is_agentic());
+///
+/// // A tool does the task, and no model is asked.
+/// let add = Skill::new().implemented_by(Implementation::Tool("calculator__add".to_owned()));
+/// assert!(!add.is_agentic());
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Skill {

@@ -18,6 +18,40 @@ use crate::text::untrusted::PrintableText;
 /// - an empty stdin,
 /// - clocks with a resolution of one millisecond,
 /// - no pages that clients are shown.
+///
+/// Each power once:
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use fumehood_core::policy::permission::files::{Folder, Quota};
+/// use fumehood_core::policy::permission::http::{HttpGrant, HttpLimits};
+/// use fumehood_core::policy::permission::{
+///     ClockStep, CommandLine, Environment, Grant, Injection, KeyValueQuota, Secret, SecretValue, Seed,
+/// };
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let rules = vec!["GET https://api.example.com/v1/**".parse()?];
+/// let bearer = Injection::header("authorization", "Bearer {secret}")?;
+/// let token = SecretValue::new("0123456789abcdef")?;
+/// let grant = Grant::none()
+///     .with_folder(Folder::read("./docs:/docs")?)?
+///     .with_folder(Folder::write("./out:/out")?)?
+///     .with_scratch(Quota::parse("10MiB")?)?
+///     .with_http(HttpGrant::new(rules, Vec::new(), HttpLimits::default())?)
+///     .with_secret(Secret::new("api", token, "https://api.example.com/v1/**", bearer)?)?
+///     .with_key_value(KeyValueQuota::parse("1MiB")?)
+///     .with_environment(Environment::none().with("LANG", "en")?)
+///     .with_command_line(CommandLine::new(["tool", "--quiet"])?)
+///     .with_clock(ClockStep::parse("100us")?)
+///     .with_fixed_time(Duration::from_secs(1_700_000_000))
+///     .with_seed(Seed::from(7_u64))
+///     .with_pages(vec!["https://api.example.com".to_owned()])?
+///     .with_state();
+/// assert_eq!(grant.folders().len(), 2);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     state: bool,

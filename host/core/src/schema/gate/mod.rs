@@ -69,6 +69,21 @@ use strict::{Caps, Extent};
 /// Limits of schemas and of documents.
 ///
 /// The defaults named below are those of [`GateLimits::default`].
+///
+/// ```
+/// use fumehood_core::schema::gate::{Gate, GateLimits};
+/// use serde_json::json;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}});
+/// let long = json!({"text": "x".repeat(20 << 10)});
+/// assert!(Gate::for_arguments(&schema, GateLimits::default())?.check(&long).is_err());
+/// // A tool that reads whole documents.
+/// let limits = GateLimits::default().with_string_bytes(1 << 20);
+/// Gate::for_arguments(&schema, limits)?.check(&long)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateLimits {
     /// Maximum size of a document, in bytes. Default: 1 MiB.
@@ -142,6 +157,20 @@ impl Default for GateLimits {
 }
 
 /// A compiled schema, to be shared behind an `Arc`.
+///
+/// ```
+/// use fumehood_core::schema::gate::{Gate, GateLimits};
+/// use serde_json::json;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let gate = Gate::for_arguments(&json!({"properties": {"a": {"type": "integer"}}}), GateLimits::default())?;
+/// gate.check(&json!({"a": 3}))?;
+/// // A property that the schema does not declare is rejected.
+/// let refused = gate.check(&json!({"a": 3, "b": 5}));
+/// assert!(refused.is_err_and(|found| found.violations.iter().any(|violation| violation.pointer == "/b")));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Gate {
     validator: Validator,

@@ -30,6 +30,20 @@ const MAX_REPORTED: usize = 32;
 const MAX_POINTER_BYTES: usize = 200;
 
 /// The repairs that arguments may get.
+///
+/// ```
+/// use fumehood_core::schema::gate::{Gate, GateLimits, RepairPolicy};
+/// use serde_json::json;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let gate = Gate::for_arguments(&json!({"properties": {"a": {"type": "integer"}}}), GateLimits::default())?;
+/// // A client adds this property to every call.
+/// let policy = RepairPolicy::new(["traceId"]);
+/// let repaired = gate.repair(json!({"a": 3, "traceId": "f00"}), &policy);
+/// assert_eq!(repaired.map(|repaired| repaired.value), Some(json!({"a": 3})));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepairPolicy {
     injected: BTreeSet<String>,

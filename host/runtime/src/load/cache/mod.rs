@@ -31,6 +31,26 @@ const KEY_BYTES: usize = 32;
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// A folder with compiled code that only this user can read and write.
+///
+/// ```
+/// use fumehood_runtime::{CacheReport, CodeCache, LoadOptions, Sandbox, SandboxConfig};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
+/// # let folder = tempfile::tempdir()?;
+/// let cache = CodeCache::open(folder.path().join("code"))?.max_bytes(256 << 20);
+/// let sandbox = Sandbox::new(SandboxConfig { cache: Some(cache), ..SandboxConfig::default() })?;
+/// let bytes = std::fs::read(path)?;
+/// let first = sandbox.load(bytes.clone(), LoadOptions::default()).await?;
+/// assert_eq!(first.report().cache, CacheReport::Stored);
+/// // Nothing is compiled any more, in this process and in later ones.
+/// let second = sandbox.load(bytes, LoadOptions::default()).await?;
+/// assert_eq!(second.report().cache, CacheReport::Hit);
+/// # sandbox.shutdown(std::time::Duration::from_secs(1)).await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct CodeCache {
     folder: PathBuf,

@@ -19,6 +19,17 @@ pub enum Access {
 }
 
 /// One granted folder.
+///
+/// ```
+/// use fumehood_core::policy::permission::files::{Access, Folder, FolderError, Quota};
+///
+/// let docs = Folder::read("./docs:/docs")?;
+/// assert_eq!(docs.guest(), "/docs");
+/// let out = Folder::new("/var/lib/reports", "/out", Access::Write(Quota::parse("10MiB")?))?;
+/// assert_eq!(out.write_line(), r#"write = ["/var/lib/reports:/out"]"#);
+/// assert!(Folder::read("~/docs:/docs").is_err());
+/// # Ok::<(), FolderError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
     host: PathBuf,

@@ -14,6 +14,21 @@ use super::target::{HttpTarget, Scheme};
 use crate::call::{Power, Refusal};
 
 /// The HTTP requests that a tool may make.
+///
+/// ```
+/// use fumehood_core::policy::permission::http::{HttpGrant, HttpLimits, decide};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let rules = vec!["GET https://api.example.com/v1/**".parse()?];
+/// let limits = HttpLimits { requests: 4, ..HttpLimits::default() };
+/// let grant = HttpGrant::new(rules, Vec::new(), limits)?;
+/// assert!(decide(Some(&grant), "GET", "https://api.example.com/v1/items?page=2").is_ok());
+/// // The refusal names the rule that would allow the request.
+/// let refused = decide(Some(&grant), "POST", "https://api.example.com/v1/items");
+/// assert!(refused.is_err_and(|refusal| refusal.allow.is_some()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpGrant {
     rules: Vec<HttpRule>,
