@@ -5,7 +5,7 @@ use fumehood::Digest;
 use fumehood::limits::display_bytes;
 use fumehood_registry::artifact::{CONFIG_MEDIA_TYPE, LAYER_MEDIA_TYPE};
 use fumehood_registry::metadata::SBOM_MEDIA_TYPE;
-use fumehood_registry::publish::Published;
+use fumehood_registry::publish::PublishReport;
 use fumehood_registry::reference::OciReference;
 use fumehood_registry::signature::BUNDLE_MEDIA_TYPE;
 use serde_json::{Value, json};
@@ -80,7 +80,7 @@ pub(super) fn dry_run(arguments: &Arguments, reference: &OciReference, prepared:
 }
 
 /// Prints what was sent.
-pub(super) fn published(arguments: &Arguments, prepared: &Prepared, published: &Published) -> Result<()> {
+pub(super) fn published(arguments: &Arguments, prepared: &Prepared, published: &PublishReport) -> Result<()> {
     let size = prepared.publication.artifact().component().len() as u64;
     let next = match &prepared.signer {
         Some(Signer { file, .. }) if file.is_file() => {
