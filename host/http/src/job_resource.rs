@@ -10,7 +10,7 @@ use fumehood_core::call::result::{CallError, CallResult};
 use fumehood_core::call::{Call, CallContext, CancellationToken};
 use fumehood_core::job::{Job, JobId, JobState};
 use fumehood_core::text::sanitize::printable;
-use fumehood_listener::{Called, JobCall, JobError, Jobs, poll_interval, retry_after_header};
+use fumehood_listener::{CallOrJob, JobCall, JobError, Jobs, poll_interval, retry_after_header};
 use http::header::{HeaderValue, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
@@ -191,9 +191,11 @@ pub(crate) async fn call(
     let called = run_until_stopped(shared, &cancelled, jobs.call(job_call)).await;
     let answer = match called {
         // One that was refused has no id of its own.
-        Called::Ended(result) if result.id.is_empty() => finish(caller, claimed, CallResult { id, ..*result }).await.1,
-        Called::Ended(result) => finish(caller, claimed, *result).await.1,
-        Called::Job(job) => {
+        CallOrJob::Ended(result) if result.id.is_empty() => {
+            finish(caller, claimed, CallResult { id, ..*result }).await.1
+        }
+        CallOrJob::Ended(result) => finish(caller, claimed, *result).await.1,
+        CallOrJob::Job(job) => {
             let accepted = job_answer(caller, &job, preferences).await;
             // From now on its client has it, also if it does not wait for the rest of this answer.
             match claimed {

@@ -52,7 +52,7 @@ mod write_deadline;
 
 pub use budget_leases::{Budget, BudgetCounters, BudgetKind, BudgetLeases, Lease};
 pub use connections::Phase;
-pub use jobs::{Called, JobCall, JobError, JobOptions, Jobs, StartedCall, poll_interval};
+pub use jobs::{CallOrJob, JobCall, JobError, JobOptions, Jobs, StartedCall, poll_interval};
 pub use limits::{MemoryPermit, message_memory_bytes};
 pub use listener::Listener;
 pub use log_budget::LogBudget;
