@@ -234,7 +234,7 @@ mod tests {
     use super::super::held_calls::HeldCalls;
     use super::*;
 
-    type Asked<'a> = Pin<Box<dyn Future<Output = Result<Value, String>> + 'a>>;
+    type AnswerFuture<'a> = Pin<Box<dyn Future<Output = Result<Value, String>> + 'a>>;
 
     fn places() -> HeldPlaces {
         HeldCalls::new(Arc::new(tokio::sync::Semaphore::new(1)), &CancellationToken::new()).places()
@@ -244,9 +244,9 @@ mod tests {
         pin!(future).poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    fn ask(sender: &QuestionSender) -> Asked<'_> {
+    fn ask(sender: &QuestionSender) -> AnswerFuture<'_> {
         let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
-        let mut asked: Asked<'_> = Box::pin(sender.ask(ClientRequestKind::Elicitation, form));
+        let mut asked: AnswerFuture<'_> = Box::pin(sender.ask(ClientRequestKind::Elicitation, form));
         assert_eq!(poll(&mut asked), Poll::Pending);
         asked
     }
