@@ -19,7 +19,7 @@ use crate::recording::Recording;
 use crate::{flows, hooks};
 
 /// The tools that are offered to clients, which share the places.
-pub(super) struct Offered {
+pub(super) struct OfferedTools {
     /// The tools, perhaps with code mode in front of them.
     pub(super) tools: TenantTools,
     /// The same without code mode.
@@ -31,7 +31,7 @@ pub(super) struct Offered {
     pub(super) count: usize,
 }
 
-impl Offered {
+impl OfferedTools {
     /// Returns the agents of sessions, and their tools.
     pub(super) fn agents(
         &self,
@@ -52,7 +52,7 @@ pub(super) fn offer(
     sources: Sources<'_>,
     recording: Option<&Recording>,
     usage: UsageLedger,
-) -> Result<Offered> {
+) -> Result<OfferedTools> {
     let log = recording.map(|recording| recording.calls().clone());
     let host = sources.host;
     let hooks = hooks::from_config(config, host)?;
@@ -85,5 +85,5 @@ pub(super) fn offer(
         None => (tools.tools(), behind_code.clone()),
     };
     let count = all.iter().filter(|tool| tool.is_approved()).count();
-    Ok(Offered { tools: shared, behind_code, for_agents, hooks, count })
+    Ok(OfferedTools { tools: shared, behind_code, for_agents, hooks, count })
 }

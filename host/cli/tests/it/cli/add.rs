@@ -12,7 +12,7 @@ use fumehood_registry::store::Store;
 use fumehood_tests::contract::Described;
 
 use super::published::{KEY, OTHER_KEY, Registry, store_files, trusting_bench, unwrapped};
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 /// Number of times that the command is killed.
 const KILLS: u32 = 200;
@@ -25,7 +25,7 @@ pub(crate) fn assert_refused(bench: &Workbench, arguments: &[&str], code: i32, p
     }
 }
 
-pub(crate) fn assert_ok(ran: Ran) -> Ran {
+pub(crate) fn assert_ok(ran: CommandOutput) -> CommandOutput {
     assert_eq!(ran.code, 0, "{ran:?}");
     ran
 }

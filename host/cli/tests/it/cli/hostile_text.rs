@@ -2,12 +2,12 @@
 
 use fumehood_tests::contract::{Answer, Described};
 
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 /// Colours, a window title, the clipboard, a carriage return, C1 controls, right-to-left override, zero width.
 const EVIL: &str = "\u{1b}[31mred\u{1b}]0;title\u{7}\u{1b}]52;c;aGk=\u{7}\rover\u{9b}31m\u{202e}txt\u{200b}\u{8}";
 
-fn assert_clean(ran: &Ran) {
+fn assert_clean(ran: &CommandOutput) {
     for (name, text) in [("stdout", &ran.stdout), ("stderr", &ran.stderr)] {
         let raw = text
             .chars()
@@ -17,7 +17,7 @@ fn assert_clean(ran: &Ran) {
 }
 
 /// Runs a command, and again with `--json`.
-fn check(bench: &Workbench, arguments: &[&str]) -> Ran {
+fn check(bench: &Workbench, arguments: &[&str]) -> CommandOutput {
     let plain = bench.run(arguments);
     assert_clean(&plain);
     let mut json = vec!["--json"];
@@ -134,7 +134,7 @@ fn in_arguments_of_the_command_line() {
     assert_eq!(check(&bench, &["call", "calculator.wasm", "add", "--args-file", EVIL]).code, 2);
 }
 
-fn call_failing_server(bench: &Workbench, variable: &str, more: &[&str]) -> Ran {
+fn call_failing_server(bench: &Workbench, variable: &str, more: &[&str]) -> CommandOutput {
     bench.run(&[&["mcp", "call", "--no-log", "--env", variable], more, &["t", "--", "sh", "server.sh"]].concat())
 }
 

@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 use fumehood_tests::contract::{Answer, Described};
 
-use super::terminal::AtTerminal;
+use super::terminal::TerminalCommand;
 use super::workbench::Workbench;
 
 const BOTH: &str = "[tools.notes]\ncomponent = \"notes.wasm\"\n[tools.post]\ncomponent = \"post.wasm\"\n";
@@ -188,7 +188,7 @@ fn nothing_is_pruned_without_a_configuration() {
 fn a_revocation_during_another_approval_is_not_lost() {
     let bench = bench();
     bench.put("fumehood.toml", BOTH.replace("[tools.post]\n", "[tools.post]\nstate = true\n"));
-    let mut approves = AtTerminal::of(bench.command(&["approve", "post"]));
+    let mut approves = TerminalCommand::of(bench.command(&["approve", "post"]));
     // The command has read the lock by now.
     approves.wait_for("Approve `post`?");
     assert_eq!(bench.run(&["approve", "--revoke", "notes"]).code, 0);

@@ -10,7 +10,7 @@ use fumehood_tests::skip::skip;
 use serde_json::{Value, json};
 
 use super::session::Session;
-use super::terminal::AtTerminal;
+use super::terminal::TerminalCommand;
 use super::workbench::Workbench;
 
 /// Timeout of every wait, far above what any of them takes.
@@ -346,7 +346,7 @@ fn a_key_of_the_live_view_stops_a_call_once_it_is_confirmed() {
     let server = Server::start(&bench, &["countdown.wasm", "--no-auth", "--timeout", "60s"]);
     let mut waiting = server.count_down();
     let address = format!("http://{}", server.address);
-    let mut top = AtTerminal::on_screen(bench.command(&["top", &address, "--interval", "50ms"]));
+    let mut top = TerminalCommand::on_screen(bench.command(&["top", &address, "--interval", "50ms"]));
     top.wait_for("countdown__countdown");
     top.type_in("x");
     top.wait_for("? y/n");

@@ -39,7 +39,7 @@ pub(crate) struct Workbench {
 
 /// The outcome of a command.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -110,30 +110,30 @@ impl Workbench {
         command
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> CommandOutput {
         Self::finish(assert_cmd::Command::from_std(self.command(arguments)))
     }
 
     /// Runs the command with this standard input.
-    pub(crate) fn run_with_input(&self, arguments: &[&str], input: impl Into<Vec<u8>>) -> Ran {
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: impl Into<Vec<u8>>) -> CommandOutput {
         Self::run_command_with_input(self.command(arguments), input)
     }
 
     /// Runs a command to its end.
-    pub(crate) fn run_command(command: Command) -> Ran {
+    pub(crate) fn run_command(command: Command) -> CommandOutput {
         Self::finish(assert_cmd::Command::from_std(command))
     }
 
     /// Runs a command to its end with this standard input.
-    pub(crate) fn run_command_with_input(command: Command, input: impl Into<Vec<u8>>) -> Ran {
+    pub(crate) fn run_command_with_input(command: Command, input: impl Into<Vec<u8>>) -> CommandOutput {
         let mut command = assert_cmd::Command::from_std(command);
         command.write_stdin(input);
         Self::finish(command)
     }
 
-    fn finish(mut command: assert_cmd::Command) -> Ran {
+    fn finish(mut command: assert_cmd::Command) -> CommandOutput {
         let output = command.timeout(PATIENCE).output().unwrap();
-        Ran {
+        CommandOutput {
             code: output.status.code().expect("it ends by itself"),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
@@ -141,7 +141,7 @@ impl Workbench {
     }
 }
 
-impl Ran {
+impl CommandOutput {
     /// Formats both streams and the exit code for a snapshot, without the parts that differ between runs.
     pub(crate) fn shown(&self) -> String {
         let mut shown = String::new();
