@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::contract::{Answer, ToolDescription};
 use fumehood_tests::fake_server;
 use serde_json::json;
 
@@ -17,7 +17,7 @@ const CONFIGURATION: &str = "\
 const FILES: [&str; 4] = ["fumehood.toml", "fumehood.lock", "notes.wasm", "server.sh"];
 
 fn answering(text: &str) -> Vec<u8> {
-    fumehood_tests::answering(&[Described::new("read")], Answer::Text(text.as_bytes())).unwrap()
+    fumehood_tests::answering(&[ToolDescription::new("read")], Answer::Text(text.as_bytes())).unwrap()
 }
 
 /// Returns the folder of somebody who approved everything there.

@@ -1,7 +1,7 @@
 //! Approvals that are revoked, and those of components that are not configured any more.
 
 use expect_test::{Expect, expect};
-use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::contract::{Answer, ToolDescription};
 
 use super::terminal::TerminalCommand;
 use super::workbench::Workbench;
@@ -13,8 +13,8 @@ const NOTES: &str = "[tools.notes]\ncomponent = \"notes.wasm\"\n";
 fn bench() -> Workbench {
     let bench = Workbench::new();
     bench.put("fumehood.toml", BOTH);
-    bench.answering("notes", &[Described::new("read")], Answer::Text(b"hello"));
-    bench.answering("post", &[Described::new("send")], Answer::Text(b"sent"));
+    bench.answering("notes", &[ToolDescription::new("read")], Answer::Text(b"hello"));
+    bench.answering("post", &[ToolDescription::new("send")], Answer::Text(b"sent"));
     assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
     bench
 }

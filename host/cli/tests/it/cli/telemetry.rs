@@ -233,7 +233,7 @@ fn a_trace_goes_through_a_gateway_to_another_server() {
     assert_eq!(sum["result"]["structuredContent"], json!({"result": 8}), "{sum}");
     let inner = collector.span("execute_tool calculator__add").unwrap();
     let server = collector.span("tools/call calculator__add").unwrap();
-    let client = |exported: &fumehood_tests::otlp_collector::Exported| {
+    let client = |exported: &fumehood_tests::otlp_collector::ExportedTelemetry| {
         exported.spans.iter().find(|span| span.name == "tools/call sums__calculator__add" && span.kind == 3).cloned()
     };
     let client = collector.wait(client).unwrap();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::contract::{Answer, ToolDescription};
 use regex::Regex;
 
 /// Timeout of a command, far above what any of them takes, so that a hang is a failure.
@@ -82,7 +82,7 @@ impl Workbench {
     }
 
     /// Puts a component there that describes these tools and gives this answer.
-    pub(crate) fn answering(&self, name: &str, tools: &[Described], answer: Answer<'_>) -> &Self {
+    pub(crate) fn answering(&self, name: &str, tools: &[ToolDescription], answer: Answer<'_>) -> &Self {
         self.put(&format!("{name}.wasm"), fumehood_tests::answering(tools, answer).unwrap());
         self
     }
