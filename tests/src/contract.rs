@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// A tool as a program describes it. Nothing here is checked, because that is the task of the host.
 #[derive(Debug, Clone)]
-pub struct Described {
+pub struct ToolDescription {
     /// Name of the tool.
     pub name: String,
     /// Title, a name for people.
@@ -19,7 +19,7 @@ pub struct Described {
     pub read_only: Option<bool>,
 }
 
-impl Described {
+impl ToolDescription {
     /// Creates a tool that accepts any arguments.
     #[must_use]
     pub fn new(name: &str) -> Self {
@@ -94,7 +94,7 @@ fn words(words: &[u32]) -> Vec<u8> {
 
 /// Returns the text of a core module of the contract, for [`crate::wrap`].
 #[must_use]
-pub fn module(tools: &[Described], answer: Answer<'_>) -> String {
+pub fn module(tools: &[ToolDescription], answer: Answer<'_>) -> String {
     let mut data = Data { bytes: Vec::new(), base: 4096 };
     let definitions: Vec<u8> = tools.iter().flat_map(|tool| definition(&mut data, tool)).collect();
     let definitions = data.put(&definitions);
@@ -124,7 +124,7 @@ pub fn module(tools: &[Described], answer: Answer<'_>) -> String {
 }
 
 /// Returns a `tool-definition`, 56 bytes, and lays out its texts.
-fn definition(data: &mut Data, tool: &Described) -> Vec<u8> {
+fn definition(data: &mut Data, tool: &ToolDescription) -> Vec<u8> {
     let [name, name_len] = data.text(tool.name.as_bytes());
     let [description, description_len] = data.text(tool.description.as_bytes());
     let [input, input_len] = data.text(tool.input_schema.as_bytes());

@@ -113,6 +113,6 @@ fn encode(mut module: Vec<u8>, world: &str, wit: &Path) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// If the module does not fit the contract, which is a bug of this crate.
-pub fn answering(tools: &[contract::Described], answer: contract::Answer<'_>) -> Result<Vec<u8>> {
+pub fn answering(tools: &[contract::ToolDescription], answer: contract::Answer<'_>) -> Result<Vec<u8>> {
     wrap(&contract::module(tools, answer))
 }

@@ -52,7 +52,7 @@ pub struct Histogram {
 
 /// Everything that was exported so far.
 #[derive(Debug, Clone, Default)]
-pub struct Exported {
+pub struct ExportedTelemetry {
     /// Spans, in the order of their arrival.
     pub spans: Vec<Span>,
     /// Histograms, once for each report.
@@ -67,7 +67,7 @@ pub struct Exported {
 #[derive(Debug, Clone)]
 pub struct Collector {
     address: SocketAddr,
-    state: Arc<(Mutex<Exported>, Condvar)>,
+    state: Arc<(Mutex<ExportedTelemetry>, Condvar)>,
 }
 
 impl Collector {
@@ -96,12 +96,12 @@ impl Collector {
 
     /// Returns what was exported so far.
     #[must_use]
-    pub fn exported(&self) -> Exported {
+    pub fn exported(&self) -> ExportedTelemetry {
         self.lock().clone()
     }
 
     /// Waits until `find` finds something in what was exported. Returns `None` after a minute.
-    pub fn wait<T>(&self, find: impl Fn(&Exported) -> Option<T>) -> Option<T> {
+    pub fn wait<T>(&self, find: impl Fn(&ExportedTelemetry) -> Option<T>) -> Option<T> {
         let started = Instant::now();
         let mut exported = self.lock();
         loop {
@@ -119,7 +119,7 @@ impl Collector {
         self.wait(|exported| exported.spans.iter().find(|span| span.name == name).cloned())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Exported> {
+    fn lock(&self) -> MutexGuard<'_, ExportedTelemetry> {
         self.state.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -10,7 +10,7 @@ use napi_derive::napi;
 use serde_json::{Value, json};
 
 /// A function of JavaScript that is called from any thread, and does not keep the process running.
-pub(crate) type Notify = ThreadsafeFunction<(), Unknown<'static>, (), Status, false, true>;
+pub(crate) type NotifyFunction = ThreadsafeFunction<(), Unknown<'static>, (), Status, false, true>;
 
 /// The events of one call that JavaScript has not taken yet. Their number is bounded by the call's own limits.
 #[napi]
@@ -20,7 +20,7 @@ pub struct Events(Arc<Mutex<Vec<String>>>);
 /// The observer of one call, which wakes JavaScript when there are events.
 struct Queue {
     waiting: Arc<Mutex<Vec<String>>>,
-    notify: Notify,
+    notify: NotifyFunction,
 }
 
 impl Queue {
@@ -55,7 +55,7 @@ impl Observer for Queue {
 
 impl Events {
     /// Creates the observer of the call, which calls `notify` when there are events after there were none.
-    pub(crate) fn observer(&self, notify: Notify) -> Arc<dyn Observer> {
+    pub(crate) fn observer(&self, notify: NotifyFunction) -> Arc<dyn Observer> {
         Arc::new(Queue { waiting: Arc::clone(&self.0), notify })
     }
 }

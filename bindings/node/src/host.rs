@@ -11,7 +11,7 @@ use napi_derive::napi;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use crate::events::{Events, Notify};
+use crate::events::{Events, NotifyFunction};
 use crate::fault::{Code, Fault, error_chain, host_fault, settings_fault};
 use crate::outcome::{Outcome, Promise};
 use crate::result::NativeResult;
@@ -142,7 +142,7 @@ impl NativeHost {
         env: &'env Env,
         call: (String, String, Option<String>),
         events: &Events,
-        notify: Notify,
+        notify: NotifyFunction,
         stop: Option<&Stop>,
     ) -> Result<Object<'env>, Fault> {
         let (name, arguments, limits) = call;

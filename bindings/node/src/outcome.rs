@@ -9,9 +9,9 @@ use crate::fault::{Code, error_chain};
 use crate::result::NativeResult;
 
 /// The outcome of an operation, as JavaScript gets it: a result, or JSON with a `component`, a `fault`, or neither.
-pub(crate) type Settled = Either<NativeResult, String>;
+pub(crate) type OperationOutcome = Either<NativeResult, String>;
 
-type Resolver = Box<dyn FnOnce(Env) -> napi::Result<Settled>>;
+type Resolver = Box<dyn FnOnce(Env) -> napi::Result<OperationOutcome>>;
 
 /// The outcome of an operation.
 pub(crate) enum Outcome {
@@ -35,12 +35,12 @@ impl Outcome {
         Self::Loaded(json!({"name": name, "digest": digest, "isolated": isolated, "tools": tools}))
     }
 
-    fn fault(code: Code, message: &str) -> Settled {
+    fn fault(code: Code, message: &str) -> OperationOutcome {
         Either::B(json!({"fault": {"code": code.as_str(), "message": message}}).to_string())
     }
 
     /// Converts the outcome. Failures of tools are results; those of the host are faults.
-    pub(crate) fn settle(self) -> Settled {
+    pub(crate) fn settle(self) -> OperationOutcome {
         match self {
             Self::Called(result) => match result.error().filter(|error| error.kind == ErrorKind::Host) {
                 Some(error) => Self::fault(Code::Host, error.message.as_ref()),
@@ -54,7 +54,7 @@ impl Outcome {
 }
 
 /// A promise that is settled once, whatever becomes of the operation: an open one would keep the process running.
-pub(crate) struct Promise(Option<JsDeferred<Settled, Resolver>>);
+pub(crate) struct Promise(Option<JsDeferred<OperationOutcome, Resolver>>);
 
 impl Promise {
     /// Creates a promise, and the object that JavaScript awaits.

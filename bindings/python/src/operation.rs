@@ -43,13 +43,13 @@ impl Outcome {
 /// An operation that is under way. Dropping or cancelling it stops the guest.
 #[pyclass(frozen, module = "fumehood")]
 pub(crate) struct Operation {
-    shared: Arc<Shared>,
+    shared: Arc<OperationState>,
     task: AbortHandle,
     owner: OwnerProcess,
 }
 
 #[derive(Default)]
-struct Shared {
+struct OperationState {
     state: Mutex<State>,
     ended: Condvar,
 }
@@ -71,7 +71,7 @@ enum Step {
     Taken,
 }
 
-impl Shared {
+impl OperationState {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,9 +90,9 @@ impl Shared {
 }
 
 /// Ends the operation as stopped if its task ends before it has an outcome.
-struct Ending(Arc<Shared>);
+struct StopGuard(Arc<OperationState>);
 
-impl Drop for Ending {
+impl Drop for StopGuard {
     fn drop(&mut self) {
         if matches!(self.0.lock().progress, Step::Running) {
             self.0.end(Step::Stopped);
@@ -103,8 +103,8 @@ impl Drop for Ending {
 impl Operation {
     /// Runs a future on the runtime.
     pub(crate) fn spawn(runtime: &Handle, future: impl Future<Output = Outcome> + Send + 'static) -> Self {
-        let shared = Arc::new(Shared::default());
-        let ending = Ending(Arc::clone(&shared));
+        let shared = Arc::new(OperationState::default());
+        let ending = StopGuard(Arc::clone(&shared));
         let task = runtime.spawn(async move {
             let outcome = future.await;
             ending.0.end(Step::Ended(outcome));

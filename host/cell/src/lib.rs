@@ -30,7 +30,7 @@ pub mod protocol;
 mod worker;
 
 pub use error::CellError;
-pub use gateway::{CellTools, Draining, GatewayOptions, LateResult};
+pub use gateway::{CellTools, DrainState, GatewayOptions, LateResult};
 pub use identity::{KeyError, NodeKey, NodePublicKey};
 pub use jetstream::{BucketError, ComponentStore, ComponentStoreError, NatsCounters, NatsStore};
 pub use jobs::{CellJobs, JobQueueOptions, JobRunner};

@@ -40,7 +40,7 @@ const DURATION: Duration = Duration::from_secs(2);
 const ROUNDS: usize = 7;
 
 /// Calls per second, and the median latency.
-struct Measured {
+struct Measurement {
     per_second: f64,
     median: Duration,
 }
@@ -104,7 +104,7 @@ async fn call_until(address: SocketAddr, body: Bytes, end: Instant) -> Vec<Durat
 }
 
 /// Calls a server over some connections, from one thread.
-fn measure(clients: &Runtime, server: &Server, body: &Bytes, connections: usize) -> Measured {
+fn measure(clients: &Runtime, server: &Server, body: &Bytes, connections: usize) -> Measurement {
     clients.block_on(async {
         let started = Instant::now();
         let end = Instant::now() + DURATION;
@@ -116,7 +116,7 @@ fn measure(clients: &Runtime, server: &Server, body: &Bytes, connections: usize)
         }
         let per_second = took.len() as f64 / started.elapsed().as_secs_f64();
         took.sort_unstable();
-        Measured { per_second, median: took[took.len() / 2] }
+        Measurement { per_second, median: took[took.len() / 2] }
     })
 }
 
@@ -126,7 +126,7 @@ fn of_median<T>(rounds: &[T], value: impl Fn(&T) -> f64) -> f64 {
     values[values.len() / 2]
 }
 
-fn micros(measured: &Measured) -> f64 {
+fn micros(measured: &Measurement) -> f64 {
     measured.median.as_secs_f64() * 1e6
 }
 
@@ -139,7 +139,7 @@ fn main() {
     println!("{} bytes, keep-alive, alternating, medians of {ROUNDS} measurements\n", body.len());
     println!("| connections | | calls/s | p50 |\n|---|---|---|---|");
     for connections in CONNECTIONS {
-        let measured: Vec<Vec<Measured>> = (0..ROUNDS)
+        let measured: Vec<Vec<Measurement>> = (0..ROUNDS)
             .map(|_| servers.iter().map(|server| measure(&clients, server, &body, connections)).collect())
             .collect();
         for (index, server) in servers.iter().enumerate() {

@@ -103,9 +103,9 @@ fn read_hidden(stdin: &Stdin) -> io::Result<Option<Zeroizing<String>>> {
         }
         for key in keys {
             match line.press(*key) {
-                Pressed::Typing => {}
-                Pressed::End => return Ok(Some(line.into_text())),
-                Pressed::GivenUp => return Ok(None),
+                KeyEffect::Typing => {}
+                KeyEffect::End => return Ok(Some(line.into_text())),
+                KeyEffect::GivenUp => return Ok(None),
             }
         }
     }
@@ -118,7 +118,7 @@ struct HiddenLine {
 
 /// The effect of a key on a [`HiddenLine`].
 #[derive(Debug, PartialEq, Eq)]
-enum Pressed {
+enum KeyEffect {
     Typing,
     End,
     GivenUp,
@@ -131,14 +131,14 @@ impl HiddenLine {
     }
 
     /// Applies a key: those of a line editor, as terminals send them.
-    fn press(&mut self, key: u8) -> Pressed {
+    fn press(&mut self, key: u8) -> KeyEffect {
         const INTERRUPT: u8 = 0x03;
         const END_OF_INPUT: u8 = 0x04;
         const ERASE_LINE: u8 = 0x15;
         match key {
-            b'\n' | b'\r' => return Pressed::End,
-            INTERRUPT => return Pressed::GivenUp,
-            END_OF_INPUT if self.bytes.is_empty() => return Pressed::GivenUp,
+            b'\n' | b'\r' => return KeyEffect::End,
+            INTERRUPT => return KeyEffect::GivenUp,
+            END_OF_INPUT if self.bytes.is_empty() => return KeyEffect::GivenUp,
             ERASE_LINE => self.bytes.clear(),
             0x08 | 0x7f => {
                 // The last character, which may have several bytes.
@@ -147,7 +147,7 @@ impl HiddenLine {
             _ if self.bytes.len() < MAX_ANSWER_BYTES => self.bytes.push(key),
             _ => {}
         }
-        Pressed::Typing
+        KeyEffect::Typing
     }
 
     fn into_text(self) -> Zeroizing<String> {
@@ -241,14 +241,14 @@ mod tests {
         }
     }
 
-    fn type_hidden(keys: &str) -> (Option<Pressed>, String) {
+    fn type_hidden(keys: &str) -> (Option<KeyEffect>, String) {
         let mut line = HiddenLine::new();
-        let pressed = keys.bytes().map(|key| line.press(key)).find(|pressed| *pressed != Pressed::Typing);
+        let pressed = keys.bytes().map(|key| line.press(key)).find(|pressed| *pressed != KeyEffect::Typing);
         (pressed, line.into_text().to_string())
     }
 
-    fn ended_with(text: &str) -> (Option<Pressed>, String) {
-        (Some(Pressed::End), text.to_owned())
+    fn ended_with(text: &str) -> (Option<KeyEffect>, String) {
+        (Some(KeyEffect::End), text.to_owned())
     }
 
     #[test]
@@ -257,8 +257,8 @@ mod tests {
         assert_eq!(type_hidden("seé\x7f\x7fcret\r"), ended_with("scret"));
         assert_eq!(type_hidden("wrong\x15right\n"), ended_with("right"));
         assert_eq!(type_hidden("\x7f\n"), ended_with(""));
-        assert_eq!(type_hidden("a\x03").0, Some(Pressed::GivenUp));
-        assert_eq!(type_hidden("\x04").0, Some(Pressed::GivenUp));
+        assert_eq!(type_hidden("a\x03").0, Some(KeyEffect::GivenUp));
+        assert_eq!(type_hidden("\x04").0, Some(KeyEffect::GivenUp));
         assert_eq!(type_hidden("ab").0, None);
     }
 }

@@ -21,9 +21,9 @@ use fumehood::{CallContext, Host, Load, ValidatedCall};
 const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
 
 /// An approver that allows everything. A real one asks a person.
-struct Obliging;
+struct AllowAll;
 
-impl Approver for Obliging {
+impl Approver for AllowAll {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         println!("somebody is asked: {}", question.text());
         Box::pin(std::future::ready(Answer::Allow))
@@ -56,7 +56,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
         .actor("ann")
         .budget(Budget { turns: 6, wall_time: Some(Duration::from_secs(30)), ..Budget::default() })
         .pipeline(|pipeline| pipeline.rule(Arc::new(ask)))
-        .approver(Arc::new(Obliging))
+        .approver(Arc::new(AllowAll))
         .event_log(&log)
         .build()?;
     agent.tap().wiretap(|event| {

@@ -20,12 +20,12 @@ use fumehood::{Host, Load};
 const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
 
 /// An executor that answers a repeated call from memory.
-struct Remembering<E> {
+struct CachingExecutor<E> {
     inner: E,
     known: Mutex<HashMap<(String, String), ToolExecution>>,
 }
 
-impl<E: ToolExecutor> Remembering<E> {
+impl<E: ToolExecutor> CachingExecutor<E> {
     fn recall(&self, call: &ToolIntent) -> Option<ToolExecution> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut execution = known.get(&(call.name.clone(), call.arguments.clone()))?.clone();
@@ -41,7 +41,7 @@ impl<E: ToolExecutor> Remembering<E> {
     }
 }
 
-impl<E: ToolExecutor> ToolExecutor for Remembering<E> {
+impl<E: ToolExecutor> ToolExecutor for CachingExecutor<E> {
     fn specs(&self, scope: &Scope) -> Vec<ToolSpec> {
         self.inner.specs(scope)
     }
@@ -67,7 +67,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
         .provider(Arc::new(host.clone()))
         .allowlists(Allowlists { default: allowlist::DefaultAllowlist::Everything, ..Allowlists::default() })
         .build()?;
-    let executor = Remembering { inner: pipeline, known: Mutex::default() };
+    let executor = CachingExecutor { inner: pipeline, known: Mutex::default() };
     let add = r#"{"a": 3, "b": 5}"#;
     let model = ScriptedModel::new(vec![
         ScriptedReply::call("calculator__add", add),

@@ -14,9 +14,9 @@ use fumehood::{Host, Load};
 const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
 
 /// A model that streams its answer word by word, as a provider does.
-struct Slowly;
+struct SlowModel;
 
-impl Model for Slowly {
+impl Model for SlowModel {
     fn chat<'a>(
         &'a self,
         request: &'a Request,
@@ -55,7 +55,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
     println!("{}", outcome.text());
     assert_eq!(outcome.text(), r#"It is {"result":8}."#);
 
-    let mut agent = host.agent(Arc::new(Slowly)).build()?;
+    let mut agent = host.agent(Arc::new(SlowModel)).build()?;
     let pieces = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&pieces);
     agent.tap().wiretap(move |event| {

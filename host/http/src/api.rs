@@ -25,14 +25,14 @@ use crate::negotiation::{Form, is_json, negotiate};
 use crate::routes;
 use crate::sessions::approvals::Approvals;
 use crate::sessions::store::Sessions;
-use crate::state::{ApiOptions, Caller, Shared};
+use crate::state::{ApiOptions, ApiState, Caller};
 use crate::trace_headers::{TRACEPARENT, parse_context};
 
 const RESERVED_NAME: &str = "the name of a member starts with `$serde_json::private::`, which is reserved; rename it";
 
 /// The API at `/v1`, and its document at `/openapi.json`.
 pub struct Api {
-    shared: Arc<Shared>,
+    shared: Arc<ApiState>,
     parsers: ParseQueue,
 }
 
@@ -60,7 +60,7 @@ impl Api {
     /// # Errors
     /// If the system has no random bytes for the ids of calls.
     pub fn with_tools(tools: TenantTools, options: ApiOptions, listener: &Listener) -> Result<Self, getrandom::Error> {
-        let shared = Shared {
+        let shared = ApiState {
             tools,
             options,
             sessions: Sessions::new(getrandom::u64()?),

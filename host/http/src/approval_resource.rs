@@ -14,7 +14,7 @@ use crate::response::{self, Response};
 use crate::session_resource::{error_response, parse, restore};
 use crate::sessions::approvals::Approval;
 use crate::sessions::{ApprovalAnswer, WaitingCall};
-use crate::state::{Caller, Shared};
+use crate::state::{ApiState, Caller};
 
 /// The answer to an approval.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -46,7 +46,7 @@ pub(crate) struct ApprovalList {
     get, path = "/v1/approvals", operation_id = "listApprovals", tag = "approvals",
     responses((status = 200, description = "The approvals", body = ApprovalList))
 )]
-pub(crate) async fn list_approvals(shared: &Shared, caller: &Caller) -> Response {
+pub(crate) async fn list_approvals(shared: &ApiState, caller: &Caller) -> Response {
     match waiting(shared, caller).await {
         Ok(approvals) => response::json(&ApprovalList { approvals }),
         Err(response) => *response,
@@ -54,7 +54,7 @@ pub(crate) async fn list_approvals(shared: &Shared, caller: &Caller) -> Response
 }
 
 /// Returns the approvals of a tenant that wait: those of running messages, and those of sessions that wait for them.
-async fn waiting(shared: &Shared, caller: &Caller) -> Result<Vec<Approval>, Box<Response>> {
+async fn waiting(shared: &ApiState, caller: &Caller) -> Result<Vec<Approval>, Box<Response>> {
     restore(shared, caller).await?;
     let mut approvals = shared.approvals.list(&caller.tenant.name);
     for session in shared.sessions.list(&caller.tenant.name) {
@@ -73,7 +73,7 @@ async fn waiting(shared: &Shared, caller: &Caller) -> Result<Vec<Approval>, Box<
     params(("id" = String, Path, description = "The id of the approval")),
     responses((status = 200, description = "The approval", body = Approval))
 )]
-pub(crate) async fn get_approval(shared: &Shared, caller: &Caller, id: &str) -> Response {
+pub(crate) async fn get_approval(shared: &ApiState, caller: &Caller, id: &str) -> Response {
     match waiting(shared, caller).await {
         Ok(approvals) => approvals.iter().find(|approval| approval.id == id).map_or_else(no_approval, response::json),
         Err(response) => *response,
@@ -91,7 +91,7 @@ pub(crate) async fn get_approval(shared: &Shared, caller: &Caller, id: &str) -> 
     responses((status = 204, description = "The approval is answered"))
 )]
 pub(crate) async fn answer_approval(
-    shared: &Shared,
+    shared: &ApiState,
     caller: &Caller,
     id: &str,
     headers: &HeaderMap,
@@ -127,7 +127,7 @@ pub(crate) async fn answer_approval(
 }
 
 /// Gives an answer to a running message, or to a session that waits. Returns whether it was still waited for.
-async fn give(shared: &Shared, caller: &Caller, id: &str, answer: ApprovalAnswer) -> Result<bool, Box<Response>> {
+async fn give(shared: &ApiState, caller: &Caller, id: &str, answer: ApprovalAnswer) -> Result<bool, Box<Response>> {
     let tenant = &caller.tenant.name;
     if shared.approvals.answer(tenant, id, answer.clone()) {
         return Ok(true);

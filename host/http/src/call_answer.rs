@@ -10,17 +10,17 @@ use fumehood_core::digest::Digest;
 use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 
-use crate::idempotency::{self, Answer, Claim, Claimed};
+use crate::idempotency::{self, Answer, Claim, ClaimedKey};
 use crate::problem::{Problem, problem};
 use crate::response::Response;
 use crate::result::ResultRecord;
-use crate::state::{Caller, Shared};
+use crate::state::{ApiState, Caller};
 
 /// Header of a response with the answer to an earlier request of the same `Idempotency-Key`.
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// Notes for a key that its call begins: one that is stopped may have had effects.
-pub(crate) fn start(claimed: Option<&mut Claimed>, call: &Call) {
+pub(crate) fn start(claimed: Option<&mut ClaimedKey>, call: &Call) {
     if let Some(claimed) = claimed {
         let id = call.context.id.clone();
         let tool = call.tool.clone();
@@ -31,7 +31,7 @@ pub(crate) fn start(claimed: Option<&mut Claimed>, call: &Call) {
 
 /// Waits for the end of a call, which is cancelled when the server stops.
 pub(crate) async fn run_until_stopped<T>(
-    shared: &Shared,
+    shared: &ApiState,
     cancelled: &CancellationToken,
     call: impl Future<Output = T>,
 ) -> T {
@@ -47,7 +47,11 @@ pub(crate) async fn run_until_stopped<T>(
 }
 
 /// Returns the result of a call that has ended with its answer, which is kept for its key.
-pub(crate) async fn finish(caller: &Caller, claimed: Option<Claimed>, result: CallResult) -> (Arc<CallResult>, Answer) {
+pub(crate) async fn finish(
+    caller: &Caller,
+    claimed: Option<ClaimedKey>,
+    result: CallResult,
+) -> (Arc<CallResult>, Answer) {
     let result = Arc::new(result);
     let written = Arc::clone(&result);
     let answer = caller.work(result.content(), move || answer_of(&written)).await.unwrap_or_else(|| {
@@ -73,11 +77,11 @@ fn may_run_again(result: &CallResult) -> bool {
 /// # Errors
 /// The response to a request that is not to be run.
 pub(crate) fn claim(
-    shared: &Shared,
+    shared: &ApiState,
     caller: &Caller,
     headers: &HeaderMap,
     request: impl FnOnce() -> String,
-) -> Result<Option<Claimed>, Box<Response>> {
+) -> Result<Option<ClaimedKey>, Box<Response>> {
     let key = match idempotency::key_of(headers) {
         Ok(Some(key)) => key,
         Ok(None) => return Ok(None),

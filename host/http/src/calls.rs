@@ -23,7 +23,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::call_answer::{claim, finish, run_until_stopped, start};
 use crate::history::{CallDetail, CallList, CallQuery, CallStatus, CallStore, CallStoreError, CallSummary};
-use crate::idempotency::{Answer, Claimed};
+use crate::idempotency::{Answer, ClaimedKey};
 use crate::job_resource::{self, JobDetail};
 use crate::list_query::{Page, parse_number};
 use crate::negotiation::{Form, negotiate};
@@ -31,7 +31,7 @@ use crate::preferences::Preferences;
 use crate::problem::problem;
 use crate::response::{self, Response};
 use crate::result::ResultRecord;
-use crate::state::{Caller, Shared};
+use crate::state::{ApiState, Caller};
 use crate::stream::{EventBody, EventQueue, event};
 use crate::tools::unknown;
 
@@ -63,7 +63,7 @@ const BY_OPERATOR: &str = "by=operator";
     )
 )]
 pub(crate) async fn create(
-    shared: Arc<Shared>,
+    shared: Arc<ApiState>,
     caller: Caller,
     name: String,
     headers: &HeaderMap,
@@ -131,7 +131,12 @@ async fn begin(mut future: BoxFuture<'static, String>) -> BoxFuture<'static, Str
 }
 
 /// Runs a call until it ends, is cancelled, or the server stops; and keeps its answer for its key.
-async fn run(shared: &Shared, caller: &Caller, call: Call, mut claimed: Option<Claimed>) -> (Arc<CallResult>, Answer) {
+async fn run(
+    shared: &ApiState,
+    caller: &Caller,
+    call: Call,
+    mut claimed: Option<ClaimedKey>,
+) -> (Arc<CallResult>, Answer) {
     let id = call.context.id.clone();
     let cancelled = CancellationToken::new();
     start(claimed.as_mut(), &call);
@@ -175,7 +180,7 @@ pub(crate) struct CallPage {
     get, path = "/v1/calls", operation_id = "listCalls", tag = "calls", params(ListParameters, Page),
     responses((status = 200, description = "A page of calls", body = CallPage))
 )]
-pub(crate) async fn list(shared: &Shared, caller: &Caller, query: Option<&str>) -> Response {
+pub(crate) async fn list(shared: &ApiState, caller: &Caller, query: Option<&str>) -> Response {
     let query = match parse_query(query) {
         Ok(query) => CallQuery { actor: shared.actor(caller).as_deref().map(str::to_owned), ..query },
         Err(detail) => return problem(StatusCode::BAD_REQUEST, printable(&detail)),
@@ -194,7 +199,7 @@ pub(crate) async fn list(shared: &Shared, caller: &Caller, query: Option<&str>) 
 }
 
 /// Returns the running calls of a tenant that match, the newest first.
-fn running_calls(shared: &Shared, caller: &Caller, query: &CallQuery) -> CallList {
+fn running_calls(shared: &ApiState, caller: &Caller, query: &CallQuery) -> CallList {
     let own = Some(&*caller.tenant.name);
     let positions = shared.tools.running().positions();
     let before = query.before.map(|position| positions.decode(position));
@@ -268,18 +273,18 @@ pub(crate) struct CallChoice {
         (status = 300, description = "Several calls have this `model_call`: request one of them by its `id`", body = CallChoice),
     )
 )]
-pub(crate) async fn get(shared: &Shared, caller: &Caller, id: &str) -> Response {
+pub(crate) async fn get(shared: &ApiState, caller: &Caller, id: &str) -> Response {
     match find(shared, caller, id).await {
-        Ok(Found::Recorded(detail)) => response::json(&detail),
-        Ok(Found::Running(call)) => response::json(&call),
-        Ok(Found::Several(calls)) => response::json_with(StatusCode::MULTIPLE_CHOICES, &CallChoice { calls }),
-        Ok(Found::Nothing) => no_call(),
+        Ok(CallLookup::Recorded(detail)) => response::json(&detail),
+        Ok(CallLookup::Running(call)) => response::json(&call),
+        Ok(CallLookup::Several(calls)) => response::json_with(StatusCode::MULTIPLE_CHOICES, &CallChoice { calls }),
+        Ok(CallLookup::Nothing) => no_call(),
         Err(error) => unreadable(error),
     }
 }
 
 /// The calls of an id.
-enum Found {
+enum CallLookup {
     Nothing,
     Recorded(Box<CallDetail>),
     Running(CallSummary),
@@ -287,11 +292,11 @@ enum Found {
 }
 
 /// Finds the call with this id, or else those for which a client or a model chose it.
-async fn find(shared: &Shared, caller: &Caller, id: &str) -> Result<Found, CallStoreError> {
+async fn find(shared: &ApiState, caller: &Caller, id: &str) -> Result<CallLookup, CallStoreError> {
     let store = shared.options.calls.as_deref();
     let actor = shared.actor(caller).as_deref().map(str::to_owned);
     if let Some(detail) = find_recorded(store, id, &actor).await? {
-        return Ok(Found::Recorded(Box::new(detail)));
+        return Ok(CallLookup::Recorded(Box::new(detail)));
     }
     let running = shared.tools.running().find(&caller.tenant.name, id);
     let mut calls: Vec<CallSummary> = running.into_iter().rev().map(CallSummary::from).collect();
@@ -309,12 +314,12 @@ async fn find(shared: &Shared, caller: &Caller, id: &str) -> Result<Found, CallS
     }
     calls.truncate(MAX_CHOICES);
     Ok(match calls.as_slice() {
-        [] => Found::Nothing,
+        [] => CallLookup::Nothing,
         [call] => match find_recorded(store, &call.id, &actor).await? {
-            Some(detail) => Found::Recorded(Box::new(detail)),
-            None => Found::Running(call.clone()),
+            Some(detail) => CallLookup::Recorded(Box::new(detail)),
+            None => CallLookup::Running(call.clone()),
         },
-        _ => Found::Several(calls),
+        _ => CallLookup::Several(calls),
     })
 }
 
@@ -341,7 +346,7 @@ async fn find_recorded(
         (status = 300, description = "Several running calls have this `model_call`, and none was stopped", body = CallChoice),
     )
 )]
-pub(crate) fn cancel(shared: &Shared, caller: &Caller, id: &str, query: Option<&str>) -> Response {
+pub(crate) fn cancel(shared: &ApiState, caller: &Caller, id: &str, query: Option<&str>) -> Response {
     let is_operator = match query {
         None | Some("") => false,
         Some(BY_OPERATOR) => true,

@@ -53,7 +53,7 @@ impl Answer {
 }
 
 /// Keeps an answer for its key, if the request had one.
-pub(crate) fn keep(claimed: Option<Claimed>, answer: &Answer) {
+pub(crate) fn keep(claimed: Option<ClaimedKey>, answer: &Answer) {
     if let Some(claimed) = claimed {
         claimed.answer(answer.clone());
     }
@@ -63,7 +63,7 @@ pub(crate) fn keep(claimed: Option<Claimed>, answer: &Answer) {
 #[derive(Debug)]
 pub(crate) enum Claim {
     /// It is new: the call is to be run, and its answer to be given.
-    Run(Claimed),
+    Run(ClaimedKey),
     /// Its call has ended with this answer.
     Answered(Answer),
     /// Its call is running.
@@ -95,7 +95,7 @@ struct Entry {
 
 /// A key whose call runs. If it is dropped without an answer, the key is free again, unless the call had started.
 #[derive(Debug)]
-pub(crate) struct Claimed {
+pub(crate) struct ClaimedKey {
     answers: Answers,
     tenant: Arc<str>,
     key: String,
@@ -137,7 +137,7 @@ impl Answers {
                 let answers = self.clone();
                 let tenant = Arc::clone(tenant);
                 let key = key.to_owned();
-                Claim::Run(Claimed { answers, tenant, key, request, has_answer: false, if_stopped: None })
+                Claim::Run(ClaimedKey { answers, tenant, key, request, has_answer: false, if_stopped: None })
             }
         }
     }
@@ -180,7 +180,7 @@ impl Keys {
     }
 }
 
-impl Claimed {
+impl ClaimedKey {
     pub(crate) fn job_key(&self) -> JobKey {
         JobKey { key: Digest::of(self.key.as_bytes()), request: self.request }
     }
@@ -204,7 +204,7 @@ impl Claimed {
     }
 }
 
-impl Drop for Claimed {
+impl Drop for ClaimedKey {
     fn drop(&mut self) {
         if self.has_answer {
             return;
@@ -230,7 +230,7 @@ mod tests {
         Answer { status: StatusCode::OK, headers: HeaderMap::new(), body: Bytes::from(vec![b'x'; size]) }
     }
 
-    fn run(answers: &Answers, key: &str, request: Digest) -> Claimed {
+    fn run(answers: &Answers, key: &str, request: Digest) -> ClaimedKey {
         match answers.claim(&tenant(0), key, request) {
             Claim::Run(claimed) => claimed,
             other => panic!("{other:?}"),

@@ -10,21 +10,21 @@ use fumehood_core::call::result::{CallError, CallResult};
 use fumehood_core::call::{Call, CallContext, CancellationToken};
 use fumehood_core::job::{Job, JobId, JobState};
 use fumehood_core::text::sanitize::printable;
-use fumehood_listener::{Called, JobCall, JobError, Jobs, poll_interval, retry_after_header};
+use fumehood_listener::{CallOrJob, JobCall, JobError, Jobs, poll_interval, retry_after_header};
 use http::header::{HeaderValue, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::call_answer::{finish, key_of_another_request, replay, run_until_stopped, start};
-use crate::idempotency::{self, Answer, Claimed};
+use crate::idempotency::{self, Answer, ClaimedKey};
 use crate::list_query::Page;
 use crate::negotiation::Form;
 use crate::preferences::Preferences;
 use crate::problem::{Problem, problem};
 use crate::response::{self, Response};
 use crate::result::ResultRecord;
-use crate::state::{Caller, Shared};
+use crate::state::{ApiState, Caller};
 
 /// The delay after which a store that does not answer is asked again.
 const RETRY_STORE: Duration = Duration::from_secs(1);
@@ -123,13 +123,13 @@ impl<'a> JobDetail<'a> {
 /// # Errors
 /// The response to a call that is not to be run, because it is that job, or its key is that of another one.
 pub(crate) async fn find_job_of_key(
-    shared: &Shared,
+    shared: &ApiState,
     caller: &Caller,
-    claimed: Option<Claimed>,
+    claimed: Option<ClaimedKey>,
     form: Form,
     preferences: Preferences,
-) -> Result<Option<Claimed>, Box<Response>> {
-    let key = claimed.as_ref().map(Claimed::job_key);
+) -> Result<Option<ClaimedKey>, Box<Response>> {
+    let key = claimed.as_ref().map(ClaimedKey::job_key);
     let (Some(jobs), Some(key)) = (&shared.options.jobs, key) else { return Ok(claimed) };
     let job = match jobs.find_by_key(&caller.tenant.name, &key.key).await {
         Ok(None) => return Ok(claimed),
@@ -165,14 +165,14 @@ fn no_events(job: &Job) -> Answer {
 
 /// Runs a call whose client prefers a job. `preferences` is what it prefers.
 pub(crate) async fn call(
-    shared: &Shared,
+    shared: &ApiState,
     jobs: &Jobs,
     caller: &Caller,
     call: Call,
-    mut claimed: Option<Claimed>,
+    mut claimed: Option<ClaimedKey>,
     preferences: Preferences,
 ) -> Response {
-    let key = claimed.as_ref().map(Claimed::job_key);
+    let key = claimed.as_ref().map(ClaimedKey::job_key);
     let id = call.context.id.clone();
     let cancelled = CancellationToken::new();
     start(claimed.as_mut(), &call);
@@ -191,9 +191,11 @@ pub(crate) async fn call(
     let called = run_until_stopped(shared, &cancelled, jobs.call(job_call)).await;
     let answer = match called {
         // One that was refused has no id of its own.
-        Called::Ended(result) if result.id.is_empty() => finish(caller, claimed, CallResult { id, ..*result }).await.1,
-        Called::Ended(result) => finish(caller, claimed, *result).await.1,
-        Called::Job(job) => {
+        CallOrJob::Ended(result) if result.id.is_empty() => {
+            finish(caller, claimed, CallResult { id, ..*result }).await.1
+        }
+        CallOrJob::Ended(result) => finish(caller, claimed, *result).await.1,
+        CallOrJob::Job(job) => {
             let accepted = job_answer(caller, &job, preferences).await;
             // From now on its client has it, also if it does not wait for the rest of this answer.
             match claimed {
@@ -210,7 +212,7 @@ pub(crate) async fn call(
 
 /// Waits for the end of a job, and returns the answer to its call, which names the job.
 async fn wait_for_answer(
-    shared: &Shared,
+    shared: &ApiState,
     jobs: &Jobs,
     caller: &Caller,
     job: Job,
@@ -263,7 +265,7 @@ async fn job_answer(caller: &Caller, job: &Job, preferences: Preferences) -> Ans
 }
 
 /// Waits for the end of a job, for this time at most, or until the server stops.
-async fn wait(shared: &Shared, jobs: &Jobs, caller: &Caller, id: &str, time: Duration) -> Result<Job, JobError> {
+async fn wait(shared: &ApiState, jobs: &Jobs, caller: &Caller, id: &str, time: Duration) -> Result<Job, JobError> {
     let owner = &*caller.tenant.name;
     tokio::select! {
         // Biased, so that a job that has ended is answered for even by a server that stops.
@@ -278,7 +280,7 @@ async fn wait(shared: &Shared, jobs: &Jobs, caller: &Caller, id: &str, time: Dur
     get, path = "/v1/jobs", operation_id = "listJobs", tag = "jobs", params(JobParameters, Page),
     responses((status = 200, description = "A page of jobs", body = JobPage))
 )]
-pub(crate) async fn list(shared: &Shared, caller: &Caller, query: Option<&str>) -> Response {
+pub(crate) async fn list(shared: &ApiState, caller: &Caller, query: Option<&str>) -> Response {
     let jobs = match jobs(shared) {
         Ok(jobs) => jobs,
         Err(response) => return *response,
@@ -336,7 +338,7 @@ fn parse_query(query: Option<&str>) -> Result<(JobParameters, usize, Option<Posi
     ),
     responses((status = 200, description = "The job", body = JobDetail<'static>))
 )]
-pub(crate) async fn get(shared: &Shared, caller: &Caller, id: &str, headers: &HeaderMap) -> Response {
+pub(crate) async fn get(shared: &ApiState, caller: &Caller, id: &str, headers: &HeaderMap) -> Response {
     let jobs = match jobs(shared) {
         Ok(jobs) => jobs,
         Err(response) => return *response,
@@ -363,7 +365,7 @@ pub(crate) async fn get(shared: &Shared, caller: &Caller, id: &str, headers: &He
         (status = 204, description = "The job had ended, and is removed"),
     )
 )]
-pub(crate) async fn remove(shared: &Shared, caller: &Caller, id: &str) -> Response {
+pub(crate) async fn remove(shared: &ApiState, caller: &Caller, id: &str) -> Response {
     let jobs = match jobs(shared) {
         Ok(jobs) => jobs,
         Err(response) => return *response,
@@ -378,7 +380,7 @@ pub(crate) async fn remove(shared: &Shared, caller: &Caller, id: &str) -> Respon
 }
 
 /// Returns the jobs of this server.
-fn jobs(shared: &Shared) -> Result<&Jobs, Box<Response>> {
+fn jobs(shared: &ApiState) -> Result<&Jobs, Box<Response>> {
     let detail = "jobs are off on this server; its operator can remove `off` from [jobs]";
     shared.options.jobs.as_ref().ok_or_else(|| Box::new(problem(StatusCode::NOT_FOUND, detail)))
 }

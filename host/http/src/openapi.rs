@@ -17,7 +17,7 @@ use crate::result::ResultRecord;
 use crate::sessions::SessionReply;
 use crate::sessions::approvals::Approval;
 use crate::sessions::store::{SessionDetail, SessionMessage, SessionSummary};
-use crate::state::{ApiOptions, Caller, Document, Shared};
+use crate::state::{ApiOptions, ApiState, Caller, Document};
 use crate::tools::{ToolDescription, ToolList};
 use crate::{approval_resource, calls, job_resource, session_resource, tools};
 
@@ -38,7 +38,7 @@ use crate::{approval_resource, calls, job_resource, session_resource, tools};
 struct Routes;
 
 /// Returns the document of a tenant. It is made once for each change of its tools.
-pub(crate) fn get(shared: &Shared, caller: &Caller) -> Response {
+pub(crate) fn get(shared: &ApiState, caller: &Caller) -> Response {
     // The revision is read first: a change in between costs one more document, and never leaves an old one in place.
     let revision = caller.tools.changes().revision();
     let documents = || shared.documents.lock().unwrap_or_else(PoisonError::into_inner);

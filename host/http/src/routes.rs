@@ -10,7 +10,7 @@ use tokio_util::bytes::Bytes;
 
 use crate::problem::problem;
 use crate::response::{self, Response};
-use crate::state::{Caller, Shared};
+use crate::state::{ApiState, Caller};
 use crate::{approval_resource, calls, job_resource, openapi, session_resource, tools};
 
 /// A path of the API, with the name or id in it.
@@ -94,7 +94,7 @@ fn decode(part: &str) -> Option<String> {
 }
 
 /// Answers a request of a tenant. The body of the response to `HEAD` is left out by whoever sends it.
-pub(crate) async fn respond(shared: &Arc<Shared>, caller: &Caller, head: &Parts, body: Bytes) -> Response {
+pub(crate) async fn respond(shared: &Arc<ApiState>, caller: &Caller, head: &Parts, body: Bytes) -> Response {
     let Some(route) = Route::parse(head.uri.path()) else {
         let detail = "unknown path; tools are at /v1/tools, calls at /v1/calls, and /openapi.json lists all paths";
         return problem(StatusCode::NOT_FOUND, detail);

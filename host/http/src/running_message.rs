@@ -10,29 +10,29 @@ use http_body_util::BodyExt as _;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::{CancellationToken as Cancellation, DropGuard};
 
-use crate::idempotency::{self, Answer, Claimed};
+use crate::idempotency::{self, Answer, ClaimedKey};
 use crate::negotiation::Form;
 use crate::response::{self, Response};
 use crate::sessions::store::Session;
 use crate::sessions::{SessionAgent, SessionCall, SessionEvent, SessionEvents, SessionReply};
-use crate::state::Shared;
+use crate::state::ApiState;
 use crate::stream::{EventBody, EventQueue, event};
 
 /// A message that is being answered, in a task of its own. Dropping it cancels the reply; the session goes on.
 pub(crate) struct RunningMessage {
     events: Arc<EventQueue>,
     reply: tokio::task::JoinHandle<SessionReply>,
-    claimed: Option<Claimed>,
+    claimed: Option<ClaimedKey>,
     _leaving: DropGuard,
 }
 
 impl RunningMessage {
     /// Begins a message, or goes on with the one before; `None` if one is being answered.
     pub(crate) fn begin(
-        shared: &Shared,
+        shared: &ApiState,
         session: &Arc<Session>,
         text: Option<String>,
-        claimed: Option<Claimed>,
+        claimed: Option<ClaimedKey>,
     ) -> Option<Self> {
         let mut agent = Arc::clone(&session.agent).try_lock_owned().ok()?;
         let cancelled = session.begin(text.as_deref())?;
@@ -40,7 +40,7 @@ impl RunningMessage {
         let left = Cancellation::new();
         let stopped = shared.stopped.clone();
         session.approvals.announce_in(Some(Arc::clone(&events)));
-        let observer = Arc::new(Announced(Arc::clone(&events)));
+        let observer = Arc::new(StreamObserver(Arc::clone(&events)));
         let session = Arc::clone(session);
         let leaving = left.clone().drop_guard();
         let mut claimed = claimed;
@@ -143,9 +143,9 @@ fn cancelled_reply() -> SessionReply {
 const MAX_EVENT_VALUE_BYTES: usize = 64 << 10;
 
 /// An observer that puts events into a stream.
-struct Announced(Arc<EventQueue>);
+struct StreamObserver(Arc<EventQueue>);
 
-impl SessionEvents for Announced {
+impl SessionEvents for StreamObserver {
     fn event(&self, happened: SessionEvent) {
         self.0.push(match happened {
             SessionEvent::Text(text) => event("text", &json!({ "text": printable_lines(&text) })),

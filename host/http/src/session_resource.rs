@@ -20,7 +20,7 @@ use crate::response::{self, Response};
 use crate::running_message::RunningMessage;
 use crate::sessions::store::{MAX_SESSIONS, Session, SessionDetail, SessionSummary};
 use crate::sessions::{NewSession, SessionAgents, SessionApprovals, SessionError, SessionReply};
-use crate::state::{Caller, Shared};
+use crate::state::{ApiState, Caller};
 
 /// A new session. It has no settings.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -49,7 +49,7 @@ pub(crate) struct SessionList {
     request_body = CreateSession,
     responses((status = 201, description = "The session", body = SessionSummary))
 )]
-pub(crate) async fn create(shared: &Shared, caller: &Caller, headers: &HeaderMap, body: &Bytes) -> Response {
+pub(crate) async fn create(shared: &ApiState, caller: &Caller, headers: &HeaderMap, body: &Bytes) -> Response {
     let agents = match agents(shared) {
         Ok(agents) => agents,
         Err(response) => return *response,
@@ -85,7 +85,7 @@ pub(crate) async fn create(shared: &Shared, caller: &Caller, headers: &HeaderMap
 }
 
 /// Opens a session with an agent of its own.
-fn open(shared: &Shared, caller: &Caller, agents: &dyn SessionAgents, id: String) -> Result<Session, SessionError> {
+fn open(shared: &ApiState, caller: &Caller, agents: &dyn SessionAgents, id: String) -> Result<Session, SessionError> {
     let tenant = Arc::clone(&caller.tenant.name);
     let approvals = SessionApprovals::new(shared.approvals.clone(), Arc::clone(&tenant), id.clone());
     let tools = shared.options.session_tools.as_ref();
@@ -100,7 +100,7 @@ fn open(shared: &Shared, caller: &Caller, agents: &dyn SessionAgents, id: String
 }
 
 /// Opens the saved sessions of a tenant, once.
-pub(crate) async fn restore(shared: &Shared, caller: &Caller) -> Result<(), Box<Response>> {
+pub(crate) async fn restore(shared: &ApiState, caller: &Caller) -> Result<(), Box<Response>> {
     let Some(agents) = &shared.options.sessions else { return Ok(()) };
     let restored = shared.sessions.restore_cell(&caller.tenant.name);
     restored
@@ -110,7 +110,7 @@ pub(crate) async fn restore(shared: &Shared, caller: &Caller) -> Result<(), Box<
     Ok(())
 }
 
-async fn open_saved(shared: &Shared, caller: &Caller, agents: &dyn SessionAgents) -> Result<(), SessionError> {
+async fn open_saved(shared: &ApiState, caller: &Caller, agents: &dyn SessionAgents) -> Result<(), SessionError> {
     let mut sessions = Vec::new();
     for info in agents.saved(Arc::clone(&caller.tenant.name), MAX_SESSIONS).await?.into_iter().rev() {
         let session = open(shared, caller, agents, info.id)?;
@@ -121,7 +121,7 @@ async fn open_saved(shared: &Shared, caller: &Caller, agents: &dyn SessionAgents
     Ok(())
 }
 
-async fn find(shared: &Shared, caller: &Caller, id: &str) -> Result<Arc<Session>, Box<Response>> {
+async fn find(shared: &ApiState, caller: &Caller, id: &str) -> Result<Arc<Session>, Box<Response>> {
     restore(shared, caller).await?;
     shared.sessions.find(&caller.tenant.name, id).ok_or_else(|| Box::new(no_session()))
 }
@@ -131,7 +131,7 @@ async fn find(shared: &Shared, caller: &Caller, id: &str) -> Result<Arc<Session>
     get, path = "/v1/sessions", operation_id = "listSessions", tag = "sessions",
     responses((status = 200, description = "The sessions", body = SessionList))
 )]
-pub(crate) async fn list(shared: &Shared, caller: &Caller) -> Response {
+pub(crate) async fn list(shared: &ApiState, caller: &Caller) -> Response {
     if let Err(response) = restore(shared, caller).await {
         return *response;
     }
@@ -145,7 +145,7 @@ pub(crate) async fn list(shared: &Shared, caller: &Caller) -> Response {
     params(("id" = String, Path, description = "The id of the session")),
     responses((status = 200, description = "The session", body = SessionDetail))
 )]
-pub(crate) async fn get(shared: &Shared, caller: &Caller, id: &str) -> Response {
+pub(crate) async fn get(shared: &ApiState, caller: &Caller, id: &str) -> Response {
     match find(shared, caller, id).await {
         Ok(session) => response::json(&session.detail()),
         Err(response) => *response,
@@ -158,7 +158,7 @@ pub(crate) async fn get(shared: &Shared, caller: &Caller, id: &str) -> Response 
     params(("id" = String, Path, description = "The id of the session")),
     responses((status = 204, description = "The session is closed"))
 )]
-pub(crate) async fn remove(shared: &Shared, caller: &Caller, id: &str) -> Response {
+pub(crate) async fn remove(shared: &ApiState, caller: &Caller, id: &str) -> Response {
     if let Err(response) = restore(shared, caller).await {
         return *response;
     }
@@ -183,7 +183,7 @@ pub(crate) async fn remove(shared: &Shared, caller: &Caller, id: &str) -> Respon
             content((SessionReply = "application/json"), (String = "text/event-stream"))),
     )
 )]
-pub(crate) async fn send(shared: &Shared, caller: &Caller, id: &str, headers: &HeaderMap, body: &Bytes) -> Response {
+pub(crate) async fn send(shared: &ApiState, caller: &Caller, id: &str, headers: &HeaderMap, body: &Bytes) -> Response {
     let Some(form) = negotiate(headers, &[Form::Json, Form::Events]) else {
         let detail = "the reply is application/json or text/event-stream; accept one of them";
         return problem(StatusCode::NOT_ACCEPTABLE, detail);
@@ -219,7 +219,7 @@ pub(crate) async fn send(shared: &Shared, caller: &Caller, id: &str, headers: &H
             content((SessionReply = "application/json"), (String = "text/event-stream"))),
     )
 )]
-pub(crate) async fn resume(shared: &Shared, caller: &Caller, id: &str, headers: &HeaderMap) -> Response {
+pub(crate) async fn resume(shared: &ApiState, caller: &Caller, id: &str, headers: &HeaderMap) -> Response {
     let Some(form) = negotiate(headers, &[Form::Json, Form::Events]) else {
         let detail = "the reply is application/json or text/event-stream; accept one of them";
         return problem(StatusCode::NOT_ACCEPTABLE, detail);
@@ -237,7 +237,7 @@ pub(crate) async fn resume(shared: &Shared, caller: &Caller, id: &str, headers: 
 }
 
 /// Returns the agents of this server.
-fn agents(shared: &Shared) -> Result<&Arc<dyn SessionAgents>, Box<Response>> {
+fn agents(shared: &ApiState) -> Result<&Arc<dyn SessionAgents>, Box<Response>> {
     let detail = "this server has no model, so it has no sessions; its operator can set one in [model]";
     shared.options.sessions.as_ref().ok_or_else(|| Box::new(problem(StatusCode::NOT_FOUND, detail)))
 }

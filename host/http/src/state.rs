@@ -77,7 +77,7 @@ impl Default for ApiOptions {
 }
 
 /// The state of the API.
-pub(crate) struct Shared {
+pub(crate) struct ApiState {
     pub(crate) tools: TenantTools,
     pub(crate) options: ApiOptions,
     pub(crate) sessions: Sessions,
@@ -124,7 +124,7 @@ impl Caller {
     }
 }
 
-impl Shared {
+impl ApiState {
     pub(crate) fn actor(&self, caller: &Caller) -> Option<Arc<str>> {
         caller.tenant.actor.clone().or_else(|| self.options.actor.clone())
     }

@@ -26,12 +26,12 @@ const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// The queued events of one call, which it never waits for.
 #[derive(Default)]
 pub(crate) struct EventQueue {
-    queued: Mutex<Queued>,
+    queued: Mutex<QueueState>,
     arrived: AtomicWaker,
 }
 
 #[derive(Default)]
-struct Queued {
+struct QueueState {
     events: VecDeque<String>,
     dropped: u64,
 }
@@ -56,7 +56,7 @@ impl EventQueue {
         queued.events.pop_front()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queued> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         // No code that holds the lock can panic half-way.
         self.queued.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -111,7 +111,7 @@ pub struct BudgetLeases(Arc<Inner>);
 
 struct Inner {
     counters: Arc<dyn BudgetCounters>,
-    held: Mutex<HashMap<(Arc<str>, BudgetKind), Held>>,
+    held: Mutex<HashMap<(Arc<str>, BudgetKind), HeldSlices>>,
     /// The time of the last failure. Who has it asks for a slice; the others wait for that one.
     asking: tokio::sync::Mutex<Option<Instant>>,
 }
@@ -124,7 +124,7 @@ impl fmt::Debug for BudgetLeases {
 
 /// The rest of the slices of a window.
 #[derive(Debug, Clone, Copy, Default)]
-struct Held {
+struct HeldSlices {
     window: u64,
     /// Negative if calls used more than there was when they began.
     left: i64,
@@ -133,7 +133,7 @@ struct Held {
     ended_at: Option<Timestamp>,
 }
 
-impl Held {
+impl HeldSlices {
     /// Goes on to a window. A clock that goes back changes nothing.
     fn advance(&mut self, window: u64, max: u64) {
         if window > self.window {
@@ -205,7 +205,7 @@ impl BudgetLeases {
     /// Gives back what is left, when this gateway ends.
     pub async fn close(&self) {
         let all = std::mem::take(&mut *self.held());
-        for ((tenant, kind), Held { window, left, max, .. }) in all {
+        for ((tenant, kind), HeldSlices { window, left, max, .. }) in all {
             if let Some(left) = u64::try_from(left).ok().filter(|left| *left > 0) {
                 let giving = self.0.counters.give_back(Budget { tenant, kind, window, max }, left);
                 if tokio::time::timeout(LEASE_TIMEOUT, giving).await.is_err() {
@@ -218,15 +218,15 @@ impl BudgetLeases {
     async fn admit(&self, tenant: &Tenant, kind: BudgetKind, now: Timestamp) -> Result<(), CallError> {
         let Some(max) = kind.of(&tenant.limits) else { return Ok(()) };
         let key = (Arc::clone(&tenant.name), kind);
-        if matches!(self.take_held(&key, max, now), Taken::Unit) {
+        if matches!(self.take_held(&key, max, now), LeaseOutcome::Unit) {
             return Ok(());
         }
         let mut failed_at = self.0.asking.lock().await;
         // Again, because another call may have asked for a slice while this one waited for its turn.
         let held = match self.take_held(&key, max, now) {
-            Taken::Unit => return Ok(()),
-            Taken::Over => return Err(used_up(kind, max, now)),
-            Taken::Nothing(held) => held,
+            LeaseOutcome::Unit => return Ok(()),
+            LeaseOutcome::Over => return Err(used_up(kind, max, now)),
+            LeaseOutcome::Nothing(held) => held,
         };
         if failed_at.is_some_and(|at| at.elapsed() < RETRY_AFTER_FAILURE) {
             return Err(unreachable(kind));
@@ -250,31 +250,31 @@ impl BudgetLeases {
     }
 
     /// Takes a unit of what this gateway holds.
-    fn take_held(&self, key: &(Arc<str>, BudgetKind), max: u64, now: Timestamp) -> Taken {
+    fn take_held(&self, key: &(Arc<str>, BudgetKind), max: u64, now: Timestamp) -> LeaseOutcome {
         let kind = key.1;
         let mut all = self.held();
         let held = all.entry(key.clone()).or_default();
         held.advance(now.0 / kind.window_ms(), max);
         if held.take(kind.unit()) {
-            Taken::Unit
+            LeaseOutcome::Unit
         } else if held.ended_at.is_some_and(|at| now.0.saturating_sub(at.0) < RETRY_AFTER_END_MS) {
-            Taken::Over
+            LeaseOutcome::Over
         } else {
-            Taken::Nothing(*held)
+            LeaseOutcome::Nothing(*held)
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<(Arc<str>, BudgetKind), Held>> {
+    fn held(&self) -> MutexGuard<'_, HashMap<(Arc<str>, BudgetKind), HeldSlices>> {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A result of taking a unit of what this gateway holds.
-enum Taken {
+enum LeaseOutcome {
     Unit,
     /// The budget was used up a moment ago, so that the counter is not asked again.
     Over,
-    Nothing(Held),
+    Nothing(HeldSlices),
 }
 
 fn used_up(kind: BudgetKind, max: u64, now: Timestamp) -> CallError {

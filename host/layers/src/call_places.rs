@@ -25,14 +25,14 @@ pub(crate) struct CallPlace {
 }
 
 /// A call that has arrived.
-enum Arrived {
+enum EntryOutcome {
     Runs(CallPlace),
     Waits(Ticket, oneshot::Receiver<CallPlace>),
     Full,
 }
 
 /// A waiting call. Dropping it removes it from the queue.
-struct Waiting<'a> {
+struct WaitingCall<'a> {
     places: &'a CallPlaces,
     tenant: &'a str,
     ticket: Ticket,
@@ -59,27 +59,27 @@ impl CallPlaces {
     /// Waits for a place; `None` if too many calls wait already.
     pub(crate) async fn enter(&self, tenant: &Arc<str>) -> Option<CallPlace> {
         match self.arrive(tenant) {
-            Arrived::Runs(place) => Some(place),
-            Arrived::Full => None,
-            Arrived::Waits(ticket, place) => {
-                let _waiting = Waiting { places: self, tenant, ticket };
+            EntryOutcome::Runs(place) => Some(place),
+            EntryOutcome::Full => None,
+            EntryOutcome::Waits(ticket, place) => {
+                let _waiting = WaitingCall { places: self, tenant, ticket };
                 place.await.ok()
             }
         }
     }
 
-    fn arrive(&self, tenant: &Arc<str>) -> Arrived {
+    fn arrive(&self, tenant: &Arc<str>) -> EntryOutcome {
         let mut state = self.lock();
         match state.queue.arrive(tenant) {
-            Arrival::Runs => Arrived::Runs(self.place(tenant)),
-            Arrival::Full => Arrived::Full,
+            Arrival::Runs => EntryOutcome::Runs(self.place(tenant)),
+            Arrival::Full => EntryOutcome::Full,
             Arrival::Waits { ticket, evicted } => {
                 let (sender, place) = oneshot::channel();
                 state.waiting.insert(ticket, (Arc::clone(tenant), sender));
                 let lost = evicted.and_then(|evicted| state.waiting.remove(&evicted));
                 drop(state);
                 drop(lost);
-                Arrived::Waits(ticket, place)
+                EntryOutcome::Waits(ticket, place)
             }
         }
     }
@@ -107,7 +107,7 @@ impl Drop for CallPlace {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingCall<'_> {
     fn drop(&mut self) {
         let mut state = self.places.lock();
         state.queue.leave(self.tenant, self.ticket);

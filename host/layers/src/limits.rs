@@ -24,7 +24,7 @@ type Layer = Arc<dyn Fn(Arc<dyn ToolProvider>) -> Arc<dyn ToolProvider> + Send +
 /// The calls of clients without sessions, by the tenant's name and the actor.
 type Histories = CallHistories<(Arc<str>, Option<Arc<str>>)>;
 /// The tools that were made for a tenant.
-type Made = (Arc<Tenant>, Arc<dyn ToolProvider>);
+type CachedTools = (Arc<Tenant>, Arc<dyn ToolProvider>);
 
 /// The tools of each tenant. Cheap to clone; clones share their state.
 #[derive(Clone)]
@@ -37,7 +37,7 @@ pub struct TenantTools {
     log: Option<LogBudget>,
     running: RunningCalls,
     histories: Arc<Histories>,
-    made: Arc<RwLock<HashMap<Arc<str>, Made>>>,
+    made: Arc<RwLock<HashMap<Arc<str>, CachedTools>>>,
 }
 
 impl fmt::Debug for TenantTools {

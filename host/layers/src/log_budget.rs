@@ -13,15 +13,15 @@ use serde_json::Value;
 const RECORD_BYTES: u64 = 2048;
 
 /// Returns whether arguments and results of a tool are recorded, by its full name.
-type IsRecorded = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+type RecordPredicate = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 /// Returns whether the disk of the log is nearly full.
-type IsScarce = Arc<dyn Fn() -> bool + Send + Sync>;
+type ScarcityPredicate = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The event log of a server, as its tenants share it.
 #[derive(Clone)]
 pub struct LogBudget {
-    is_recorded: IsRecorded,
-    is_scarce: IsScarce,
+    is_recorded: RecordPredicate,
+    is_scarce: ScarcityPredicate,
 }
 
 impl fmt::Debug for LogBudget {

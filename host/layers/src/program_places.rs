@@ -14,10 +14,10 @@ use crate::call_places::{CallPlace, CallPlaces};
 /// A program lends its place to one call at a time, so that programs which have all places never wait for each other.
 /// Further calls wait for places of their own, as calls that are made directly do.
 #[derive(Clone, Default)]
-pub(crate) struct ProgramPlaces(Arc<Mutex<HashMap<usize, Lent>>>);
+pub(crate) struct ProgramPlaces(Arc<Mutex<HashMap<usize, LentPlace>>>);
 
 /// The place of one program, while calls of it wait or run.
-struct Lent {
+struct LentPlace {
     calls: usize,
     place: Arc<Semaphore>,
 }
@@ -63,7 +63,8 @@ impl ProgramPlaces {
         // The calls of a program hold its history, so that no other one has its address.
         let program = Arc::as_ptr(program).addr();
         let mut programs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let lent = programs.entry(program).or_insert_with(|| Lent { calls: 0, place: Arc::new(Semaphore::new(1)) });
+        let lent =
+            programs.entry(program).or_insert_with(|| LentPlace { calls: 0, place: Arc::new(Semaphore::new(1)) });
         lent.calls += 1;
         (ProgramCall { programs: self.clone(), program }, Arc::clone(&lent.place))
     }

@@ -135,7 +135,7 @@ pub(crate) struct Entry {
     /// Fuel and peak memory plus one each; zero before the first report.
     fuel: AtomicU64,
     peak_memory: AtomicU64,
-    said: Mutex<Said>,
+    said: Mutex<LastReports>,
     cancelled: CancellationToken,
     pub(crate) was_stopped: AtomicBool,
     /// The observer of the caller, which gets everything, too.
@@ -144,7 +144,7 @@ pub(crate) struct Entry {
 
 /// The last reports of a call about itself.
 #[derive(Default)]
-struct Said {
+struct LastReports {
     fraction: Option<f64>,
     line: Option<PrintableText>,
 }

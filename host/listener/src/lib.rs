@@ -45,7 +45,7 @@ pub use fumehood_layers::{
     LogBudget, RunningCall, RunningCalls, Tenant, TenantLimits, TenantTools, Token, TokenError, ToolFilter,
     TrackedTools, UsageEntry, UsageLedger, now,
 };
-pub use jobs::{Called, JobCall, JobError, JobOptions, Jobs, StartedCall, poll_interval};
+pub use jobs::{CallOrJob, JobCall, JobError, JobOptions, Jobs, StartedCall, poll_interval};
 pub use limits::{MemoryPermit, message_memory_bytes};
 pub use listener::Listener;
 pub use options::{HttpError, HttpOptions};

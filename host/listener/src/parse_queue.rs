@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 const MAX_PARSERS: usize = 2;
 
 /// The output of a future that was started, or the future if it has not ended.
-type Started<F> = Result<<F as Future>::Output, Pin<Box<F>>>;
+type FirstPoll<F> = Result<<F as Future>::Output, Pin<Box<F>>>;
 
 /// A queue of work that runs on other threads, a little at a time.
 ///
@@ -67,7 +67,7 @@ impl ParseQueue {
     }
 }
 
-fn poll_once<F: Future>(future: F) -> Started<F> {
+fn poll_once<F: Future>(future: F) -> FirstPoll<F> {
     let mut future = Box::pin(future);
     // The caller polls it again, with a real waker.
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

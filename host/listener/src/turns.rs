@@ -57,8 +57,8 @@ impl Turns {
     }
 
     /// Returns a future that polls the inner one in the turns of the connection's tenant.
-    pub(crate) fn share<F: Future>(&self, connection: Arc<Connection>, inner: F) -> InTurns<F> {
-        InTurns { inner: Box::pin(inner), connection, turn: Turn { turns: self.clone(), standing: Standing::Free } }
+    pub(crate) fn share<F: Future>(&self, connection: Arc<Connection>, inner: F) -> TurnFuture<F> {
+        TurnFuture { inner: Box::pin(inner), connection, turn: Turn { turns: self.clone(), standing: TurnState::Free } }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -68,7 +68,7 @@ impl Turns {
 }
 
 /// The standing of a connection among those that want a turn.
-enum Standing {
+enum TurnState {
     /// It needs none, or has not asked for one.
     Free,
     Waits(Arc<str>, Ticket),
@@ -78,7 +78,7 @@ enum Standing {
 /// The turn of one connection. Dropping it gives it to the next one.
 struct Turn {
     turns: Turns,
-    standing: Standing,
+    standing: TurnState,
 }
 
 impl Turn {
@@ -86,8 +86,8 @@ impl Turn {
     fn begin(&mut self, tenant: Arc<str>, waker: &Waker) -> bool {
         let mut state = self.turns.lock();
         let (tenant, ticket) = match &self.standing {
-            Standing::Has(_) => return true,
-            Standing::Free => {
+            TurnState::Has(_) => return true,
+            TurnState::Free => {
                 if !state.is_contended(&tenant) {
                     return true;
                 }
@@ -99,10 +99,10 @@ impl Turn {
                     // The first one hands out the turns, after all that were woken with it had time to ask for theirs.
                     waker.wake_by_ref();
                 }
-                self.standing = Standing::Waits(tenant, ticket);
+                self.standing = TurnState::Waits(tenant, ticket);
                 return false;
             }
-            Standing::Waits(tenant, ticket) => (Arc::clone(tenant), *ticket),
+            TurnState::Waits(tenant, ticket) => (Arc::clone(tenant), *ticket),
         };
         let granted = if state.queue.has_running() { Vec::new() } else { state.queue.grant() };
         let mut wakers = Vec::new();
@@ -120,17 +120,17 @@ impl Turn {
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
         if is_granted {
-            self.standing = Standing::Has(tenant);
+            self.standing = TurnState::Has(tenant);
         }
         is_granted
     }
 
     fn end(&mut self) {
         let mut state = self.turns.lock();
-        let granted = match std::mem::replace(&mut self.standing, Standing::Free) {
-            Standing::Free => return,
-            Standing::Has(tenant) => state.queue.finish(&tenant),
-            Standing::Waits(tenant, ticket) => match state.waiting.remove(&ticket) {
+        let granted = match std::mem::replace(&mut self.standing, TurnState::Free) {
+            TurnState::Free => return,
+            TurnState::Has(tenant) => state.queue.finish(&tenant),
+            TurnState::Waits(tenant, ticket) => match state.waiting.remove(&ticket) {
                 Some(_) => {
                     state.queue.leave(&tenant, ticket);
                     // It may have been the one to hand them out.
@@ -152,13 +152,13 @@ impl Drop for Turn {
 }
 
 /// A future of a connection that is polled in turns.
-pub(crate) struct InTurns<F> {
+pub(crate) struct TurnFuture<F> {
     inner: Pin<Box<F>>,
     connection: Arc<Connection>,
     turn: Turn,
 }
 
-impl<F: Future> Future for InTurns<F> {
+impl<F: Future> Future for TurnFuture<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
@@ -238,7 +238,7 @@ mod tests {
         let turns = Turns::with_turns(1);
         let waker = Waker::noop();
         let turn = |tenant: &str| {
-            let standing = Standing::Free;
+            let standing = TurnState::Free;
             (Turn { turns: turns.clone(), standing }, connection(&connections, tenant).tenant())
         };
         let [(mut first, one), (mut second, other), (mut third, another)] = [turn("one"), turn("two"), turn("three")];

@@ -34,6 +34,6 @@ pub use client::{
 pub use fumehood_listener::{Access, HttpError, HttpOptions, Tenant, Token, TokenError};
 pub use log_level::LogLevel;
 pub use server::{
-    Entry, HttpListener, Library, LibraryError, McpService, Naming, Parameter, Prompt, Server, ServerOptions, Source,
-    StdioError,
+    Entry, HttpListener, Library, LibraryError, McpService, NamingScheme, Parameter, Prompt, Server, ServerOptions,
+    Source, StdioError,
 };

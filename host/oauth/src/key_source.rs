@@ -44,7 +44,7 @@ struct Inner {
     jwks: Option<Url>,
     http: HttpClient,
     interval: Duration,
-    cached: RwLock<Option<Cached>>,
+    cached: RwLock<Option<CachedKeys>>,
     /// The time of the last fetch. Held while keys are fetched, so that one request does it for all that wait.
     last_fetch: Mutex<Option<Instant>>,
     /// True since the last fetch failed.
@@ -52,7 +52,7 @@ struct Inner {
 }
 
 #[derive(Debug, Clone)]
-struct Cached {
+struct CachedKeys {
     keys: Arc<KeySet>,
     fetched: Instant,
 }
@@ -100,7 +100,7 @@ impl KeySource {
         self.cached().map(|cached| cached.keys)
     }
 
-    fn cached(&self) -> Option<Cached> {
+    fn cached(&self) -> Option<CachedKeys> {
         let cached = self.0.cached.read().unwrap_or_else(PoisonError::into_inner).clone();
         cached.filter(|cached| cached.fetched.elapsed() < MAX_STALE_AGE)
     }
@@ -117,7 +117,7 @@ impl KeySource {
         Some(tokio::spawn(async move {
             match inner.fetch().await {
                 Ok(keys) => {
-                    let cached = Cached { keys: Arc::new(keys), fetched: Instant::now() };
+                    let cached = CachedKeys { keys: Arc::new(keys), fetched: Instant::now() };
                     *inner.cached.write().unwrap_or_else(PoisonError::into_inner) = Some(cached);
                     if inner.is_failing.swap(false, Ordering::Relaxed) {
                         log::emit_issuer_available(&inner.issuer);

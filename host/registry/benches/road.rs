@@ -51,14 +51,14 @@ fn memory(line: &str) -> u64 {
 }
 
 /// A registry to measure against.
-enum Measured {
+enum MeasuredRegistry {
     /// One in this process, which keeps everything in memory.
     Own(TestRegistry),
     /// Debian's, a process of its own that writes to the disk.
     Debian(DockerRegistry),
 }
 
-impl Measured {
+impl MeasuredRegistry {
     fn host(&self) -> String {
         match self {
             Self::Own(registry) => registry.host(),
@@ -79,7 +79,7 @@ impl Measured {
     }
 }
 
-async fn publish_and_get(client: &RegistryClient, registry: &Measured, name: &str) {
+async fn publish_and_get(client: &RegistryClient, registry: &MeasuredRegistry, name: &str) {
     let mut times: [Vec<Duration>; 4] = Default::default();
     for turn in 0..TURNS {
         let reference = reference(&registry.host(), &format!("acme/greeter-{turn}:1.0"));
@@ -197,10 +197,10 @@ fn main() {
     let client = fixture::client();
     runtime.block_on(async {
         get_large(&client, host.trim()).await;
-        publish_and_get(&client, &Measured::Own(TestRegistry::start().await), "registry in memory").await;
+        publish_and_get(&client, &MeasuredRegistry::Own(TestRegistry::start().await), "registry in memory").await;
         let folder = tempfile::tempdir().unwrap();
         if let Some(registry) = DockerRegistry::start(folder.path(), Settings::default()).unwrap() {
-            publish_and_get(&client, &Measured::Debian(registry), "Debian's registry").await;
+            publish_and_get(&client, &MeasuredRegistry::Debian(registry), "Debian's registry").await;
         }
         verification();
         start(&client).await;

@@ -63,7 +63,7 @@ pub enum ArtifactError {
 
 /// A component that a manifest of a registry describes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Described {
+pub struct ComponentDescriptor {
     /// The digest of the component's bytes.
     pub component: Digest,
     /// The size of the component, in bytes.
@@ -165,7 +165,7 @@ impl Artifact {
 ///
 /// # Errors
 /// The reason why it describes none.
-pub(crate) fn describe(manifest: &[u8]) -> Result<Described, String> {
+pub(crate) fn describe(manifest: &[u8]) -> Result<ComponentDescriptor, String> {
     let value: OciImageManifest = serde_json::from_slice(manifest).map_err(|error| {
         let is_index = serde_json::from_slice::<OciImageIndex>(manifest).is_ok();
         if is_index { "it is an index of several artifacts; name one of them".to_owned() } else { error.to_string() }
@@ -184,7 +184,7 @@ pub(crate) fn describe(manifest: &[u8]) -> Result<Described, String> {
     let annotations = value.annotations.unwrap_or_default().into_iter();
     let annotations = annotations.filter(|(name, value)| name.len().max(value.len()) <= MAX_ANNOTATION_BYTES);
     let annotations = annotations.take(MAX_ANNOTATIONS).map(|(name, value)| (name.into(), value.into())).collect();
-    Ok(Described { component, component_bytes, annotations })
+    Ok(ComponentDescriptor { component, component_bytes, annotations })
 }
 
 /// Returns the manifest of something that refers to another manifest, such as a signature.

@@ -8,17 +8,17 @@ use fumehood_core::digest::Digest;
 use fumehood_core::text::untrusted::PrintableText;
 use fumehood_core::time::Timestamp;
 
-use crate::artifact::{Described, MAX_MANIFEST_BYTES, describe};
-use crate::client::{Progress, RegistryClient, Resolved};
+use crate::artifact::{ComponentDescriptor, MAX_MANIFEST_BYTES, describe};
+use crate::client::{Progress, RegistryClient, ResolvedComponent};
 use crate::error::RegistryError;
 use crate::policy::{Policy, PolicyError, SignatureRule, Trust};
 use crate::reference::{OciReference, UrlReference};
-use crate::signature::{BUNDLE_MEDIA_TYPE, MAX_BUNDLE_BYTES, SignatureError, Verified, verify_reference};
-use crate::store::{Store, StoreError, StoreRecord, VerifiedBy};
+use crate::signature::{BUNDLE_MEDIA_TYPE, MAX_BUNDLE_BYTES, SignatureError, VerifiedSignature, verify_reference};
+use crate::store::{SignatureRecord, Store, StoreError, StoreRecord};
 
 /// A component in the store that the policy accepts.
 #[derive(Debug, Clone)]
-pub struct Fetched {
+pub struct FetchedComponent {
     /// The reference, with the digest of the manifest.
     pub reference: OciReference,
     /// The digest of the manifest: the identity of the component.
@@ -35,7 +35,7 @@ pub struct Fetched {
     pub annotations: BTreeMap<PrintableText, PrintableText>,
 }
 
-impl Fetched {
+impl FetchedComponent {
     /// Reads the component. Its digest, owner and mode are checked.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ pub async fn fetch(
     reference: &OciReference,
     now: Timestamp,
     progress: &mut (dyn FnMut(Progress) + Send),
-) -> Result<Fetched, FetchError> {
+) -> Result<FetchedComponent, FetchError> {
     let name = reference.name();
     policy.check_name(&name)?;
     if let Some(digest) = reference.digest() {
@@ -118,9 +118,9 @@ pub async fn fetch(
 async fn vouched(
     client: &RegistryClient,
     policy: &Policy,
-    resolved: Resolved,
+    resolved: ResolvedComponent,
     now: Timestamp,
-) -> Result<(Resolved, Vec<Vec<u8>>, Trust), FetchError> {
+) -> Result<(ResolvedComponent, Vec<Vec<u8>>, Trust), FetchError> {
     let name = resolved.reference.name();
     policy.check_revoked(&name, &[resolved.manifest, resolved.component])?;
     policy.check_size(&name, resolved.component_bytes)?;
@@ -157,7 +157,7 @@ pub fn fetch_offline(
     policy: &Policy,
     reference: &OciReference,
     now: Timestamp,
-) -> Result<Fetched, FetchError> {
+) -> Result<FetchedComponent, FetchError> {
     policy.check_name(&reference.name())?;
     let digest = match reference.digest() {
         Some(digest) => *digest,
@@ -219,7 +219,7 @@ fn from_store(
     reference: &OciReference,
     manifest: &Digest,
     now: Timestamp,
-) -> Result<Fetched, FetchError> {
+) -> Result<FetchedComponent, FetchError> {
     let name = reference.name();
     let missing = || FetchError::NotStored(Box::new(reference.clone()));
     let record = store.record(&name, manifest)?.ok_or_else(missing)?;
@@ -247,7 +247,7 @@ fn from_store(
 /// Reads the signatures of a component. If they need not be good, one that cannot be read is as good as none.
 async fn signatures(
     client: &RegistryClient,
-    resolved: &Resolved,
+    resolved: &ResolvedComponent,
     rule: SignatureRule,
 ) -> Result<Vec<Vec<u8>>, RegistryError> {
     let maximum = MAX_BUNDLE_BYTES as u64;
@@ -264,20 +264,26 @@ fn verify_bundles(
     manifest: &Digest,
     component: &Digest,
     bundles: &[Vec<u8>],
-) -> Result<Verified, SignatureError> {
+) -> Result<VerifiedSignature, SignatureError> {
     verify_reference(reference, manifest, component, bundles, policy.keys_for(&reference.name()))
 }
 
-fn describe_resolved(resolved: &Resolved) -> Described {
-    Described {
+fn describe_resolved(resolved: &ResolvedComponent) -> ComponentDescriptor {
+    ComponentDescriptor {
         component: resolved.component,
         component_bytes: resolved.component_bytes,
         annotations: resolved.annotations.clone(),
     }
 }
 
-fn fetched(store: &Store, reference: &OciReference, manifest: Digest, described: Described, trust: Trust) -> Fetched {
-    Fetched {
+fn fetched(
+    store: &Store,
+    reference: &OciReference,
+    manifest: Digest,
+    described: ComponentDescriptor,
+    trust: Trust,
+) -> FetchedComponent {
+    FetchedComponent {
         reference: reference.clone(),
         manifest,
         component: described.component,
@@ -291,7 +297,7 @@ fn fetched(store: &Store, reference: &OciReference, manifest: Digest, described:
 /// Records a component. The record comes last, so that what it names is there.
 fn record(
     store: &Store,
-    fetched: &Fetched,
+    fetched: &FetchedComponent,
     manifest: &[u8],
     bundles: &[Vec<u8>],
     now: Timestamp,
@@ -300,7 +306,7 @@ fn record(
     let signatures = bundles.iter().map(|bundle| store.put(bundle)).collect::<Result<_, _>>()?;
     let verified = match &fetched.trust {
         Trust::Verified(verified) => {
-            Some(VerifiedBy { key: verified.key, provenance: verified.claim.provenance.clone() })
+            Some(SignatureRecord { key: verified.key, provenance: verified.claim.provenance.clone() })
         }
         _ => None,
     };

@@ -12,7 +12,7 @@ use fumehood_core::time::Timestamp;
 use globset::{GlobBuilder, GlobMatcher};
 use serde::{Deserialize, Serialize};
 
-use crate::signature::{PublicKey, SignatureError, Verified};
+use crate::signature::{PublicKey, SignatureError, VerifiedSignature};
 
 /// Default maximum size of a component, in bytes.
 pub const DEFAULT_MAX_COMPONENT_BYTES: u64 = 64 << 20;
@@ -78,7 +78,7 @@ pub struct Policy {
 #[non_exhaustive]
 pub enum Trust {
     /// A trusted key made the signature.
-    Verified(Verified),
+    Verified(VerifiedSignature),
     /// There is no good signature, which the policy only warns about.
     Unverified(SignatureError),
     /// The policy does not look at signatures.
@@ -286,7 +286,7 @@ impl Policy {
     pub fn judge(
         &self,
         name: &str,
-        verification: Result<Verified, SignatureError>,
+        verification: Result<VerifiedSignature, SignatureError>,
         now: Timestamp,
     ) -> Result<Trust, PolicyError> {
         let trust = match (self.signatures, verification) {

@@ -41,7 +41,7 @@ struct Signature {
 
 /// The digests of a publication.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Published {
+pub struct PublishReport {
     /// The reference, with the digest of the manifest.
     pub reference: OciReference,
     /// The digest of the manifest.
@@ -148,7 +148,7 @@ impl Publication {
     ///
     /// # Errors
     /// If the registry does not take it.
-    pub async fn publish(&self, client: &RegistryClient) -> Result<Published, PublishError> {
+    pub async fn publish(&self, client: &RegistryClient) -> Result<PublishReport, PublishError> {
         self.send(client, None).await
     }
 
@@ -160,7 +160,7 @@ impl Publication {
         &self,
         client: &RegistryClient,
         observer: &UploadObserver,
-    ) -> Result<Published, PublishError> {
+    ) -> Result<PublishReport, PublishError> {
         self.send(client, Some(observer)).await
     }
 
@@ -168,10 +168,10 @@ impl Publication {
         &self,
         client: &RegistryClient,
         observer: Option<&UploadObserver>,
-    ) -> Result<Published, PublishError> {
+    ) -> Result<PublishReport, PublishError> {
         let pushed = client.push(&self.reference, &self.artifact, observer).await?;
         let subject = self.artifact.manifest();
-        let mut published = Published {
+        let mut published = PublishReport {
             reference: pushed.reference,
             manifest: pushed.manifest,
             component: pushed.component,

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use fumehood::{Call, ErrorKind, Host, Limits, Load};
 use fumehood_runtime::{Sandbox, SandboxConfig};
 use fumehood_tests::answering;
-use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::contract::{Answer, ToolDescription};
 use serde_json::json;
 use wasmtime::component::{Component, InstancePre, Linker, ResourceTable, Val};
 use wasmtime::{Engine, Store, StoreLimits, StoreLimitsBuilder, UpdateDeadline};
@@ -186,7 +186,7 @@ fn typed_lists() -> Vec<u8> {
 }
 
 fn answer_with(answer: Answer<'_>) -> Vec<u8> {
-    answering(&[Described::new("t")], answer).expect("a program")
+    answering(&[ToolDescription::new("t")], answer).expect("a program")
 }
 
 /// Returns the component and the arguments of a call whose result is expensive to convert.

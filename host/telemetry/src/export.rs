@@ -229,9 +229,9 @@ mod tests {
 
     /// An exporter that takes a batch once it is told to.
     #[derive(Debug)]
-    struct Stuck(std::sync::Mutex<mpsc::Receiver<()>>);
+    struct StuckExporter(std::sync::Mutex<mpsc::Receiver<()>>);
 
-    impl SpanExporter for Stuck {
+    impl SpanExporter for StuckExporter {
         async fn export(&self, _: Vec<SpanData>) -> OTelSdkResult {
             let _released = self.0.lock().unwrap().recv();
             Ok(())
@@ -243,7 +243,7 @@ mod tests {
         let (release, stuck) = mpsc::channel();
         let counts = Arc::new(ExportCounts::default());
         let warning = Arc::new(Warning::new("http://collector.test", Arc::new(|_: &str| {})));
-        let exporter = CountingExporter { inner: Stuck(stuck.into()), counts: Arc::clone(&counts), warning };
+        let exporter = CountingExporter { inner: StuckExporter(stuck.into()), counts: Arc::clone(&counts), warning };
         let config = BatchConfigBuilder::default().with_max_queue_size(32).with_max_export_batch_size(4);
         let inner = BatchSpanProcessor::builder(exporter).with_batch_config(config.build()).build();
         let processor = CountingProcessor::new(inner, Arc::clone(&counts), 16);

@@ -305,12 +305,12 @@ mod tests {
 
     /// Tools whose set is replaced.
     #[derive(Default)]
-    struct Replaced {
+    struct ReplacedTools {
         names: Mutex<BTreeSet<String>>,
         revision: Revision,
     }
 
-    impl ToolProvider for Replaced {
+    impl ToolProvider for ReplacedTools {
         fn kind(&self) -> ProviderKind {
             ProviderKind::BuiltIn
         }
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn tools_that_are_gone_make_room() {
         let metrics = Metrics::default();
-        let tools = Arc::new(Replaced::default());
+        let tools = Arc::new(ReplacedTools::default());
         metrics.follow_tools(&(Arc::clone(&tools) as Arc<dyn ToolProvider>));
         let names = |generation: &str| (0..MAX_TOOLS).map(|number| format!("{generation}__t{number}")).collect();
         let old: BTreeSet<String> = names("old");

@@ -42,7 +42,7 @@ fn is_measured(metadata: &Metadata<'_>) -> bool {
 }
 
 /// The start of a span, the value of its label, and the trace that it is part of.
-struct Started {
+struct SpanStart {
     at: Instant,
     label: String,
     exemplar: Exemplar,
@@ -69,7 +69,7 @@ impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for SpanMetrics {
         // The trace of the span around it. When the new one closes, its own is not known any more.
         let exemplar = Exemplar::new(trace_context::current().as_ref());
         if let Some(span) = context.span(id) {
-            span.extensions_mut().insert(Started { at: Instant::now(), label: label.0, exemplar });
+            span.extensions_mut().insert(SpanStart { at: Instant::now(), label: label.0, exemplar });
         }
     }
 
@@ -81,7 +81,7 @@ impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for SpanMetrics {
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let Some(span) = context.span(&id) else { return };
-        let Some(Started { at, label, exemplar }) = span.extensions_mut().remove::<Started>() else { return };
+        let Some(SpanStart { at, label, exemplar }) = span.extensions_mut().remove::<SpanStart>() else { return };
         let duration = at.elapsed();
         match span.metadata().name() {
             HOST_CALL => self.0.record_host_call(&label, duration, &exemplar),

@@ -31,12 +31,12 @@ async fn host() -> Host {
     host
 }
 
-type Offered = Arc<Mutex<Vec<Vec<String>>>>;
+type OfferedNames = Arc<Mutex<Vec<Vec<String>>>>;
 
 /// Returns a model that requests this call in its first answer to a message, and repeats the result in the next one.
 /// The second value collects the names of the tools that it was offered.
-fn calls(name: &str, arguments: &str) -> (Arc<dyn Model>, Offered) {
-    let offered = Offered::default();
+fn calls(name: &str, arguments: &str) -> (Arc<dyn Model>, OfferedNames) {
+    let offered = OfferedNames::default();
     let seen = Arc::clone(&offered);
     let name = name.to_owned();
     let arguments = arguments.to_owned();
@@ -149,9 +149,9 @@ async fn what_happens_is_in_the_file_that_was_named() {
 }
 
 /// An approver that allows calls and denies everything else.
-struct CallsOnly;
+struct CallApprover;
 
-impl Approver for CallsOnly {
+impl Approver for CallApprover {
     fn ask<'a>(&'a self, question: Question<'a>) -> fumehood::boxed::BoxFuture<'a, Answer> {
         let answer = match question {
             Question::Call(_) => Answer::Allow,
@@ -171,7 +171,7 @@ async fn rules_people_memory_and_functions_are_a_line_each() {
     let ask = PolicyFn::new("ask", |_: &ValidatedCall, _: &CallContext| Decision::ask("may it?"));
     let (model, offered) = calls("greet", "{}");
     let agent = host.agent(model).allow(["greet"]).built_ins(tools).memory(Arc::new(InMemoryStore::default()));
-    let agent = agent.pipeline(|pipeline| pipeline.rule(Arc::new(ask))).approver(Arc::new(CallsOnly));
+    let agent = agent.pipeline(|pipeline| pipeline.rule(Arc::new(ask))).approver(Arc::new(CallApprover));
     let mut agent = agent.build().unwrap();
     let (status, outcome) = status(&mut agent).await;
     assert_eq!((status, outcome.text()), (Status::Ok, "hello"));
@@ -188,9 +188,9 @@ async fn a_whole_set_of_lists_replaces_what_was_allowed() {
 
 /// An executor that runs nothing and records the calls that it was asked to run.
 #[derive(Default)]
-struct RunsNothing(Mutex<Vec<(String, String)>>);
+struct RecordingExecutor(Mutex<Vec<(String, String)>>);
 
-impl ToolExecutor for RunsNothing {
+impl ToolExecutor for RecordingExecutor {
     fn specs(&self, _: &Scope) -> Vec<ToolSpec> {
         Vec::new()
     }
@@ -205,7 +205,7 @@ impl ToolExecutor for RunsNothing {
 async fn there_is_no_way_to_a_tool_but_through_the_executor() {
     let host = host().await;
     let mut events = host.subscribe();
-    let executor = Arc::new(RunsNothing::default());
+    let executor = Arc::new(RecordingExecutor::default());
     let (model, _) = calls("calculator__add", ADD);
     let agent = host.agent(model).allow_everything().executor(Arc::clone(&executor) as Arc<dyn ToolExecutor>);
     agent.build().unwrap().run("go").await.unwrap();

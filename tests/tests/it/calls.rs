@@ -7,7 +7,7 @@ use fumehood::{
     Arguments, Call, CallResult, EngineProfile, ErrorKind, Event, Host, HostBuilder, Limits, Load, Observed,
     ToolProvider,
 };
-use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::contract::{Answer, ToolDescription};
 use fumehood_tests::{answering, component, contract};
 use serde_json::json;
 
@@ -42,7 +42,7 @@ async fn limits_that_are_not_valid_are_the_callers_fault() {
 async fn invalid_arguments_run_not_one_guest_instruction() {
     let host = builder().build().unwrap();
     let schema = r#"{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}"#;
-    let tool = answering(&[Described::new("t").taking(schema)], Answer::Text(b"ran")).unwrap();
+    let tool = answering(&[ToolDescription::new("t").taking(schema)], Answer::Text(b"ran")).unwrap();
     host.load(Load::bytes("it", tool)).await.unwrap();
     let good = host.call(Call::new("it__t", r#"{"a": 1}"#)).await;
     assert_eq!(good.text().as_deref(), Some("ran"));
@@ -77,7 +77,7 @@ async fn invalid_arguments_run_not_one_guest_instruction() {
 async fn results_are_checked_before_anybody_sees_them() {
     let object = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}"#;
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
-    let plain = || Described::new("t");
+    let plain = || ToolDescription::new("t");
     for (tool, answer, expected) in [
         (plain(), Answer::Json(b"{\"n\": 1}"), None),
         (plain(), Answer::Json(b"{\"n\": "), Some(ErrorKind::BadResult)),
@@ -108,7 +108,7 @@ async fn checks_that_may_take_long_are_made_elsewhere_and_come_to_the_same() {
     // Up to some 3 million steps: far more than what is checked on the caller's thread.
     let schema = r#"{"type":"array","items":{"type":"string","pattern":"^[ab]*a[ab]{3000}$|^b$"}}"#;
     let taking = r#"{"type":"object","properties":{"texts":SCHEMA}}"#.replace("SCHEMA", schema);
-    let tool = || Described::new("t").taking(&taking).returning(schema);
+    let tool = || ToolDescription::new("t").taking(&taking).returning(schema);
     let document = |last: &str| format!("[\"{}\",\"{last}\"]", "a".repeat(3_500));
     for (last, fits) in [("b", true), ("c", false)] {
         let answer = document(last);
@@ -144,7 +144,7 @@ async fn a_call_that_waits_for_a_place_can_be_cancelled() {
 async fn a_result_over_its_cap_is_refused() {
     let text = vec![b'x'; 2000];
     let host = builder().limits(Limits { output: 1000, ..Limits::default() }).build().unwrap();
-    host.load(Load::bytes("it", answering(&[Described::new("t")], Answer::Text(&text)).unwrap())).await.unwrap();
+    host.load(Load::bytes("it", answering(&[ToolDescription::new("t")], Answer::Text(&text)).unwrap())).await.unwrap();
     let result = host.call(Call::new("it__t", "{}")).await;
     assert_eq!(kind(&result), Some(ErrorKind::OutputTooLarge), "{result:?}");
 }
@@ -319,13 +319,13 @@ async fn a_host_works_without_a_tokio_runtime_of_the_callers() {
 
 /// Runs a future on this thread, without any runtime.
 fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(std::thread::Thread);
-    impl std::task::Wake for Unpark {
+    struct UnparkWaker(std::thread::Thread);
+    impl std::task::Wake for UnparkWaker {
         fn wake(self: std::sync::Arc<Self>) {
             self.0.unpark();
         }
     }
-    let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+    let waker = std::sync::Arc::new(UnparkWaker(std::thread::current())).into();
     let mut context = std::task::Context::from_waker(&waker);
     let mut future = std::pin::pin!(future);
     loop {
@@ -338,9 +338,9 @@ fn block_on<F: Future>(future: F) -> F::Output {
 
 /// An observer that records the progress of a call.
 #[derive(Default)]
-struct Heard(std::sync::Mutex<Vec<Option<f64>>>);
+struct ProgressObserver(std::sync::Mutex<Vec<Option<f64>>>);
 
-impl fumehood::Observer for Heard {
+impl fumehood::Observer for ProgressObserver {
     fn progress(&self, progress: fumehood::Progress) {
         self.0.lock().unwrap().push(progress.fraction);
     }
@@ -351,15 +351,15 @@ async fn an_observer_hears_its_own_call_and_no_other() {
     let countdown = concat!(env!("CARGO_MANIFEST_DIR"), "/../example-tools/dist/countdown.wasm");
     let host = builder().build().unwrap();
     host.load(Load::path(countdown)).await.unwrap();
-    let two = std::sync::Arc::new(Heard::default());
-    let four = std::sync::Arc::new(Heard::default());
+    let two = std::sync::Arc::new(ProgressObserver::default());
+    let four = std::sync::Arc::new(ProgressObserver::default());
     let calls = tokio::join!(host.call(count_down(2, &two)), host.call(count_down(4, &four)));
     assert!(calls.0.is_ok() && calls.1.is_ok(), "{calls:?}");
     assert_eq!(*two.0.lock().unwrap(), [0.5, 1.0].map(Some));
     assert_eq!(*four.0.lock().unwrap(), [0.25, 0.5, 0.75, 1.0].map(Some));
 }
 
-fn count_down(from: u8, heard: &std::sync::Arc<Heard>) -> Call {
+fn count_down(from: u8, heard: &std::sync::Arc<ProgressObserver>) -> Call {
     Call::new("countdown__countdown", json!({"from": from, "step_ms": 1})).observer(heard.clone())
 }
 

@@ -253,9 +253,9 @@ async fn check_agent_call(program: &str, parts: &[&str]) {
 }
 
 /// An approver that says yes, if it was asked what the program `ask` asks.
-struct Yes;
+struct HookQuestionApprover;
 
-impl Approver for Yes {
+impl Approver for HookQuestionApprover {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         let is_expected = question.text() == "May it run?";
         Box::pin(std::future::ready(if is_expected { Answer::Allow } else { Answer::no() }))
@@ -265,7 +265,7 @@ impl Approver for Yes {
 #[tokio::test]
 async fn an_approver_is_asked_what_a_hook_asks() {
     for reply in [direct(), by_program()] {
-        let execution = agent_call("ask", reply, Some(Arc::new(Yes))).await;
+        let execution = agent_call("ask", reply, Some(Arc::new(HookQuestionApprover))).await;
         assert!(execution.result.text().unwrap().contains('3'), "{execution:?}");
     }
 }

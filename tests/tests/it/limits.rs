@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fumehood::{Call, CallResult, EngineProfile, ErrorKind, Host, Limits, Load};
 use fumehood_tests::answering;
-use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::contract::{Answer, ToolDescription};
 use fumehood_tests::longest_poll::longest_poll;
 use serde_json::{Value, json};
 
@@ -317,15 +317,15 @@ async fn reading_typed_arguments_costs_fuel() {
 #[tokio::test]
 async fn a_part_without_content_is_not_free() {
     let host = Host::builder().limits(Limits { deadline: PATIENCE, ..limits() }).build().unwrap();
-    let parts = answering(&[Described::new("t")], Answer::EmptyTexts(40_000)).unwrap();
+    let parts = answering(&[ToolDescription::new("t")], Answer::EmptyTexts(40_000)).unwrap();
     host.load(Load::bytes("it", parts)).await.unwrap();
     check(&host.call(Call::new("it__t", "{}")).await, ErrorKind::OutputTooLarge, "the maximum is 1.0 MiB");
 }
 
 #[tokio::test]
 async fn large_results_do_not_hold_up_others() {
-    let controls = answering(&[Described::new("t")], Answer::Text(&vec![1; 1 << 20])).unwrap();
-    let parts = answering(&[Described::new("t")], Answer::EmptyTexts(30_000)).unwrap();
+    let controls = answering(&[ToolDescription::new("t")], Answer::Text(&vec![1; 1 << 20])).unwrap();
+    let parts = answering(&[ToolDescription::new("t")], Answer::EmptyTexts(30_000)).unwrap();
     let lists = fumehood_tests::component("typed-lists").unwrap();
     let lists = TYPED_LISTS.map(|(tool, n)| (lists.clone(), tool, json!({"n": n})));
     let no_arguments = json!({});

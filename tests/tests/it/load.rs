@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use fumehood::{Call, CodeCache, ComponentError, Host, Limits, Load, LoadError};
-use fumehood_tests::contract::{Answer, Described, module};
+use fumehood_tests::contract::{Answer, ToolDescription, module};
 use fumehood_tests::{answering, component, wrap};
 use serde_json::json;
 
@@ -159,24 +159,25 @@ async fn imports_of_types_alone_ask_nothing_of_the_host() {
 
 #[tokio::test]
 async fn what_a_component_says_about_itself_is_checked() {
-    let one = |tool: Described| answering(&[tool], Answer::Nothing).unwrap();
+    let one = |tool: ToolDescription| answering(&[tool], Answer::Nothing).unwrap();
     check(answering(&[], Answer::Nothing).unwrap(), "no tools").await;
-    let many: Vec<_> = (0..65).map(|n| Described::new(&format!("t{n}"))).collect();
+    let many: Vec<_> = (0..65).map(|n| ToolDescription::new(&format!("t{n}"))).collect();
     check(answering(&many, Answer::Nothing).unwrap(), "65 tools").await;
-    let twins = [Described::new("read-file"), Described::new("read_file")];
+    let twins = [ToolDescription::new("read-file"), ToolDescription::new("read_file")];
     check(answering(&twins, Answer::Nothing).unwrap(), "same name").await;
-    check(one(Described::new("Read")), "'R'").await;
-    check(one(Described::new("rеad")), "'е'").await;
-    check(one(Described { description: "d".repeat(17_000), ..Described::new("a") }), "has 17000 bytes").await;
-    check(one(Described::new("a").taking("{")), "not JSON").await;
-    check(one(Described::new("a").taking(&" ".repeat(70_000))), "has 70000 bytes").await;
-    check(one(Described::new("a").taking("17")), "input schema").await;
-    check(one(Described::new("a").returning(r#"{"type": "nothing"}"#)), "output schema").await;
+    check(one(ToolDescription::new("Read")), "'R'").await;
+    check(one(ToolDescription::new("rеad")), "'е'").await;
+    check(one(ToolDescription { description: "d".repeat(17_000), ..ToolDescription::new("a") }), "has 17000 bytes")
+        .await;
+    check(one(ToolDescription::new("a").taking("{")), "not JSON").await;
+    check(one(ToolDescription::new("a").taking(&" ".repeat(70_000))), "has 70000 bytes").await;
+    check(one(ToolDescription::new("a").taking("17")), "input schema").await;
+    check(one(ToolDescription::new("a").returning(r#"{"type": "nothing"}"#)), "output schema").await;
 }
 
 #[tokio::test]
 async fn schemas_that_reach_out_or_cost_too_much_are_refused() {
-    let one = |schema: &str| answering(&[Described::new("a").taking(schema)], Answer::Nothing).unwrap();
+    let one = |schema: &str| answering(&[ToolDescription::new("a").taking(schema)], Answer::Nothing).unwrap();
     let in_object = |schema: &str| format!(r#"{{"type":"object","properties":{{"x":{schema}}}}}"#);
     for reference in ["http://127.0.0.1:9/x.json", "file:///etc/passwd", "other.json"] {
         check(one(&in_object(&format!(r#"{{"$ref":"{reference}"}}"#))), "input schema").await;
@@ -199,7 +200,7 @@ async fn schemas_that_reach_out_or_cost_too_much_are_refused() {
 #[tokio::test]
 async fn a_component_that_misbehaves_while_it_describes_itself_is_not_loaded() {
     let described = |body: &str| {
-        let text = module(&[Described::new("a")], Answer::Nothing);
+        let text = module(&[ToolDescription::new("a")], Answer::Nothing);
         let (before, after) = text.split_once("describe\") (result i32) ").unwrap();
         let (_, after) = after.split_once("))").unwrap();
         wrap(&format!("{before}describe\") (result i32) {body}){after}")).unwrap()

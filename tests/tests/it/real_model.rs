@@ -51,17 +51,17 @@ const SUM: Task = Task {
     allowed: &["calculator__add", "calculator__multiply", "calculator__evaluate"],
 };
 
-type With = fn(AgentBuilder) -> AgentBuilder;
+type BuilderFn = fn(AgentBuilder) -> AgentBuilder;
 
 /// The drivers, each with a name for messages.
-const DRIVERS: [(&str, With); 3] = [
+const DRIVERS: [(&str, BuilderFn); 3] = [
     ("native", |agent| agent.driver(NativeDriver::default())),
     ("react", |agent| agent.driver(ReactDriver::default())),
     ("batch", |agent| agent.driver(BatchDriver::new())),
 ];
 
 /// Asks the model one question with one driver, and returns the records too.
-async fn ask(model: Arc<dyn Model>, with: With, task: Task) -> (Outcome, Vec<StoredRecord>) {
+async fn ask(model: Arc<dyn Model>, with: BuilderFn, task: Task) -> (Outcome, Vec<StoredRecord>) {
     let host = Host::builder().concurrency(4).memory_ceiling(64 << 20).build().unwrap();
     host.load(Load::path(Path::new(CALCULATOR))).await.unwrap();
     let log = Arc::new(EventLog::in_memory(&Options::default()).unwrap());

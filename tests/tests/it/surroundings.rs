@@ -10,9 +10,9 @@ use fumehood_tests::component;
 use serde_json::{Value, json};
 
 /// A host with one program under one grant.
-struct Started(Host);
+struct StartedHost(Host);
 
-impl Started {
+impl StartedHost {
     async fn new(program: &str, grant: Grant) -> Self {
         let host = Host::builder().concurrency(4).build().unwrap();
         host.load(Load::bytes("it", component(program).unwrap()).grant(grant)).await.unwrap();
@@ -30,14 +30,14 @@ impl Started {
 async fn only_granted_variables_and_arguments_are_seen() {
     // Cargo sets this variable for every test, so the host has something to hide.
     let canary = std::env::var("CARGO_PKG_NAME").expect("cargo runs this test");
-    let bare = Started::new("env-dump", Grant::none()).await;
+    let bare = StartedHost::new("env-dump", Grant::none()).await;
     for tool in ["variables", "arguments"] {
         assert_eq!(bare.says(tool, json!({})).await, json!([]), "{tool}");
     }
     let environment = Environment::none().with("LANG", "en").unwrap().with_line("TZ=Etc/UTC").unwrap();
     let command_line = CommandLine::new(["it", "--fast", ""]).unwrap();
     let grant = Grant::none().with_environment(environment).with_command_line(command_line);
-    let granted = Started::new("env-dump", grant).await;
+    let granted = StartedHost::new("env-dump", grant).await;
     assert_eq!(granted.says("variables", json!({})).await, json!([["LANG", "en"], ["TZ", "Etc/UTC"]]));
     assert_eq!(granted.says("arguments", json!({})).await, json!(["it", "--fast", ""]));
     for started in [bare, granted] {
@@ -52,7 +52,7 @@ async fn only_granted_variables_and_arguments_are_seen() {
 #[tokio::test]
 async fn an_environment_as_large_as_allowed_can_be_asked_for_again_and_again() {
     let environment = Environment::none().with("A", &"x".repeat(Environment::MAX_BYTES - 1)).unwrap();
-    let granted = Started::new("env-dump", Grant::none().with_environment(environment)).await;
+    let granted = StartedHost::new("env-dump", Grant::none().with_environment(environment)).await;
     for _ in 0..100 {
         let said = granted.says("variables", json!({})).await;
         assert_eq!(said.pointer("/0/1").and_then(Value::as_str).map(str::len), Some(Environment::MAX_BYTES - 1));
@@ -69,7 +69,7 @@ async fn clocks_are_never_finer_than_granted() {
 }
 
 async fn check_clocks(grant: Grant, step: Duration, steps: u32) {
-    let started = Started::new("timer-res", grant).await;
+    let started = StartedHost::new("timer-res", grant).await;
     let step = u64::try_from(step.as_nanos()).unwrap();
     assert_eq!(started.says("resolution", json!({})).await, json!(step));
     for clock in ["monotonic", "wall"] {
@@ -80,7 +80,7 @@ async fn check_clocks(grant: Grant, step: Duration, steps: u32) {
 
 #[tokio::test]
 async fn a_finer_clock_is_really_finer() {
-    let started = Started::new("timer-res", Grant::none().with_clock(ClockStep::MIN)).await;
+    let started = StartedHost::new("timer-res", Grant::none().with_clock(ClockStep::MIN)).await;
     let seen = started.says("monotonic", json!({"steps": 1000})).await.as_u64().unwrap();
     assert!(seen < 1_000_000, "the smallest of a thousand steps took {seen} ns");
 }
@@ -89,7 +89,7 @@ const SOURCES: [&str; 4] = ["bytes", "random", "insecure", "seed"];
 
 #[tokio::test]
 async fn without_a_seed_no_randomness_comes_twice() {
-    let started = Started::new("rng-repeat", Grant::none()).await;
+    let started = StartedHost::new("rng-repeat", Grant::none()).await;
     for source in SOURCES {
         let mut seen = BTreeSet::new();
         for _ in 0..100 {
@@ -111,7 +111,7 @@ async fn a_seed_gives_every_call_the_same_and_each_seed_others() {
 }
 
 async fn draw_twice(seed: u64, source: &str) -> String {
-    let started = Started::new("rng-repeat", Grant::none().with_seed(Seed::from(seed))).await;
+    let started = StartedHost::new("rng-repeat", Grant::none().with_seed(Seed::from(seed))).await;
     let first = started.says(source, json!({})).await;
     let second = started.says(source, json!({})).await;
     assert_eq!(first, second, "{source} of one host with the seed {seed}");

@@ -24,13 +24,13 @@ use crate::http::stage::{Names, local};
 
 /// A span or an event: its name, its fields, and the fields of the spans around it.
 #[derive(Debug, Clone, Default)]
-struct Seen {
+struct TraceItem {
     name: String,
     fields: BTreeMap<String, String>,
     around: Vec<BTreeMap<String, String>>,
 }
 
-impl Visit for Seen {
+impl Visit for TraceItem {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let value = format!("{value:?}").trim_matches('"').to_owned();
         match field.name() {
@@ -41,8 +41,8 @@ impl Visit for Seen {
 }
 
 /// Everything of the target `fumehood` that this process has seen of components whose names begin with `telemetry`.
-fn seen() -> &'static Mutex<Vec<Seen>> {
-    static SEEN: OnceLock<Mutex<Vec<Seen>>> = OnceLock::new();
+fn seen() -> &'static Mutex<Vec<TraceItem>> {
+    static SEEN: OnceLock<Mutex<Vec<TraceItem>>> = OnceLock::new();
     SEEN.get_or_init(Mutex::default)
 }
 
@@ -50,36 +50,36 @@ struct Collector;
 
 impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for Collector {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut span = Seen { name: attributes.metadata().name().to_owned(), ..Seen::default() };
+        let mut span = TraceItem { name: attributes.metadata().name().to_owned(), ..TraceItem::default() };
         attributes.record(&mut span);
         context.span(id).unwrap().extensions_mut().insert(span);
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let span = context.span(id).unwrap();
-        values.record(span.extensions_mut().get_mut::<Seen>().unwrap());
+        values.record(span.extensions_mut().get_mut::<TraceItem>().unwrap());
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let mut found = Seen::default();
+        let mut found = TraceItem::default();
         event.record(&mut found);
         if let Some(scope) = context.event_scope(event) {
-            found.around.extend(scope.filter_map(|span| Some(span.extensions().get::<Seen>()?.fields.clone())));
+            found.around.extend(scope.filter_map(|span| Some(span.extensions().get::<TraceItem>()?.fields.clone())));
         }
         keep(found);
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let span = context.span(&id).unwrap();
-        let Some(mut found) = span.extensions_mut().remove::<Seen>() else { return };
-        let around = span.scope().skip(1).filter_map(|span| Some(span.extensions().get::<Seen>()?.fields.clone()));
+        let Some(mut found) = span.extensions_mut().remove::<TraceItem>() else { return };
+        let around = span.scope().skip(1).filter_map(|span| Some(span.extensions().get::<TraceItem>()?.fields.clone()));
         found.around = around.collect();
         keep(found);
     }
 }
 
 /// Keeps what these tests caused. Other tests of this process make calls, too.
-fn keep(found: Seen) {
+fn keep(found: TraceItem) {
     let is_ours = |fields: &BTreeMap<String, String>| fields.values().any(|value| value.starts_with("telemetry"));
     if is_ours(&found.fields) || found.around.iter().any(is_ours) {
         seen().lock().unwrap_or_else(PoisonError::into_inner).push(found);
@@ -97,7 +97,7 @@ fn subscribe() {
 }
 
 /// Returns what was seen under this name, within or about the component.
-fn find(name: &str, about: &str) -> Vec<Seen> {
+fn find(name: &str, about: &str) -> Vec<TraceItem> {
     let is_about = |fields: &BTreeMap<String, String>| fields.values().any(|value| value.starts_with(about));
     let seen = seen().lock().unwrap_or_else(PoisonError::into_inner);
     let found = seen.iter().filter(|seen| seen.name == name);
@@ -158,9 +158,9 @@ async fn requests_and_host_calls_are_within_their_call() {
 }
 
 /// An approver that allows calls, and no more turns.
-struct CallsOnly;
+struct CallApprover;
 
-impl Approver for CallsOnly {
+impl Approver for CallApprover {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         let answer = match question {
             Question::Call(_) => Answer::Allow,
@@ -181,7 +181,7 @@ async fn answers_of_an_approver_are_events() {
     let budget = Budget { turns: 1, ..Budget::default() };
     let config = SessionConfig { id: "telemetry-session".to_owned(), budget, ..SessionConfig::default() };
     let agent = host.agent(Arc::new(model)).allow_everything().config(config);
-    let agent = agent.pipeline(|pipeline| pipeline.rule(Arc::new(ask))).approver(Arc::new(CallsOnly));
+    let agent = agent.pipeline(|pipeline| pipeline.rule(Arc::new(ask))).approver(Arc::new(CallApprover));
     agent.build().unwrap().run("go").await.unwrap();
 
     let call = &find("approval", "telemetry-asked__echo")[0].fields;

@@ -24,9 +24,9 @@ const TOOLS: usize = 500;
 const BYTES_PER_TOKEN: usize = 4;
 
 /// Tools that are described, and never called.
-struct Described(Vec<Arc<Tool>>, Revision);
+struct DescribedTools(Vec<Arc<Tool>>, Revision);
 
-impl ToolProvider for Described {
+impl ToolProvider for DescribedTools {
     fn kind(&self) -> ProviderKind {
         ProviderKind::Mcp
     }
@@ -84,7 +84,7 @@ fn tool(server: &str, listed: &Value) -> Arc<Tool> {
 
 fn tokens(driver: &mut dyn Driver, search: bool) -> usize {
     let lists = Allowlists { default: DefaultAllowlist::Everything, ..Allowlists::default() };
-    let tools = Arc::new(Described(tools(), Revision::default()));
+    let tools = Arc::new(DescribedTools(tools(), Revision::default()));
     let builder = PipelineBuilder::default().provider(tools).allowlists(lists);
     let builder = if search { builder.tool_search(ToolSearch::new()) } else { builder };
     let tools = builder.build().unwrap().specs(&Scope::default());

@@ -139,12 +139,12 @@ fn to_amounts(spent: &BudgetUsage) -> Amounts {
 }
 
 /// Settles the reservation of an agent also if its call is dropped.
-struct Settled<'a> {
+struct SettleGuard<'a> {
     parent: &'a ParentSession,
     agent: Agent,
 }
 
-impl Drop for Settled<'_> {
+impl Drop for SettleGuard<'_> {
     fn drop(&mut self) {
         self.parent.settle(&self.agent);
     }
@@ -178,7 +178,7 @@ impl AgentTool {
                 return (Err(CallError::new(ErrorKind::Host, message)), Metadata::default());
             }
         };
-        let mut settled = Settled { parent, agent };
+        let mut settled = SettleGuard { parent, agent };
         let outcome = match settled.agent.run(task).await {
             Ok(outcome) => answer(&outcome),
             Err(error) => Err(CallError::new(ErrorKind::Host, error.to_string())),

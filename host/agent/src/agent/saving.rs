@@ -27,7 +27,7 @@ use crate::session::{
 pub type RepeatCall = Arc<dyn Fn(&ToolIntent) -> bool + Send + Sync>;
 
 /// An entry that was handed to the store. The future completes once it is stored.
-type Appended<'a> = BoxFuture<'a, Result<(), RecordError>>;
+type AppendFuture<'a> = BoxFuture<'a, Result<(), RecordError>>;
 
 /// The saving of a session, and of the programs that it runs.
 pub(super) struct Saving {
@@ -120,7 +120,7 @@ impl Saving {
         state: &mut SavingState,
         at: Timestamp,
         head: &SavedHead,
-    ) -> Result<Appended<'_>, RecordError> {
+    ) -> Result<AppendFuture<'_>, RecordError> {
         let entry = self.next_entry(state, at, to_content(head)?)?;
         Ok(self.store.append(entry, Vec::new()))
     }
@@ -133,7 +133,7 @@ impl Saving {
         at: Timestamp,
         mut saved: SavedInput,
         records: Vec<Record>,
-    ) -> Result<Appended<'_>, RecordError> {
+    ) -> Result<AppendFuture<'_>, RecordError> {
         let mut content = to_content(&saved)?;
         // A message of the user has the names of all tools.
         let is_message = matches!(saved.input, Some(Input::UserMessage { .. }));
@@ -162,7 +162,7 @@ impl Saving {
         Ok(SessionEntry { session: self.session.to_string(), number, at, content })
     }
 
-    async fn stored(&self, appended: Appended<'_>) -> Result<(), RecordError> {
+    async fn stored(&self, appended: AppendFuture<'_>) -> Result<(), RecordError> {
         let outcome = appended.await;
         self.lock().has_failed |= outcome.is_err();
         outcome

@@ -45,7 +45,7 @@ pub(crate) enum Ended {
     Suspended(Vec<DeferredCall>),
 }
 
-type Running<'a> = BoxFuture<'a, (u32, Result<Called, Stop>)>;
+type CallFuture<'a> = BoxFuture<'a, (u32, Result<Called, Stop>)>;
 
 /// The calls of one program. Calls run while the program waits for them.
 pub(crate) struct InnerCalls<'a> {
@@ -55,7 +55,7 @@ pub(crate) struct InnerCalls<'a> {
     limits: ProgramLimits,
     /// Prefix of the ids of its calls.
     id: &'a str,
-    running: FuturesUnordered<Running<'a>>,
+    running: FuturesUnordered<CallFuture<'a>>,
     waiting: VecDeque<(u32, ToolIntent)>,
     finished: Vec<FinishedCall>,
     deferred: Vec<DeferredCall>,

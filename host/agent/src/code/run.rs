@@ -176,7 +176,7 @@ fn seed(execution: &str) -> u64 {
 
 /// The value and the output of a program, as a model gets them.
 #[derive(Serialize)]
-struct Returned {
+struct ProgramReturn {
     result: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     console: Vec<String>,
@@ -200,14 +200,14 @@ fn report(execution: ProgramExecution, spent: Spent, unfinished: usize) -> Progr
                 notes.push("the program returned nothing: end it with `return VALUE`".to_owned());
             }
             let result = value.as_ref().and_then(embed);
-            to_content(&Returned { result, console, notes })
+            to_content(&ProgramReturn { result, console, notes })
         }
         Err(error) => Err(with_console(to_error(error), console, &notes)),
     };
     ProgramReport { outcome, metadata }
 }
 
-fn to_content(returned: &Returned) -> Result<Vec<Content>, CallError> {
+fn to_content(returned: &ProgramReturn) -> Result<Vec<Content>, CallError> {
     let bad = |error: serde_json::Error| {
         CallError::new(ErrorKind::BadResult, format!("cannot show the value of the program: {error}"))
             .with_hint("return a value that is nested less deeply")

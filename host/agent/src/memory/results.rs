@@ -89,7 +89,7 @@ impl ResultStore {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Read {
+struct ReadArguments {
     /// The id of the result, as it was given where the result was cut or left out.
     id: String,
     /// The byte to begin with: 0, or `next_offset` of the part before.
@@ -126,7 +126,7 @@ fn part(text: &str, offset: usize) -> Result<Part, String> {
 pub fn register_read_result(tools: &BuiltIns, store: &Arc<ResultStore>) -> Result<(), MemoryToolsError> {
     let reads = Annotations { read_only: Some(true), idempotent: Some(true), ..Annotations::default() };
     let store = Arc::clone(store);
-    let run = move |Read { id, offset }: Read, call: CallContext| {
+    let run = move |ReadArguments { id, offset }: ReadArguments, call: CallContext| {
         let session = call.step.map(|step| step.session).unwrap_or_default();
         let found = store.find(&session, &id);
         std::future::ready(match found {

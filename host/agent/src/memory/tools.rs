@@ -15,13 +15,13 @@ use crate::registry::{BuiltIn, BuiltInError, BuiltIns, RegisterError, ToolError}
 pub const TOOL_NAMES: [&str; 3] = ["memory_read", "memory_write", "memory_search"];
 
 #[derive(Deserialize, JsonSchema)]
-struct Read {
+struct ReadArguments {
     /// The name of the note.
     key: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Write {
+struct WriteArguments {
     /// The name of the note. A note of the same name is written over.
     key: String,
     /// The text of the note.
@@ -29,7 +29,7 @@ struct Write {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Search {
+struct SearchArguments {
     /// Words that a note must have, all of them.
     query: String,
     /// The maximum number of notes to return.
@@ -71,7 +71,7 @@ pub fn register(tools: &BuiltIns, memory: &Arc<dyn Memory>) -> Result<(), Memory
     let kept = ToolFlow { source: Some("notes may contain private data from earlier sessions"), sink: None };
 
     let notes = Arc::clone(memory);
-    let run = move |args: Read, call: CallContext| {
+    let run = move |args: ReadArguments, call: CallContext| {
         let notes = Arc::clone(&notes);
         async move {
             let found = notes.read(call.actor.as_deref(), &args.key).await?;
@@ -83,7 +83,7 @@ pub fn register(tools: &BuiltIns, memory: &Arc<dyn Memory>) -> Result<(), Memory
     )?;
 
     let notes = Arc::clone(memory);
-    let run = move |args: Write, call: CallContext| {
+    let run = move |args: WriteArguments, call: CallContext| {
         let notes = Arc::clone(&notes);
         async move {
             notes.write(call.actor.as_deref(), &args.key, &args.text).await?;
@@ -95,7 +95,7 @@ pub fn register(tools: &BuiltIns, memory: &Arc<dyn Memory>) -> Result<(), Memory
     )?;
 
     let notes = Arc::clone(memory);
-    let run = move |args: Search, call: CallContext| {
+    let run = move |args: SearchArguments, call: CallContext| {
         let notes = Arc::clone(&notes);
         async move {
             let found: Vec<Note> = notes.search(call.actor.as_deref(), &args.query, usize::from(args.limit)).await?;

@@ -110,11 +110,11 @@ pub(super) fn answer(result: &CallResult, is_program: bool) -> String {
 /// Returns the value in what a model would get from a program.
 fn returned_value(parts: &[Content]) -> Option<Content> {
     #[derive(Deserialize)]
-    struct Returned {
+    struct ProgramReturn {
         result: Box<RawValue>,
     }
     let [Content::Json { value }] = parts else { return None };
-    let returned: Returned = value.read().ok()?;
+    let returned: ProgramReturn = value.read().ok()?;
     match serde_json::from_str::<String>(returned.result.get()) {
         Ok(text) => Some(Content::text(text)),
         Err(_) => Content::json(returned.result.get().to_owned()).ok(),

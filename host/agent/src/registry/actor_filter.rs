@@ -18,11 +18,11 @@ pub struct ActorFilter {
     forbidden: ActorArguments,
     changes: Changes,
     /// The tools that pass, with the revision of the set that they are from.
-    passing: Mutex<Option<(u64, Arc<Passing>)>>,
+    passing: Mutex<Option<(u64, Arc<FilteredTools>)>>,
 }
 
 #[derive(Default)]
-struct Passing {
+struct FilteredTools {
     tools: BTreeMap<String, Arc<Tool>>,
     left_out: Vec<IdentityError>,
 }
@@ -68,7 +68,7 @@ impl ActorFilter {
         self.passing().left_out.clone()
     }
 
-    fn passing(&self) -> Arc<Passing> {
+    fn passing(&self) -> Arc<FilteredTools> {
         // The revision is read first: a change in between costs one more check, and never leaves an old set in place.
         let revision = self.changes.revision();
         let mut cached = self.passing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,8 +82,8 @@ impl ActorFilter {
         }
     }
 
-    fn check_all(&self) -> Passing {
-        let mut passing = Passing::default();
+    fn check_all(&self) -> FilteredTools {
+        let mut passing = FilteredTools::default();
         for tool in self.provider.tools() {
             let checked =
                 if tool.is_approved() { self.forbidden.check(tool.full_name(), tool.input_schema()) } else { Ok(()) };

@@ -41,12 +41,12 @@ pub(crate) struct ToolCatalogue {
     pinned: BTreeSet<String>,
     tool: Arc<Tool>,
     changes: Vec<Changes>,
-    index: Mutex<Indexed>,
+    index: Mutex<IndexedTools>,
 }
 
 /// An index, and the revisions of all providers that it was made from.
 #[derive(Default)]
-struct Indexed {
+struct IndexedTools {
     revisions: Option<Vec<u64>>,
     index: ToolIndex,
 }
@@ -137,7 +137,7 @@ impl ToolCatalogue {
     }
 
     /// Returns the index, brought up to date.
-    fn current(&self) -> MutexGuard<'_, Indexed> {
+    fn current(&self) -> MutexGuard<'_, IndexedTools> {
         let mut indexed = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         // The revisions are read first: a change in between costs one more update, and never leaves an old set in place.
         let revisions = self.revisions();
@@ -184,7 +184,7 @@ impl<F: Fn(&str) -> bool> SearchTool<F> {
             tools.is_empty().then_some("No tool has one of these words. Try others for what the tool should do.");
         let invalid =
             |error: serde_json::Error| CallError::new(ErrorKind::BadResult, format!("the result is not JSON: {error}"));
-        let text = serde_json::to_string(&Found { tools, note }).map_err(invalid)?;
+        let text = serde_json::to_string(&SearchResult { tools, note }).map_err(invalid)?;
         Ok(vec![Content::json(text).map_err(invalid)?])
     }
 }
@@ -208,7 +208,7 @@ impl SearchArguments {
 
 /// The result of a search.
 #[derive(Serialize)]
-struct Found {
+struct SearchResult {
     tools: Vec<ToolSummary>,
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'static str>,

@@ -21,9 +21,9 @@ use crate::line_interpreter::Lines;
 struct Nothing {}
 
 /// A provider that hides one of its tools, and would dispatch calls of it all the same.
-struct Hiding(BuiltIns);
+struct HidingProvider(BuiltIns);
 
-impl ToolProvider for Hiding {
+impl ToolProvider for HidingProvider {
     fn kind(&self) -> ProviderKind {
         ProviderKind::BuiltIn
     }
@@ -61,7 +61,7 @@ fn provider(mode: CodeMode) -> CodeProvider {
         Ok::<_, BuiltInError>(())
     };
     tools.register(BuiltIn::new("forever", "Waits.", forever).unwrap()).unwrap();
-    CodeProvider::new(Arc::new(Hiding(tools)), Arc::new(Lines::default()), mode, Arc::new(SystemClock)).unwrap()
+    CodeProvider::new(Arc::new(HidingProvider(tools)), Arc::new(Lines::default()), mode, Arc::new(SystemClock)).unwrap()
 }
 
 async fn values(provider: &CodeProvider, code: &str) -> Value {

@@ -272,7 +272,7 @@ async fn run_twice(driver: impl Fn() -> Box<dyn Driver>, call: impl Fn(&str, &st
     let stage = searching(&servers(), |builder| builder);
     let config = SessionConfig { replay_freshness: std::time::Duration::ZERO, ..SessionConfig::default() };
     let builder = Agent::builder(model.clone()).executor(Arc::new(stage.pipeline)).config(config).keep_inputs();
-    let mut agent = builder.driver(Boxed(driver())).build().unwrap();
+    let mut agent = builder.driver(BoxedDriver(driver())).build().unwrap();
     for message in ["Send it.", "And once more."] {
         let outcome = agent.run(message).await.unwrap();
         let last = outcome.run.steps.iter().rev().find(|step| !step.executions.is_empty()).unwrap();
@@ -308,9 +308,9 @@ async fn run_twice(driver: impl Fn() -> Box<dyn Driver>, call: impl Fn(&str, &st
 }
 
 /// A driver in a box, as a driver.
-struct Boxed(Box<dyn Driver>);
+struct BoxedDriver(Box<dyn Driver>);
 
-impl Driver for Boxed {
+impl Driver for BoxedDriver {
     fn bind(&mut self, runtime: fumehood_agent::driver::ToolRuntime) {
         self.0.bind(runtime);
     }

@@ -7,7 +7,7 @@ use wasi_preview1_component_adapter_provider as adapters;
 use wit_component::ComponentEncoder;
 use wit_parser::Resolve;
 
-use super::{BuildError, Compiled, Labels, toolchain};
+use super::{BuildError, CompilerOutput, Labels, toolchain};
 use crate::project::Project;
 
 /// The environment variable with the folder of the WASI SDK, as its own documentation names it.
@@ -19,7 +19,7 @@ const INITIAL_MEMORY_BYTES: usize = 2 << 20;
 /// Size of the stack, in bytes.
 const STACK_BYTES: usize = 1 << 20;
 
-pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
+pub(super) fn compile(project: &Project) -> Result<CompilerOutput, BuildError> {
     let manifest = project.folder.join("tool.toml");
     let missing = |reason: &str| BuildError::setting(manifest.clone(), reason);
     let settings = &project.settings;
@@ -44,7 +44,7 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     let module = std::fs::read(&output);
     let module = module.map_err(|source| BuildError::Io { action: "read", path: output, source })?;
     let component = encode(&module)?;
-    Ok(Compiled {
+    Ok(CompilerOutput {
         component,
         labels: Labels::of(project, project.about.clone()),
         dependencies: None,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::{BuildError, Compiled, Labels, toolchain};
+use super::{BuildError, CompilerOutput, Labels, toolchain};
 use crate::project::Project;
 use fumehood_platform::files;
 
@@ -14,7 +14,7 @@ const PROGRAM: &str = include_str!("componentize.mjs");
 /// The package that has to be installed in the project.
 const PACKAGE: &str = "node_modules/@bytecodealliance/componentize-js/package.json";
 
-pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
+pub(super) fn compile(project: &Project) -> Result<CompilerOutput, BuildError> {
     let manifest = project.folder.join("package.json");
     let missing = |reason: &str| BuildError::setting(manifest.clone(), reason);
     let settings = &project.settings;
@@ -57,7 +57,7 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     let messages = toolchain::capture_messages(&mut componentize, "componentize-js")?;
     let component = std::fs::read(&output);
     let component = component.map_err(|source| BuildError::io("read", &output, source))?;
-    Ok(Compiled { component, labels: Labels::of(project, project.about.clone()), dependencies: None, messages })
+    Ok(CompilerOutput { component, labels: Labels::of(project, project.about.clone()), dependencies: None, messages })
 }
 
 /// Returns Node: the one that the variable names, or one of the search path.

@@ -35,7 +35,7 @@ use crate::project::Project;
 
 /// A component that was built.
 #[derive(Debug, Clone)]
-pub struct Built {
+pub struct BuildOutput {
     /// The component.
     pub component: Vec<u8>,
     /// Its metadata.
@@ -49,7 +49,7 @@ pub struct Built {
 }
 
 /// A component before its metadata are added.
-struct Compiled {
+struct CompilerOutput {
     component: Vec<u8>,
     labels: Labels,
     dependencies: Option<Dependencies>,
@@ -66,7 +66,7 @@ enum Workspace<'a> {
     Fresh(&'a Path),
 }
 
-impl Built {
+impl BuildOutput {
     /// Returns the SHA-256 digest of the component, in hexadecimal.
     #[must_use]
     pub fn digest(&self) -> String {
@@ -100,7 +100,7 @@ fn set_default_permissions(file: &fs::File) -> std::io::Result<()> {
 ///
 /// # Errors
 /// If a tool is missing or fails, or the result is not a component.
-pub fn build(project: &Project) -> Result<Built, BuildError> {
+pub fn build(project: &Project) -> Result<BuildOutput, BuildError> {
     build_in(project, Workspace::Own)
 }
 
@@ -109,7 +109,7 @@ pub fn build(project: &Project) -> Result<Built, BuildError> {
 /// # Errors
 /// Those of [`build`], [`BuildError::Irreproducible`] if the results differ, and [`BuildError::RandomRuntime`] if they
 /// always do.
-pub fn build_reproducibly(project: &Project) -> Result<Built, BuildError> {
+pub fn build_reproducibly(project: &Project) -> Result<BuildOutput, BuildError> {
     if matches!(project.language, Language::Python | Language::Javascript) {
         return Err(BuildError::RandomRuntime(project.language));
     }
@@ -127,7 +127,7 @@ fn scratch() -> Result<tempfile::TempDir, BuildError> {
     tempfile::tempdir().map_err(|source| BuildError::Io { action: "create", path: std::env::temp_dir(), source })
 }
 
-fn build_in(project: &Project, workspace: Workspace<'_>) -> Result<Built, BuildError> {
+fn build_in(project: &Project, workspace: Workspace<'_>) -> Result<BuildOutput, BuildError> {
     let began = SystemTime::now();
     let compiled = match project.language {
         Language::Rust => rust::compile(project, workspace)?,
@@ -135,7 +135,7 @@ fn build_in(project: &Project, workspace: Workspace<'_>) -> Result<Built, BuildE
         Language::Javascript => javascript::compile(project)?,
         Language::C => c::compile(project)?,
     };
-    let Compiled { component, mut labels, dependencies, messages } = compiled;
+    let CompilerOutput { component, mut labels, dependencies, messages } = compiled;
     let mut notes = Vec::new();
     if !messages.is_empty() {
         notes.push(format!("the compiler wrote: {messages}"));
@@ -152,7 +152,7 @@ fn build_in(project: &Project, workspace: Workspace<'_>) -> Result<Built, BuildE
         notes.push(format!("the component contains the path {trace}, which reveals details of this machine"));
     }
     let dependencies = dependencies.as_ref().map(Dependencies::len);
-    Ok(Built { component: finished, labels, dependencies, notes, began })
+    Ok(BuildOutput { component: finished, labels, dependencies, notes, began })
 }
 
 /// Returns the WIT of a project whose component exports plain functions, so that its doc comments are embedded.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{BuildError, Compiled, Labels, syntax, toolchain};
+use super::{BuildError, CompilerOutput, Labels, syntax, toolchain};
 use crate::project::Project;
 
 /// The environment variable with the program to use, which takes precedence.
@@ -13,7 +13,7 @@ pub(crate) const COMPONENTIZE_PY: &str = "0.25.1";
 /// The folders of virtual environments that are looked into.
 const ENVIRONMENTS: [&str; 2] = [".venv", "venv"];
 
-pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
+pub(super) fn compile(project: &Project) -> Result<CompilerOutput, BuildError> {
     let manifest = project.folder.join("pyproject.toml");
     let missing = |reason: &str| BuildError::setting(manifest.clone(), reason);
     let settings = &project.settings;
@@ -51,7 +51,7 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     })?;
     let component = std::fs::read(&output);
     let component = component.map_err(|source| BuildError::Io { action: "read", path: output, source })?;
-    Ok(Compiled { component, labels: Labels::of(project, project.about.clone()), dependencies: None, messages })
+    Ok(CompilerOutput { component, labels: Labels::of(project, project.about.clone()), dependencies: None, messages })
 }
 
 /// Returns componentize-py: the one that the variable names, one in a virtual environment of the project, or one of the

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use wit_component::ComponentEncoder;
 
 use super::sbom::{CargoMetadata, CargoPackage};
-use super::{BuildError, Compiled, Dependencies, Labels, RustTarget, Toolchain, Workspace, toolchain};
+use super::{BuildError, CompilerOutput, Dependencies, Labels, RustTarget, Toolchain, Workspace, toolchain};
 use crate::project::{About, Project};
 
 /// Size of the heap that a component begins with, in bytes. A call that needs no more never grows its memory, which
@@ -133,7 +133,7 @@ fn no_module() -> String {
     "cargo built no WebAssembly; `[lib]` in Cargo.toml needs crate-type = [\"cdylib\", \"rlib\"]".to_owned()
 }
 
-pub(super) fn compile(project: &Project, workspace: Workspace<'_>) -> Result<Compiled, BuildError> {
+pub(super) fn compile(project: &Project, workspace: Workspace<'_>) -> Result<CompilerOutput, BuildError> {
     let manifest = project.folder.join("Cargo.toml");
     let triple = project.rust_target();
     let target = RustTarget::from_triple(triple).ok_or_else(|| {
@@ -167,7 +167,7 @@ pub(super) fn compile(project: &Project, workspace: Workspace<'_>) -> Result<Com
     let root = metadata.resolve.as_ref().and_then(|resolve| resolve.root.as_deref());
     let own = metadata.packages.iter().find(|package| Some(package.id.as_str()) == root);
     let labels = Labels::of(project, own.map(about).unwrap_or_default());
-    Ok(Compiled { component, labels, dependencies: Some(dependencies), messages: String::new() })
+    Ok(CompilerOutput { component, labels, dependencies: Some(dependencies), messages: String::new() })
 }
 
 /// Removes a folder, if it exists.

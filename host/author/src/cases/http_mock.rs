@@ -55,9 +55,9 @@ struct Answer {
 }
 
 /// Sends every request to the server.
-struct ToMock(SocketAddr);
+struct MockResolver(SocketAddr);
 
-impl Resolver for ToMock {
+impl Resolver for MockResolver {
     fn resolve<'a>(&'a self, _host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         Box::pin(std::future::ready(Ok(vec![ADDRESS])))
     }
@@ -90,7 +90,7 @@ impl HttpMock {
 
     /// Returns the resolver that sends every request here.
     pub(super) fn resolver(&self) -> Arc<dyn Resolver> {
-        Arc::new(ToMock(self.place))
+        Arc::new(MockResolver(self.place))
     }
 
     /// Returns the certificate that requests have to trust.

@@ -9,16 +9,16 @@ use fumehood_core::call::limits::Limits;
 use fumehood_core::tool::ValidatedCall;
 use tokio::sync::oneshot;
 
-use super::cell_tools::{Inner, Waiting};
-use super::sessions::Issued;
+use super::cell_tools::{Inner, PendingAttempt};
+use super::sessions::IssuedGrant;
 use crate::identity::Session;
 use crate::protocol::{
-    AttemptId, Begun, CallLimits, CallRequest, Candidate, Conclusion, Grant, Offer, OpenCall, RefusalReason, Ticket,
-    ToWorker,
+    AttemptId, CallLimits, CallRequest, Candidate, Conclusion, Grant, GuestStart, Offer, OpenCall, RefusalReason,
+    Ticket, ToWorker,
 };
 
 /// A call on its way to workers.
-pub(super) struct Outgoing<'a> {
+pub(super) struct OutgoingCall<'a> {
     pub(super) call: &'a ValidatedCall,
     pub(super) context: &'a CallContext,
     pub(super) offer: &'a Offer,
@@ -28,12 +28,12 @@ pub(super) struct Outgoing<'a> {
     pub(super) limits: Limits,
 }
 
-impl Outgoing<'_> {
+impl OutgoingCall<'_> {
     /// Sends the call to a worker, and waits for its end.
     pub(super) async fn run(&self, inner: &Arc<Inner>, candidate: &Candidate) -> Conclusion<Bytes> {
         let worker = &candidate.worker;
         let run = candidate.ticket.run;
-        let not_sent = Conclusion::Interrupted(Begun::No);
+        let not_sent = Conclusion::Interrupted(GuestStart::No);
         let (Ok(bits), Some(session)) = (random_bits(), inner.sessions.latest(worker, run)) else { return not_sent };
         let attempt = AttemptId::from_bits(bits);
         let grant = Grant {
@@ -47,7 +47,7 @@ impl Outgoing<'_> {
         let remaining = self.limits.deadline;
         let open = OpenCall { worker: worker.clone(), run, offer: self.offer.clone(), remaining };
         let observer = self.context.observer.clone();
-        let waiting = Waiting { tell, worker: worker.clone(), run, deadline: remaining, observer };
+        let waiting = PendingAttempt { tell, worker: worker.clone(), run, deadline: remaining, observer };
         inner.open(attempt, open, waiting);
         let mut guard = Guard { inner, attempt, is_over: false };
         if !self.send(inner, &session, attempt, candidate.ticket, issued) {
@@ -65,7 +65,7 @@ impl Outgoing<'_> {
         conclusion
     }
 
-    fn send(&self, inner: &Inner, session: &Session, attempt: AttemptId, ticket: Ticket, grant: Issued) -> bool {
+    fn send(&self, inner: &Inner, session: &Session, attempt: AttemptId, ticket: Ticket, grant: IssuedGrant) -> bool {
         let request = CallRequest {
             attempt,
             call: self.context.id.clone(),
@@ -88,7 +88,7 @@ impl Outgoing<'_> {
         mut told: oneshot::Receiver<Conclusion<Bytes>>,
     ) -> Conclusion<Bytes> {
         // The sender is dropped only if the gateway ends.
-        let lost = Conclusion::Interrupted(Begun::Perhaps);
+        let lost = Conclusion::Interrupted(GuestStart::Perhaps);
         let Some(token) = &self.context.cancelled else { return told.await.unwrap_or(lost) };
         tokio::select! {
             // Biased, so that a result that has arrived wins over a cancellation.

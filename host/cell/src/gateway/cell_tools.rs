@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::attempt::{Outgoing, remaining};
+use super::attempt::{OutgoingCall, remaining};
 use super::outcome::{error_of, failed_result, no_worker, result_of};
 use super::queued_call::{CallQueue, QueuedCall};
 use super::sessions::Sessions;
@@ -96,11 +96,11 @@ pub(super) struct State {
     pub(super) calls: GatewayCalls,
     pub(super) introductions: Introductions,
     pub(super) roster: Roster,
-    pub(super) waiting: HashMap<AttemptId, Waiting>,
+    pub(super) waiting: HashMap<AttemptId, PendingAttempt>,
 }
 
 /// The caller of an attempt.
-pub(super) struct Waiting {
+pub(super) struct PendingAttempt {
     pub(super) tell: oneshot::Sender<Conclusion<Bytes>>,
     pub(super) worker: WorkerName,
     pub(super) run: u64,
@@ -202,7 +202,7 @@ impl Inner {
         self.began.elapsed()
     }
 
-    pub(super) fn open(&self, attempt: AttemptId, call: OpenCall, waiting: Waiting) {
+    pub(super) fn open(&self, attempt: AttemptId, call: OpenCall, waiting: PendingAttempt) {
         let mut state = self.state();
         state.calls.open(self.now(), attempt, call);
         state.waiting.insert(attempt, waiting);
@@ -305,7 +305,7 @@ impl Inner {
                     return failed_result(&id, &tool, error);
                 }
             };
-            let outgoing = Outgoing { call: &call, context: &context, offer: &offer, granted, limits };
+            let outgoing = OutgoingCall { call: &call, context: &context, offer: &offer, granted, limits };
             let conclusion = outgoing.run(self, &candidate).await;
             if let Conclusion::Finished(body) = &conclusion {
                 self.state().roster.on_ended(&candidate.worker);

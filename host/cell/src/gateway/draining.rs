@@ -20,7 +20,7 @@ use crate::worker::KeptValues;
 /// The state of a worker that was told to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Draining {
+pub enum DrainState {
     /// It takes no more calls; so many of them run.
     Running(u32),
     /// It does not announce itself any more.
@@ -77,7 +77,7 @@ impl CellTools {
         &self,
         worker: &str,
         time: Duration,
-        mut observe: impl FnMut(Draining),
+        mut observe: impl FnMut(DrainState),
     ) -> Result<(), CellError> {
         let inner = self.inner();
         let name: WorkerName = worker.into();
@@ -95,14 +95,14 @@ impl CellTools {
                 return Err(CellError::StillRunning { worker: worker.to_owned(), running: announcement.running });
             }
             if announcement.draining {
-                observe(Draining::Running(announcement.running))
+                observe(DrainState::Running(announcement.running))
             } else {
                 // Again, because a message may be lost.
                 inner.send_to(&name, announcement.ticket.run, &ToWorker::Drain)
             }
             tokio::time::sleep(ANNOUNCE_EVERY / 2).await;
         }
-        observe(Draining::Gone);
+        observe(DrainState::Gone);
         Ok(())
     }
 }

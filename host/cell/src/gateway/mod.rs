@@ -9,6 +9,6 @@ mod queued_call;
 mod sessions;
 
 pub use cell_tools::{CellTools, GatewayOptions, LateResult};
-pub use draining::Draining;
+pub use draining::DrainState;
 pub(crate) use outcome::{failed_result, result_of};
 pub(crate) use queued_call::{CallQueue, QueuedCall};

@@ -6,7 +6,7 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::tool::Tool;
 
-use crate::protocol::{Begun, Conclusion, NoWorker, RefusalReason};
+use crate::protocol::{Conclusion, GuestStart, NoWorker, RefusalReason};
 
 /// The delay after which a call may be made again when all places are taken.
 const RETRY_WHEN_FULL: Duration = Duration::from_millis(250);
@@ -86,18 +86,18 @@ pub(crate) fn failed_result(id: &str, tool: &Tool, error: CallError) -> CallResu
     CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() }
 }
 
-fn begun_text(begun: Begun) -> &'static str {
+fn begun_text(begun: GuestStart) -> &'static str {
     match begun {
-        Begun::No => "the tool had not started",
-        Begun::Perhaps => "the tool may have started",
-        Begun::Yes => "the tool had started",
+        GuestStart::No => "the tool had not started",
+        GuestStart::Perhaps => "the tool may have started",
+        GuestStart::Yes => "the tool had started",
     }
 }
 
-fn begun_hint(begun: Begun) -> &'static str {
+fn begun_hint(begun: GuestStart) -> &'static str {
     match begun {
-        Begun::No => "call again",
-        Begun::Perhaps | Begun::Yes => "check its effects before you call again",
+        GuestStart::No => "call again",
+        GuestStart::Perhaps | GuestStart::Yes => "check its effects before you call again",
     }
 }
 
@@ -107,7 +107,8 @@ mod tests {
 
     #[test]
     fn an_interrupted_call_says_whether_it_had_begun() {
-        for (begun, part) in [(Begun::No, "had not started"), (Begun::Perhaps, "may have"), (Begun::Yes, "had started")]
+        for (begun, part) in
+            [(GuestStart::No, "had not started"), (GuestStart::Perhaps, "may have"), (GuestStart::Yes, "had started")]
         {
             let error = error_of(&Conclusion::<()>::Interrupted(begun), "w1", "a__b");
             assert_eq!(error.kind, ErrorKind::Interrupted);

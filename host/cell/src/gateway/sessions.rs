@@ -29,12 +29,12 @@ pub(super) struct Sessions {
 struct State {
     table: SessionTable,
     exchanges: HashMap<u64, Exchange>,
-    grants: HashMap<Grant, Issued>,
+    grants: HashMap<Grant, IssuedGrant>,
 }
 
 /// A grant that was signed.
 #[derive(Clone)]
-pub(super) struct Issued {
+pub(super) struct IssuedGrant {
     pub(super) digest: Digest,
     /// The signed text, until the worker has answered a call that names the grant.
     pub(super) text: Option<Arc<str>>,
@@ -124,13 +124,13 @@ impl Sessions {
     }
 
     /// Returns the grant for a call: one that was signed before, or a new one.
-    pub(super) fn grant(&self, link: &Link, session: &Session, grant: Grant) -> Option<Issued> {
+    pub(super) fn grant(&self, link: &Link, session: &Session, grant: Grant) -> Option<IssuedGrant> {
         if let Some(issued) = self.state().grants.get(&grant) {
             return Some(issued.clone());
         }
         let envelope = Envelope { from: link.name().to_owned(), to: session.peer().to_string(), message: &grant };
         let text = seal(link.key(), Role::Grantor, &envelope, b"").ok()?;
-        let issued = Issued { digest: Digest::of(&text), text: Some(BASE64_STANDARD.encode(text).into()) };
+        let issued = IssuedGrant { digest: Digest::of(&text), text: Some(BASE64_STANDARD.encode(text).into()) };
         let mut state = self.state();
         if state.grants.len() >= MAX_GRANTS {
             state.grants.clear();

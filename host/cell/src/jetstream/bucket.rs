@@ -87,10 +87,10 @@ pub(crate) struct Entry {
 pub(crate) struct Bucket {
     server: ServerOptions,
     name: String,
-    opened: OnceCell<Opened>,
+    opened: OnceCell<OpenBucket>,
 }
 
-struct Opened {
+struct OpenBucket {
     client: Client,
     context: Context,
     stream: Stream<()>,
@@ -121,7 +121,7 @@ impl Bucket {
         self.opened().await.map(drop)
     }
 
-    async fn opened(&self) -> Result<&Opened, BucketError> {
+    async fn opened(&self) -> Result<&OpenBucket, BucketError> {
         let opened = self.opened.get_or_try_init(async || {
             let client = self.server.connect().await?;
             if !client.is_server_compatible(MIN_SERVER.0, MIN_SERVER.1, 0) {
@@ -141,7 +141,7 @@ impl Bucket {
             };
             self.check(&config)?;
             let stream = context.get_stream_no_info(stream).await.map_err(|error| request_error(&error))?;
-            Ok(Opened { client, context, stream })
+            Ok(OpenBucket { client, context, stream })
         });
         let opened = opened.await?;
         while opened.client.connection_state() != State::Connected {

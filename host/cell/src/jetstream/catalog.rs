@@ -39,7 +39,7 @@ pub(super) struct CatalogError;
 
 /// The first line of a stored catalog. The value of the last write follows.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct CatalogHeader {
     version: u32,
     /// The keys in order: how many bytes each shares with the one before it, the rest of it, and the length of its value.
     keys: Vec<(usize, String, u64)>,
@@ -114,7 +114,7 @@ impl Catalog {
             before: write.before,
             deletes: write.value.is_none(),
         });
-        let mut bytes = serde_json::to_vec(&Stored { version: FORMAT_VERSION, keys, last }).unwrap_or_default();
+        let mut bytes = serde_json::to_vec(&CatalogHeader { version: FORMAT_VERSION, keys, last }).unwrap_or_default();
         bytes.push(b'\n');
         let of_keys = bytes.len();
         bytes.extend_from_slice(self.last.as_ref().and_then(|write| write.value.as_deref()).unwrap_or_default());
@@ -128,7 +128,7 @@ impl Catalog {
     pub(super) fn from_bytes(bytes: &Bytes) -> Result<Self, CatalogError> {
         let line = bytes.iter().position(|byte| *byte == b'\n').ok_or(CatalogError)?;
         let head = bytes.get(..line).ok_or(CatalogError)?;
-        let stored: Stored = serde_json::from_slice(head).map_err(|_| CatalogError)?;
+        let stored: CatalogHeader = serde_json::from_slice(head).map_err(|_| CatalogError)?;
         if stored.version != FORMAT_VERSION {
             return Err(CatalogError);
         }

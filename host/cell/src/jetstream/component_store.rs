@@ -69,12 +69,12 @@ struct Manifest {
 /// The components that the gateways of a cell have pushed.
 pub struct ComponentStore {
     bucket: Bucket,
-    verified: Mutex<Verified>,
+    verified: Mutex<VerifiedComponents>,
 }
 
 /// The components that were complete and right while the bucket had this state.
 #[derive(Default)]
-struct Verified {
+struct VerifiedComponents {
     state: (u64, u64),
     components: HashSet<Digest>,
 }
@@ -196,7 +196,7 @@ impl ComponentStore {
     fn set_verified(&self, state: (u64, u64), digest: Digest) {
         let mut verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
         if verified.state != state {
-            *verified = Verified { state, components: HashSet::new() };
+            *verified = VerifiedComponents { state, components: HashSet::new() };
         }
         verified.components.insert(digest);
     }

@@ -33,11 +33,11 @@ const SPARE_TIME: Duration = Duration::from_millis(250);
 
 /// A store of keys and values in JetStream. Several processes may use the same one at once.
 pub struct NatsStore {
-    shared: Arc<Shared>,
+    shared: Arc<StoreState>,
     runtime: Handle,
 }
 
-struct Shared {
+struct StoreState {
     bucket: Bucket,
     /// For each owner, the revision of the catalog whose last write was carried out, as far as this process knows.
     carried_out: Mutex<HashMap<Namespace, u64>>,
@@ -56,7 +56,7 @@ impl NatsStore {
     /// Outside of a runtime of tokio.
     #[must_use]
     pub fn new(server: ServerOptions) -> Self {
-        let shared = Shared { bucket: Bucket::new(server, BUCKET), carried_out: Mutex::default() };
+        let shared = StoreState { bucket: Bucket::new(server, BUCKET), carried_out: Mutex::default() };
         Self { shared: Arc::new(shared), runtime: Handle::current() }
     }
 
@@ -180,7 +180,7 @@ impl Attempt {
 
 /// One operation of an owner.
 struct Operation {
-    shared: Arc<Shared>,
+    shared: Arc<StoreState>,
     owner: Namespace,
     attempt: Arc<Attempt>,
 }
@@ -343,7 +343,7 @@ impl Operation {
     }
 }
 
-impl Shared {
+impl StoreState {
     fn carried_out(&self) -> MutexGuard<'_, HashMap<Namespace, u64>> {
         self.carried_out.lock().unwrap_or_else(PoisonError::into_inner)
     }

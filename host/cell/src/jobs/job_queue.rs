@@ -37,7 +37,7 @@ pub(super) struct JobQueue {
 }
 
 /// The request of a job, as it is in the cell.
-struct Submitted {
+struct SubmittedJob {
     id: JobId,
     /// The digest of the signed request.
     request: Digest,
@@ -95,7 +95,7 @@ impl JobQueue {
         }
     }
 
-    async fn submit(&self, id: JobId, queued: &QueuedCall<'_>) -> Result<Submitted, CallError> {
+    async fn submit(&self, id: JobId, queued: &QueuedCall<'_>) -> Result<SubmittedJob, CallError> {
         let text = queued.call.to_text();
         let maximum = self.stream.link().max_body_bytes();
         if text.len() > maximum {
@@ -116,7 +116,7 @@ impl JobQueue {
         let order = JobOrder::Run(Box::new(request));
         let signed = self.stream.seal(Role::JobGateway, order, text.as_bytes());
         let signed = signed.map_err(|error| CallError::new(ErrorKind::Host, error.to_string()))?;
-        let submitted = Submitted { id, request: Digest::of(&signed), offer: queued.offer.clone() };
+        let submitted = SubmittedJob { id, request: Digest::of(&signed), offer: queued.offer.clone() };
         let is_new = self.stream.create(&JobStream::request_key(id), signed).await;
         if !is_new.map_err(|error| unavailable(&error))? {
             return self.find_submitted(id, queued).await;
@@ -139,7 +139,7 @@ impl JobQueue {
     }
 
     /// Returns the request of a job that another gateway submitted, if it is one of this call.
-    async fn find_submitted(&self, id: JobId, queued: &QueuedCall<'_>) -> Result<Submitted, CallError> {
+    async fn find_submitted(&self, id: JobId, queued: &QueuedCall<'_>) -> Result<SubmittedJob, CallError> {
         let entry = self.stream.get(&JobStream::request_key(id)).await.map_err(|error| unavailable(&error))?;
         let foreign = || CallError::new(ErrorKind::Host, "the cell returned another job");
         let entry = entry.ok_or_else(foreign)?;
@@ -147,7 +147,7 @@ impl JobQueue {
             request.job == id && request.tool == queued.call.tool().full_name() && request.offer == queued.offer
         });
         let (request, _) = request.ok_or_else(foreign)?;
-        Ok(Submitted { id, request: Digest::of(&entry.value), offer: request.offer })
+        Ok(SubmittedJob { id, request: Digest::of(&entry.value), offer: request.offer })
     }
 
     fn read_request(&self, signed: &[u8]) -> Option<(JobRequest, String)> {
@@ -166,7 +166,7 @@ impl JobQueue {
     }
 
     /// Waits for the end of a job. Returns the worker that ended it, and its result.
-    async fn wait(&self, job: &Submitted, context: &CallContext) -> Result<(String, Vec<u8>), CallError> {
+    async fn wait(&self, job: &SubmittedJob, context: &CallContext) -> Result<(String, Vec<u8>), CallError> {
         let mut pause = MIN_POLL;
         let mut looked_at_claim = Instant::now();
         let mut reported = None;
@@ -220,7 +220,7 @@ impl JobQueue {
     }
 
     /// Reports how far a job is. Returns whether a gateway has withdrawn it.
-    async fn look_at_claim(&self, job: &Submitted, context: &CallContext, reported: &mut Option<String>) -> bool {
+    async fn look_at_claim(&self, job: &SubmittedJob, context: &CallContext, reported: &mut Option<String>) -> bool {
         let Ok(Some(entry)) = self.stream.get(&JobStream::claim_key(job.id)).await else { return false };
         if let Ok(frame) = self.stream.verify::<JobOrder>(&entry.value, Role::JobGateway) {
             return matches!(frame.envelope.message, JobOrder::Withdraw { job: withdrawn } if withdrawn == job.id);
@@ -236,7 +236,7 @@ impl JobQueue {
         false
     }
 
-    fn read_end(&self, signed: &[u8], job: &Submitted) -> Result<(String, Vec<u8>), CallError> {
+    fn read_end(&self, signed: &[u8], job: &SubmittedJob) -> Result<(String, Vec<u8>), CallError> {
         let frame = self.stream.verify::<JobEnd>(signed, Role::JobEnd);
         let frame = frame.map_err(|error| rejected_end(format!("the result of the job was rejected: {error}")))?;
         let JobEnd { job: id, request, offer } = &frame.envelope.message;

@@ -13,7 +13,7 @@ const MAX_ATTEMPTS: usize = 3;
 
 /// The knowledge of a gateway about whether a guest began to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Begun {
+pub enum GuestStart {
     /// The worker never received the call, or refused it.
     No,
     /// The worker may have received the call.
@@ -31,11 +31,11 @@ pub enum Conclusion<T> {
     /// The worker refused the call, and ran nothing.
     Refused(RefusalReason),
     /// The worker was lost: killed, stopped, started anew or cut off.
-    Interrupted(Begun),
+    Interrupted(GuestStart),
     /// The deadline passed, and the worker did not say how the call ended.
-    Deadline(Begun),
+    Deadline(GuestStart),
     /// The caller cancelled, and the worker did not say how the call ended.
-    Cancelled(Begun),
+    Cancelled(GuestStart),
     /// The worker ran another component than the gateway named, or with other powers.
     Mismatched,
 }
@@ -97,7 +97,7 @@ pub struct GatewayCalls {
 struct Attempt {
     call: OpenCall,
     heard: Duration,
-    begun: Begun,
+    begun: GuestStart,
     ends_at: Duration,
     /// The time at which a cancelled call ends without a word of its worker.
     cancelled_until: Option<Duration>,
@@ -109,7 +109,8 @@ impl GatewayCalls {
         let ends_at = now.saturating_add(call.remaining).saturating_add(DEADLINE_GRACE);
         let count = self.open_at.entry(call.worker.clone()).or_default();
         *count = count.saturating_add(1);
-        self.open.insert(attempt, Attempt { call, heard: now, begun: Begun::Perhaps, ends_at, cancelled_until: None });
+        self.open
+            .insert(attempt, Attempt { call, heard: now, begun: GuestStart::Perhaps, ends_at, cancelled_until: None });
     }
 
     /// Removes an attempt that could not be sent. Nobody is told of its end.
@@ -174,7 +175,7 @@ impl GatewayCalls {
 
     /// Takes the announcement of a run of a worker: what earlier runs of it had is interrupted.
     pub fn on_run<T>(&mut self, worker: &str, run: u64) -> Vec<GatewayEffect<T>> {
-        let lost: Vec<(AttemptId, Begun)> = self
+        let lost: Vec<(AttemptId, GuestStart)> = self
             .open
             .iter()
             .filter(|(_, open)| &*open.call.worker == worker && open.call.run != run)
@@ -207,7 +208,7 @@ impl GatewayCalls {
         match self.open.get_mut(&attempt) {
             Some(open) if open.call.worker == *worker => {
                 open.heard = now;
-                open.begun = Begun::Yes;
+                open.begun = GuestStart::Yes;
                 Vec::new()
             }
             // The gateway gave it up, and the word to stop may be lost.
@@ -263,8 +264,8 @@ impl<T> Conclusion<T> {
     #[must_use]
     pub fn may_retry(&self, is_repeatable: bool) -> bool {
         match self {
-            Self::Refused(_) | Self::Interrupted(Begun::No) => true,
-            Self::Interrupted(Begun::Perhaps | Begun::Yes) => is_repeatable,
+            Self::Refused(_) | Self::Interrupted(GuestStart::No) => true,
+            Self::Interrupted(GuestStart::Perhaps | GuestStart::Yes) => is_repeatable,
             Self::Finished(_) | Self::Deadline(_) | Self::Cancelled(_) | Self::Mismatched => false,
         }
     }
@@ -295,7 +296,7 @@ impl RetryPlan {
     pub fn on_conclusion<T>(&mut self, worker: WorkerName, conclusion: &Conclusion<T>) -> bool {
         let may_retry = conclusion.may_retry(self.is_repeatable);
         // Once at most, if a guest may have run.
-        self.is_repeatable &= matches!(conclusion, Conclusion::Refused(_) | Conclusion::Interrupted(Begun::No));
+        self.is_repeatable &= matches!(conclusion, Conclusion::Refused(_) | Conclusion::Interrupted(GuestStart::No));
         // A worker that has forgotten the grant is sent it again.
         if !matches!(conclusion, Conclusion::Refused(RefusalReason::UnknownGrant)) {
             self.tried.insert(worker);
@@ -352,7 +353,7 @@ mod tests {
         let (mut calls, worker) = opened();
         assert!(conclusions(calls.on_tick(LOST_AFTER - Duration::from_millis(1))).is_empty());
         let lost = conclusions(calls.on_tick(LOST_AFTER));
-        assert_eq!(lost, [Conclusion::Interrupted(Begun::Perhaps)]);
+        assert_eq!(lost, [Conclusion::Interrupted(GuestStart::Perhaps)]);
         assert!(conclusions(calls.on_tick(LOST_AFTER * 2)).is_empty());
         let late = calls.on_message(LOST_AFTER, &worker, &ended(), Some(9));
         assert!(matches!(late.as_slice(), [GatewayEffect::Late { result: 9, .. }]), "{late:?}");
@@ -370,7 +371,7 @@ mod tests {
             assert!(conclusions(calls.on_tick(now)).is_empty(), "{now:?}");
         }
         now += Duration::from_millis(100);
-        assert_eq!(conclusions(calls.on_tick(now)), [Conclusion::Deadline(Begun::Yes)]);
+        assert_eq!(conclusions(calls.on_tick(now)), [Conclusion::Deadline(GuestStart::Yes)]);
         // The worker has not stopped yet, so it is asked again.
         let again = calls.on_message::<u8>(now, &worker, &beat, None);
         assert_eq!(again, [cancel_at(&worker, ATTEMPT)]);
@@ -401,7 +402,7 @@ mod tests {
     fn a_new_run_of_a_worker_interrupts_the_calls_of_the_last() {
         let (mut calls, worker) = opened();
         assert!(calls.on_run::<u8>(&worker, 1).is_empty());
-        assert_eq!(conclusions(calls.on_run(&worker, 2)), [Conclusion::Interrupted(Begun::Perhaps)]);
+        assert_eq!(conclusions(calls.on_run(&worker, 2)), [Conclusion::Interrupted(GuestStart::Perhaps)]);
     }
 
     #[test]
@@ -412,7 +413,7 @@ mod tests {
         assert_eq!(conclusions(word), [Conclusion::Finished(4)]);
         let (mut calls, _) = opened();
         calls.cancel::<u8>(Duration::ZERO, ATTEMPT);
-        assert_eq!(conclusions(calls.on_tick(CANCEL_GRACE)), [Conclusion::Cancelled(Begun::Perhaps)]);
+        assert_eq!(conclusions(calls.on_tick(CANCEL_GRACE)), [Conclusion::Cancelled(GuestStart::Perhaps)]);
     }
 
     fn can_retry(conclusion: Conclusion<u8>) -> (bool, bool) {
@@ -422,10 +423,10 @@ mod tests {
     #[test]
     fn only_repeatable_calls_are_sent_twice_once_they_may_have_begun() {
         assert_eq!(can_retry(Conclusion::Refused(RefusalReason::Full)), (true, true));
-        assert_eq!(can_retry(Conclusion::Interrupted(Begun::No)), (true, true));
-        assert_eq!(can_retry(Conclusion::Interrupted(Begun::Perhaps)), (false, true));
-        assert_eq!(can_retry(Conclusion::Interrupted(Begun::Yes)), (false, true));
-        assert_eq!(can_retry(Conclusion::Deadline(Begun::Yes)), (false, false));
+        assert_eq!(can_retry(Conclusion::Interrupted(GuestStart::No)), (true, true));
+        assert_eq!(can_retry(Conclusion::Interrupted(GuestStart::Perhaps)), (false, true));
+        assert_eq!(can_retry(Conclusion::Interrupted(GuestStart::Yes)), (false, true));
+        assert_eq!(can_retry(Conclusion::Deadline(GuestStart::Yes)), (false, false));
         assert_eq!(can_retry(Conclusion::Finished(1)), (false, false));
     }
 }

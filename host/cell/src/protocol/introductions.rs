@@ -30,19 +30,19 @@ pub enum Introduction {
 /// The runs of workers that answered, and the questions to others.
 #[derive(Debug, Default)]
 pub struct Introductions {
-    known: BTreeMap<WorkerName, Known>,
-    asked: BTreeMap<WorkerName, Vec<Asked>>,
+    known: BTreeMap<WorkerName, KnownRun>,
+    asked: BTreeMap<WorkerName, Vec<PendingChallenge>>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownRun {
     run: u64,
     sequence: u64,
     since: Duration,
 }
 
 #[derive(Debug)]
-struct Asked {
+struct PendingChallenge {
     nonce: u64,
     at: Duration,
     announcement: Announcement,
@@ -73,7 +73,7 @@ impl Introductions {
     /// Notes that a worker was asked, because of this announcement.
     pub fn on_asked(&mut self, now: Duration, worker: &WorkerName, nonce: u64, announcement: Announcement) {
         let asked = self.asked.entry(worker.clone()).or_default();
-        asked.push(Asked { nonce, at: now, announcement });
+        asked.push(PendingChallenge { nonce, at: now, announcement });
         if asked.len() > MAX_ASKED {
             asked.remove(0);
         }
@@ -89,7 +89,7 @@ impl Introductions {
             Some(known) if known.run == run => known.sequence.max(announcement.sequence),
             _ => announcement.sequence,
         };
-        self.known.insert(worker.clone(), Known { run, sequence, since: now });
+        self.known.insert(worker.clone(), KnownRun { run, sequence, since: now });
         Some(announcement)
     }
 

@@ -11,7 +11,7 @@ mod worker_calls;
 
 use std::time::Duration;
 
-pub use gateway_calls::{Begun, Conclusion, GatewayCalls, GatewayEffect, OpenCall, RetryPlan};
+pub use gateway_calls::{Conclusion, GatewayCalls, GatewayEffect, GuestStart, OpenCall, RetryPlan};
 pub use introductions::{Introduction, Introductions};
 pub use message::{
     Announcement, AttemptId, CallLimits, CallRequest, Grant, Hello, Offer, RefusalReason, Ticket, ToGateway, ToWorker,

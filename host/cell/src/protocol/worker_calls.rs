@@ -43,7 +43,7 @@ pub struct WorkerCalls {
     run: u64,
     places: usize,
     draining: bool,
-    running: BTreeMap<AttemptId, Running>,
+    running: BTreeMap<AttemptId, RunningCall>,
     /// Attempts of the last epochs, the newest last, each with the number of its epoch.
     seen: VecDeque<(u64, HashSet<AttemptId>)>,
     heard: BTreeMap<Arc<str>, Duration>,
@@ -51,7 +51,7 @@ pub struct WorkerCalls {
 }
 
 #[derive(Debug)]
-struct Running {
+struct RunningCall {
     gateway: Arc<str>,
     since: Duration,
     is_told: bool,
@@ -130,7 +130,7 @@ impl WorkerCalls {
         if is_full {
             return Admission::Refuse(RefusalReason::Full);
         }
-        let call = Running { gateway: Arc::clone(gateway), since: now, is_told: false };
+        let call = RunningCall { gateway: Arc::clone(gateway), since: now, is_told: false };
         self.running.insert(attempt, call);
         Admission::Run
     }

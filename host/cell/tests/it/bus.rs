@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fumehood_cell::{
-    CellTools, Draining, GatewayOptions, KeptValues, LimitsOf, NodeKey, NodeOptions, Worker, WorkerOptions,
+    CellTools, DrainState, GatewayOptions, KeptValues, LimitsOf, NodeKey, NodeOptions, Worker, WorkerOptions,
 };
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::event::Level;
@@ -208,8 +208,8 @@ async fn a_worker_that_was_told_to_end_is_waited_for() {
     assert!(cell.drain("nobody", PATIENCE, |_| {}).await.is_err());
     let mut states = Vec::new();
     cell.drain("w", PATIENCE, |state| states.push(state)).await.unwrap();
-    assert_eq!(states.last(), Some(&Draining::Gone));
-    assert!(states.contains(&Draining::Running(0)), "{states:?}");
+    assert_eq!(states.last(), Some(&DrainState::Gone));
+    assert!(states.contains(&DrainState::Running(0)), "{states:?}");
     serving.await.unwrap().unwrap();
 }
 
@@ -305,9 +305,9 @@ async fn a_call_is_repeated_elsewhere_only_where_tool_and_operator_allow_it() {
 
 /// An observer that keeps what it hears.
 #[derive(Default)]
-struct Heard(Mutex<(Vec<String>, Vec<RequestReport>)>);
+struct RecordingObserver(Mutex<(Vec<String>, Vec<RequestReport>)>);
 
-impl Observer for Heard {
+impl Observer for RecordingObserver {
     fn log(&self, _: Level, message: &str) {
         self.0.lock().unwrap().0.push(message.to_owned());
     }
@@ -325,9 +325,9 @@ async fn what_a_guest_does_at_a_worker_is_heard_at_the_gateway() {
     let (worker, known_worker) = shared_key(&folder, "w");
     let tools = join(&nats, gateway, worker, (&known_gateway, &known_worker)).await;
     assert!(tools.wait_for_workers(PATIENCE).await);
-    let heard = Arc::new(Heard::default());
+    let heard = Arc::new(RecordingObserver::default());
     let mut call = Call::new("test__echo", "{}");
-    call.context.observer = Some(Arc::<Heard>::clone(&heard));
+    call.context.observer = Some(Arc::<RecordingObserver>::clone(&heard));
     call.context.actor = Some("somebody".into());
     assert!(tools.dispatch(call).await.is_ok());
     // All of it has arrived before the call ended.

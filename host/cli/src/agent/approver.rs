@@ -9,7 +9,7 @@ use fumehood::policy::{Answer, Approver, DeferringApprover, Question};
 
 use super::call_progress::CallProgress;
 use super::json_approver;
-use super::saved::Saving;
+use super::saved::SaveMode;
 use crate::args::Arguments;
 use crate::args::run::{AgentArguments, ApproveName};
 use crate::config::Config;
@@ -40,7 +40,7 @@ impl Approval {
         arguments: &Arguments,
         typed: &AgentArguments,
         config: &Config,
-        saving: &Saving,
+        saving: &SaveMode,
         progress: &CallProgress,
     ) -> Result<Self> {
         let is_saved = saving.id().is_some();

@@ -47,15 +47,15 @@ struct CallFields<'a> {
 /// An answer on a line of standard input.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Typed {
+struct AnswerLine {
     approve: String,
     yes: bool,
     #[serde(default)]
     reason: String,
 }
 
-impl From<Typed> for Answer {
-    fn from(typed: Typed) -> Self {
+impl From<AnswerLine> for Answer {
+    fn from(typed: AnswerLine) -> Self {
         if typed.yes { Self::Allow } else { Self::Deny { reason: typed.reason } }
     }
 }
@@ -148,7 +148,7 @@ fn take_answer(line: &str, open: &mut HashMap<String, ApprovalRequest>) -> Resul
     }
 }
 
-fn parse(line: &str) -> Result<Typed, String> {
+fn parse(line: &str) -> Result<AnswerLine, String> {
     serde_json::from_str(line).map_err(|error| {
         format!(r#"expected a line like {{"approve": "q1", "yes": true}}, with `reason` if you like: {error}"#)
     })

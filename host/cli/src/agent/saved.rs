@@ -14,7 +14,7 @@ use crate::exit::UsageError;
 
 /// The saving of a session that `run` or `chat` has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Saving {
+pub(crate) enum SaveMode {
     /// It is not saved.
     No,
     /// A new session of this id is saved.
@@ -25,7 +25,7 @@ pub(crate) enum Saving {
     Open(String),
 }
 
-impl Saving {
+impl SaveMode {
     /// Returns the id of the session; `None` if it is not saved.
     pub(crate) fn id(&self) -> Option<&str> {
         match self {

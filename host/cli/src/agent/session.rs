@@ -19,7 +19,7 @@ use super::approver::Approval;
 use super::call_progress::CallProgress;
 use super::interrupt::Interrupts;
 use super::run_summary::RunSummary;
-use super::saved::Saving;
+use super::saved::SaveMode;
 use super::saved_settings::SavedSettings;
 use super::screen::Screen;
 use super::view::{Events, View};
@@ -54,7 +54,7 @@ impl AgentSession {
     /// # Errors
     /// If the model, a component, a tool that an option names, or the log is not available, or a saved session does not
     /// fit.
-    pub(crate) async fn set_up(arguments: &Arguments, typed: &AgentArguments, saving: &Saving) -> Result<Self> {
+    pub(crate) async fn set_up(arguments: &Arguments, typed: &AgentArguments, saving: &SaveMode) -> Result<Self> {
         let app = App::open(arguments)?;
         let config = &app.config;
         telemetry::begin(config)?;

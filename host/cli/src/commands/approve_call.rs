@@ -32,7 +32,7 @@ struct Row<'a> {
 
 /// An answer that was stored, for `--json`.
 #[derive(Serialize)]
-struct Answered<'a> {
+struct StoredAnswer<'a> {
     id: &'a str,
     answer: &'static str,
     session: &'a str,
@@ -41,7 +41,7 @@ struct Answered<'a> {
 }
 
 /// A session with calls that wait.
-struct Waiting {
+struct WaitingSession {
     session: String,
     restored: RestoredSession,
 }
@@ -82,11 +82,11 @@ async fn store(
     arguments: &Arguments,
     typed: &ApproveCall,
     log: EventLog,
-    waiting: Waiting,
+    waiting: WaitingSession,
     id: &str,
     yes: bool,
 ) -> Result<Exit> {
-    let Waiting { session, restored } = waiting;
+    let WaitingSession { session, restored } = waiting;
     let others = restored.session.waiting_calls().iter().filter(|call| call.id != id && call.answer.is_none()).count();
     let answer = GivenAnswer { yes, reason: typed.reason.clone().unwrap_or_default(), by: typed.by.clone() };
     match answer_saved(&log, restored, id, answer, moment::now()).await {
@@ -101,7 +101,7 @@ async fn store(
     }
     let answer = if yes { "yes" } else { "no" };
     if arguments.json {
-        render::json(&Answered { id, answer, session: &session, is_complete: others == 0 })?;
+        render::json(&StoredAnswer { id, answer, session: &session, is_complete: others == 0 })?;
         return Ok(Exit::Ok);
     }
     render::note(&format!("answered `{id}` with {answer}; resume the session with `fumehood run --resume {session}`"));
@@ -114,11 +114,11 @@ async fn store(
 }
 
 /// Restores the session that a call is part of.
-fn find(reader: &Reader, id: &str) -> Result<Waiting> {
+fn find(reader: &Reader, id: &str) -> Result<WaitingSession> {
     let session = id.rsplit_once(':').map_or(id, |(session, _)| session);
     let restored = saved::restore(reader, session)?;
     match restored {
-        Some(restored) => Ok(Waiting { session: session.to_owned(), restored }),
+        Some(restored) => Ok(WaitingSession { session: session.to_owned(), restored }),
         None => {
             let ids: Vec<String> = all(reader)?
                 .iter()
@@ -133,12 +133,12 @@ fn find(reader: &Reader, id: &str) -> Result<Waiting> {
 }
 
 /// Restores every session with calls that wait. Those that cannot be read are left out with a warning.
-fn all(reader: &Reader) -> Result<Vec<Waiting>> {
+fn all(reader: &Reader) -> Result<Vec<WaitingSession>> {
     let mut found = Vec::new();
     for info in reader.saved_sessions()? {
         match saved::restore(reader, &info.session) {
             Ok(Some(restored)) if !restored.session.waiting_calls().is_empty() => {
-                found.push(Waiting { session: info.session, restored });
+                found.push(WaitingSession { session: info.session, restored });
             }
             Ok(_) => {}
             Err(error) => render::warning(&format!("{error:#}")),

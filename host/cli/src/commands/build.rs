@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use fumehood::limits::display_bytes;
-use fumehood_author::build::{BuildError, Built, build, build_reproducibly, check_syntax};
+use fumehood_author::build::{BuildError, BuildOutput, build, build_reproducibly, check_syntax};
 use fumehood_author::{Language, Project};
 
 use crate::args::{self, Arguments};
@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: &Arguments, options: &args::Build) -> Result<Exit> 
     let output = options.output.clone().unwrap_or_else(|| project.component());
     let built = if options.check { build_reproducibly(&project)? } else { build_visibly(&project, &output)? };
     built.write(&output)?;
-    let Built { component, dependencies, notes, labels, .. } = &built;
+    let BuildOutput { component, dependencies, notes, labels, .. } = &built;
     let output = output.display().to_string();
     let digest = built.digest();
     if arguments.json {
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments, options: &args::Build) -> Result<Exit> 
 }
 
 /// Builds a component. The compilers of Python and JavaScript print nothing while they work, so something else is shown.
-fn build_visibly(project: &Project, output: &Path) -> Result<Built, BuildError> {
+fn build_visibly(project: &Project, output: &Path) -> Result<BuildOutput, BuildError> {
     if !matches!(project.language, Language::Python | Language::Javascript) {
         return build(project);
     }

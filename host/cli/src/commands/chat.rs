@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::agent::chat_input::{COMMANDS, ChatEvent, ChatInput};
-use crate::agent::saved::Saving;
+use crate::agent::saved::SaveMode;
 use crate::agent::session::AgentSession;
 use crate::args::Arguments;
 use crate::args::run::{ApproveName, Chat};
@@ -18,7 +18,7 @@ use crate::{render, user_folders};
 const HISTORY_FILE: &str = "chat-history";
 
 pub(crate) async fn run(arguments: &Arguments, chat: &Chat) -> Result<Exit> {
-    let saving = chat.session.clone().map_or(Saving::No, Saving::Open);
+    let saving = chat.session.clone().map_or(SaveMode::No, SaveMode::Open);
     if chat.agent.approve == Some(ApproveName::Json) {
         let message =
             "`--approve json` works only with `run`, because `chat` reads messages from standard input".to_owned();

@@ -10,7 +10,7 @@ use fumehood::sanitize::truncate_str;
 use fumehood::time::Timestamp;
 use fumehood::{Load, PrintableText, ToolDefinition};
 use fumehood_registry::client::{Progress, RegistryClient};
-use fumehood_registry::fetch::{Fetched, fetch};
+use fumehood_registry::fetch::{FetchedComponent, fetch};
 use fumehood_registry::index::{Index, IndexEntry, IndexTool, MAX_TEXT_BYTES};
 use fumehood_registry::policy::{Policy, SignatureRule, Trust};
 use fumehood_registry::reference::OciReference;
@@ -71,7 +71,7 @@ async fn entry(
     Ok(describe(&fetched, component.definitions()))
 }
 
-fn describe(fetched: &Fetched, definitions: &[ToolDefinition]) -> IndexEntry {
+fn describe(fetched: &FetchedComponent, definitions: &[ToolDefinition]) -> IndexEntry {
     let annotation = |name: &str| fetched.annotations.get(format!("org.opencontainers.image.{name}").as_str()).cloned();
     let last = fetched.reference.repository().rsplit('/').next().unwrap_or_default();
     let tool = |definition: &ToolDefinition| IndexTool {

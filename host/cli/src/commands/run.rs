@@ -4,7 +4,7 @@ use std::io::Read as _;
 
 use anyhow::Result;
 
-use crate::agent::saved::Saving;
+use crate::agent::saved::SaveMode;
 use crate::agent::session::AgentSession;
 use crate::args::Arguments;
 use crate::args::run::{ApproveName, Run};
@@ -26,9 +26,9 @@ pub(crate) async fn run(arguments: &Arguments, run: &Run) -> Result<Exit> {
         return Err(UsageError("the task is empty".to_owned()).into());
     }
     let saving = match (&run.session, &run.resume) {
-        (Some(id), _) => Saving::Begin(id.clone()),
-        (None, Some(id)) => Saving::Resume(id.clone()),
-        (None, None) => Saving::No,
+        (Some(id), _) => SaveMode::Begin(id.clone()),
+        (None, Some(id)) => SaveMode::Resume(id.clone()),
+        (None, None) => SaveMode::No,
     };
     let session = AgentSession::set_up(arguments, &run.agent, &saving).await?;
     session.conclude(task).await

@@ -82,7 +82,7 @@ fn unanswered(session: &Session) -> impl Iterator<Item = &PendingCall> {
 
 /// A session as a whole, for `--json`.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct SessionView<'a> {
     session: &'a str,
     driver: &'a str,
     actor: Option<&'a str>,
@@ -162,7 +162,7 @@ fn show(arguments: &Arguments, reader: &Reader, id: &str) -> Result<Exit> {
     let session = saved::restore(reader, id)?.ok_or_else(|| saved::missing(id))?.session;
     let pending = session.pending_calls();
     if arguments.json {
-        render::json(&Shown {
+        render::json(&SessionView {
             session: id,
             driver: &driver,
             actor: actor.as_deref(),

@@ -20,7 +20,7 @@ use crate::render::{self, BAD, FAINT, GOOD, styled};
 use crate::trust::{self, TrustedCases};
 
 /// One case that ran.
-struct Ran<'a> {
+struct CaseRun<'a> {
     file: &'a CaseFile,
     case: &'a Case,
     observation: Observation,
@@ -69,7 +69,7 @@ async fn run_cases(
     for (file, case) in chosen {
         let observation = runner.run(case, &project.folder).await?;
         let comparison = Comparison::new(case, &observation);
-        let done = Ran { file, case, observation, comparison };
+        let done = CaseRun { file, case, observation, comparison };
         if !arguments.json && !test.update {
             print(&done)?;
         }
@@ -91,11 +91,11 @@ async fn run_cases(
 }
 
 /// Writes the results into the files of the cases.
-fn update(arguments: &Arguments, project: &Project, files: &[CaseFile], ran: &[Ran<'_>]) -> Result<Exit> {
+fn update(arguments: &Arguments, project: &Project, files: &[CaseFile], ran: &[CaseRun<'_>]) -> Result<Exit> {
     let mut changed = Vec::new();
     for file in files {
         let found = |case: &Case| {
-            let same = |ran: &&Ran<'_>| std::ptr::eq(ran.file, file) && ran.case.name == case.name;
+            let same = |ran: &&CaseRun<'_>| std::ptr::eq(ran.file, file) && ran.case.name == case.name;
             ran.iter().find(same).filter(|ran| needs_update(ran)).map(|ran| &ran.observation)
         };
         let found: Vec<Option<&Observation>> = file.cases.iter().map(found).collect();
@@ -120,7 +120,7 @@ fn update(arguments: &Arguments, project: &Project, files: &[CaseFile], ran: &[R
 }
 
 /// Returns whether a case differs from what it gave, also where that does not fail it.
-fn needs_update(ran: &Ran<'_>) -> bool {
+fn needs_update(ran: &CaseRun<'_>) -> bool {
     ran.comparison.verdict != Verdict::Passed || !ran.comparison.notes.is_empty()
 }
 
@@ -177,8 +177,8 @@ async fn check_tool(runner: &Runner<'_>, component: &Path, tool: &str) -> Result
     Err(RefusedError(format!("{component} has no tool `{tool}`, and no case was written; {alternatives}")).into())
 }
 
-fn print(ran: &Ran<'_>) -> Result<()> {
-    let Ran { file, case, observation, comparison } = ran;
+fn print(ran: &CaseRun<'_>) -> Result<()> {
+    let CaseRun { file, case, observation, comparison } = ran;
     let name = &case.name;
     let cost = format!("fuel {}, {}", display_count(observation.fuel), display_bytes(observation.memory));
     match comparison.verdict {
@@ -204,7 +204,7 @@ fn print(ran: &Ran<'_>) -> Result<()> {
     Ok(())
 }
 
-fn to_json(ran: &Ran<'_>) -> Value {
+fn to_json(ran: &CaseRun<'_>) -> Value {
     serde_json::json!({
         "file": ran.file.path.display().to_string(),
         "name": ran.case.name,

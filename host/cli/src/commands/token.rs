@@ -12,7 +12,7 @@ use crate::render;
 
 /// A new token, for `--json`.
 #[derive(Serialize)]
-struct Made<'a> {
+struct NewToken<'a> {
     name: &'a str,
     token: &'a str,
     digest: String,
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &Arguments, token: &Token) -> Result<Exit> {
         return Err(UsageError(message).into());
     }
     let token = listener::Token::generate()?;
-    let made = Made { name, token: token.reveal(), digest: token.digest().to_string() };
+    let made = NewToken { name, token: token.reveal(), digest: token.digest().to_string() };
     if arguments.json {
         render::json(&made)?;
         return Ok(Exit::Ok);

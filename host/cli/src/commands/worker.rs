@@ -6,7 +6,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use fumehood::cell::{Draining, JobRunner, Worker};
+use fumehood::cell::{DrainState, JobRunner, Worker};
 use fumehood::{CancellationToken, Grant, Host, Limits};
 
 use crate::app::App;
@@ -138,7 +138,9 @@ async fn drain(arguments: &Arguments, worker: &str, time: Duration) -> Result<Ex
     cell.drain(worker, time, |state| {
         if told.replace(state) != Some(state) {
             match state {
-                Draining::Running(count) => render::note(&format!("`{worker}` is draining; {count} calls are running")),
+                DrainState::Running(count) => {
+                    render::note(&format!("`{worker}` is draining; {count} calls are running"))
+                }
                 _ => render::note(&format!("`{worker}` has exited")),
             }
         }

@@ -25,10 +25,10 @@ pub(crate) enum Network {
 /// A proxy on a port of its own. Connections through it end when it is dropped.
 pub(crate) struct Proxy {
     pub(crate) port: u16,
-    shared: Arc<Shared>,
+    shared: Arc<ProxyState>,
 }
 
-struct Shared {
+struct ProxyState {
     network: Mutex<Network>,
     connections: Mutex<Vec<TcpStream>>,
     is_over: AtomicBool,
@@ -39,7 +39,7 @@ impl Proxy {
     pub(crate) fn start(server: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProxyState {
             network: Mutex::new(Network::Well),
             connections: Mutex::default(),
             is_over: AtomicBool::new(false),
@@ -78,7 +78,7 @@ impl Drop for Proxy {
     }
 }
 
-impl Shared {
+impl ProxyState {
     fn join(self: &Arc<Self>, node: TcpStream, server: TcpStream) {
         for stream in [&node, &server] {
             stream.set_nodelay(true).unwrap();

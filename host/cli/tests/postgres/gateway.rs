@@ -16,19 +16,19 @@ pub const SCRIPT: &str = r#"{"calls": [{"name": "calculator__add", "arguments": 
 
 /// The outcome of a command.
 #[derive(Debug)]
-pub struct Ran {
+pub struct CommandOutput {
     pub code: i32,
     pub stdout: String,
     pub stderr: String,
 }
 
-impl Ran {
+impl CommandOutput {
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 
-impl From<Output> for Ran {
+impl From<Output> for CommandOutput {
     fn from(output: Output) -> Self {
         Self {
             code: output.status.code().unwrap_or(-1),
@@ -87,19 +87,19 @@ impl Gateway {
         command
     }
 
-    pub fn run(&self, arguments: &[&str]) -> Ran {
+    pub fn run(&self, arguments: &[&str]) -> CommandOutput {
         self.command(arguments).output().unwrap().into()
     }
 
     /// Runs a command that succeeds.
-    pub fn succeed(&self, arguments: &[&str]) -> Ran {
+    pub fn succeed(&self, arguments: &[&str]) -> CommandOutput {
         let ran = self.run(arguments);
         assert_eq!(ran.code, 0, "{arguments:?}: {ran:?}");
         ran
     }
 
     /// Calls the calculator.
-    pub fn add(&self, a: u32, b: u32) -> Ran {
+    pub fn add(&self, a: u32, b: u32) -> CommandOutput {
         self.run(&["call", "calculator__add", &format!("{{\"a\":{a},\"b\":{b}}}")])
     }
 
@@ -110,11 +110,11 @@ impl Gateway {
     }
 
     /// Starts the HTTP API, and returns its process and address.
-    pub fn serve(&self) -> (Served, String) {
+    pub fn serve(&self) -> (ServerProcess, String) {
         let errors = self.path("serve.errors");
         let file = std::fs::File::create(&errors).unwrap();
         let mut command = self.command(&["serve", "http", "--listen", "127.0.0.1:0", "--no-auth", "--calls", "16"]);
-        let served = Served(command.stdout(Stdio::null()).stderr(file).spawn().unwrap());
+        let served = ServerProcess(command.stdout(Stdio::null()).stderr(file).spawn().unwrap());
         let began = Instant::now();
         loop {
             let said = std::fs::read_to_string(&errors).unwrap();
@@ -134,9 +134,9 @@ fn cache() -> PathBuf {
 }
 
 /// A process that is killed when this is dropped.
-pub struct Served(pub Child);
+pub struct ServerProcess(pub Child);
 
-impl Drop for Served {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         drop(self.0.kill());
         drop(self.0.wait());

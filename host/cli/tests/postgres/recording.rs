@@ -151,9 +151,9 @@ fn a_typed_file_stands_above_the_server() {
     assert_eq!(there.as_array().unwrap().len(), 1);
 }
 
-fn call_with_password(one: &Gateway, password: &str) -> super::gateway::Ran {
+fn call_with_password(one: &Gateway, password: &str) -> super::gateway::CommandOutput {
     let mut command = one.command(&["call", "calculator__add", r#"{"a":3,"b":5}"#]);
-    super::gateway::Ran::from(command.env("PGPASSWORD", password).output().unwrap())
+    super::gateway::CommandOutput::from(command.env("PGPASSWORD", password).output().unwrap())
 }
 
 #[test]

@@ -47,12 +47,12 @@ pub trait ClientRequests: Send + Sync {
 }
 
 /// A client that is asked for nothing. Its session is that of another one.
-struct Unasked {
+struct SilentClient {
     session: u64,
     why: &'static str,
 }
 
-impl ClientRequests for Unasked {
+impl ClientRequests for SilentClient {
     fn session(&self) -> u64 {
         self.session
     }
@@ -64,5 +64,5 @@ impl ClientRequests for Unasked {
 
 /// Wraps a client so that each request to it fails with this sentence.
 pub(crate) fn refuse_requests(client: &dyn ClientRequests, why: &'static str) -> Arc<dyn ClientRequests> {
-    Arc::new(Unasked { session: client.session(), why })
+    Arc::new(SilentClient { session: client.session(), why })
 }

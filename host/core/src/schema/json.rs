@@ -186,17 +186,17 @@ mod tests {
 
     #[test]
     fn floats_are_read_from_types_with_a_tag() {
-        fn one(number: f64, other: Option<f64>) -> Option<Tagged> {
-            Some(Tagged::One { number, other })
+        fn one(number: f64, other: Option<f64>) -> Option<TaggedNumber> {
+            Some(TaggedNumber::One { number, other })
         }
 
-        fn read(text: &str) -> Option<Tagged> {
-            serde_json::from_str::<Tagged>(text).ok()
+        fn read(text: &str) -> Option<TaggedNumber> {
+            serde_json::from_str::<TaggedNumber>(text).ok()
         }
 
         #[derive(Debug, PartialEq, Deserialize)]
         #[serde(tag = "kind")]
-        enum Tagged {
+        enum TaggedNumber {
             One {
                 #[serde(deserialize_with = "deserialize_float")]
                 number: f64,

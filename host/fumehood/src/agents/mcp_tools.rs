@@ -65,7 +65,7 @@ struct State {
 }
 
 /// The changes of a server since its lists were taken last.
-struct Refreshed {
+struct RefreshReport {
     change: ListChange,
     /// True if clients can ask for other things than before.
     has_other_requests: bool,
@@ -168,7 +168,7 @@ impl McpTools {
     fn take_changes(&self, server: &Namespace, has_new_list: bool, observer: &dyn ListObserver) -> bool {
         let approved = observer.approval(server);
         let Some(refreshed) = self.refresh(server, has_new_list, approved) else { return self.has_waiting(server) };
-        let Refreshed { change, has_other_requests, notices } = refreshed;
+        let RefreshReport { change, has_other_requests, notices } = refreshed;
         if !change.is_empty() || has_other_requests {
             self.revision.advance();
         }
@@ -182,7 +182,12 @@ impl McpTools {
         self.has_waiting(server)
     }
 
-    fn refresh(&self, server: &Namespace, has_new_list: bool, approved: Option<LockedApproval>) -> Option<Refreshed> {
+    fn refresh(
+        &self,
+        server: &Namespace,
+        has_new_list: bool,
+        approved: Option<LockedApproval>,
+    ) -> Option<RefreshReport> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *state;
         let source = state.sources.iter_mut().find(|source| source.remote.name() == server)?;
@@ -196,7 +201,7 @@ impl McpTools {
         let notices = source.library_notices.iter().filter(|notice| !before.contains(notice)).cloned().collect();
         let remote = source.remote.clone();
         let has_other_requests = state.replace_requests(&remote, requests);
-        Some(Refreshed { change: state.replace(&remote, tools), has_other_requests, notices })
+        Some(RefreshReport { change: state.replace(&remote, tools), has_other_requests, notices })
     }
 
     /// Returns whether something of a server waits for an approval, or could not be listed.

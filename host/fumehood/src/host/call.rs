@@ -97,12 +97,12 @@ impl Host {
     ///
     /// # Errors
     /// The result of a call that is refused.
-    async fn admit(&self, call: Call) -> Result<Admitted<'_>, Box<CallResult>> {
+    async fn admit(&self, call: Call) -> Result<AdmittedCall<'_>, Box<CallResult>> {
         let Call { tool: name, arguments, mut context } = call;
         if context.id.is_empty() {
             context.id = self.next_id();
         }
-        let pending = Pending { host: self, names: Some((context.id.clone(), name)) };
+        let pending = OpenCall { host: self, names: Some((context.id.clone(), name)) };
         let (_, name) = pending.names();
         let hosted = match self.resolve(name, context.is_library_request) {
             Ok(hosted) => hosted,
@@ -115,7 +115,7 @@ impl Host {
         match self.validate(&hosted.tool, arguments, &context).await {
             Ok(call) => {
                 telemetry::emit_repairs(&call);
-                Ok(Admitted { pending, hosted, call, limits, context })
+                Ok(AdmittedCall { pending, hosted, call, limits, context })
             }
             Err(error) => Err(Box::new(pending.refused(error))),
         }
@@ -125,12 +125,16 @@ impl Host {
     ///
     /// # Errors
     /// The result of a call that is refused.
-    fn admit_validated(&self, call: ValidatedCall, mut context: CallContext) -> Result<Admitted<'_>, Box<CallResult>> {
+    fn admit_validated(
+        &self,
+        call: ValidatedCall,
+        mut context: CallContext,
+    ) -> Result<AdmittedCall<'_>, Box<CallResult>> {
         if context.id.is_empty() {
             context.id = self.next_id();
         }
         let name = call.tool().full_name().to_owned();
-        let pending = Pending { host: self, names: Some((context.id.clone(), name)) };
+        let pending = OpenCall { host: self, names: Some((context.id.clone(), name)) };
         let hosted = self.hosted(call.tool().full_name()).filter(|hosted| Arc::ptr_eq(&hosted.tool, call.tool()));
         let Some(hosted) = hosted else { return Err(Box::new(pending.refused(CallError::replaced()))) };
         if !may_be_called(&hosted.tool, context.is_library_request) {
@@ -138,7 +142,7 @@ impl Host {
             return Err(Box::new(pending.refused(error)));
         }
         match self.limits_for(&hosted, context.limits) {
-            Ok(limits) => Ok(Admitted { pending, hosted, call, limits, context }),
+            Ok(limits) => Ok(AdmittedCall { pending, hosted, call, limits, context }),
             Err(error) => Err(Box::new(pending.refused(error))),
         }
     }
@@ -223,15 +227,15 @@ impl ToolProvider for Host {
 }
 
 /// A call that passed the gate, with its tool and its limits.
-struct Admitted<'a> {
-    pending: Pending<'a>,
+struct AdmittedCall<'a> {
+    pending: OpenCall<'a>,
     hosted: HostedTool,
     call: ValidatedCall,
     limits: Limits,
     context: CallContext,
 }
 
-impl Admitted<'_> {
+impl AdmittedCall<'_> {
     /// Runs the call in the sandbox.
     async fn run(self) -> CallResult {
         let Self { pending, hosted, call, limits, mut context } = self;
@@ -258,7 +262,7 @@ impl Admitted<'_> {
 }
 
 /// Runs a call, and records its start and its end. One whose start cannot be recorded does not run.
-async fn run_recorded(admission: Result<Admitted<'_>, Box<CallResult>>, mut entry: CallEntry) -> CallResult {
+async fn run_recorded(admission: Result<AdmittedCall<'_>, Box<CallResult>>, mut entry: CallEntry) -> CallResult {
     let result = match admission {
         Err(refused) => *refused,
         Ok(admitted) => {
@@ -277,12 +281,12 @@ async fn run_recorded(admission: Result<Admitted<'_>, Box<CallResult>>, mut entr
 }
 
 /// A call that has not ended. If its caller drops it, it ends as cancelled, with an event.
-struct Pending<'a> {
+struct OpenCall<'a> {
     host: &'a Host,
     names: Option<(String, String)>,
 }
 
-impl Pending<'_> {
+impl OpenCall<'_> {
     fn names(&self) -> (&str, &str) {
         self.names.as_ref().map_or(("", ""), |(id, tool)| (id, tool))
     }
@@ -305,7 +309,7 @@ impl Pending<'_> {
     }
 }
 
-impl Drop for Pending<'_> {
+impl Drop for OpenCall<'_> {
     fn drop(&mut self) {
         if let Some((id, tool)) = self.names.take() {
             let outcome = Err(CallError::cancelled());

@@ -8,7 +8,7 @@ use fumehood_core::policy::approval::Origin;
 use fumehood_core::text::untrusted::PrintableText;
 use fumehood_core::time::Timestamp;
 use fumehood_registry::client::{Progress, RegistryClient};
-use fumehood_registry::fetch::{FetchError, Fetched, fetch, fetch_offline, fetch_url, fetch_url_offline};
+use fumehood_registry::fetch::{FetchError, FetchedComponent, fetch, fetch_offline, fetch_url, fetch_url_offline};
 use fumehood_registry::policy::{Policy, Trust};
 use fumehood_registry::reference::{OciReference, Reference, UrlReference};
 use fumehood_registry::signature::Provenance;
@@ -195,7 +195,7 @@ pub fn default_component_name(reference: &Reference) -> String {
     name_of_file(Path::new(&last))
 }
 
-fn from_registry(fetched: Fetched) -> StoredComponent {
+fn from_registry(fetched: FetchedComponent) -> StoredComponent {
     StoredComponent {
         path: fetched.path,
         digest: fetched.component,

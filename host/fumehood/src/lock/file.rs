@@ -83,7 +83,7 @@ fn has_pin(
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written<N> {
+struct WrittenLock<N> {
     version: u32,
     #[serde(default = "Vec::new", rename = "approved")]
     approvals: Vec<WrittenApproval<N>>,
@@ -121,7 +121,7 @@ struct WrittenApproval<N> {
 
 /// The version alone, to distinguish a later format from a damaged file.
 #[derive(Deserialize)]
-struct Versioned {
+struct VersionHeader {
     version: u32,
 }
 
@@ -142,7 +142,7 @@ pub(super) fn to_text(approved: &Approved) -> Result<String, toml::ser::Error> {
         signature: signature(name, entry.pin()),
         lines: entry.lines().to_vec(),
     });
-    let written = Written {
+    let written = WrittenLock {
         version: if approved.signatures.is_empty() { UNSIGNED_VERSION } else { VERSION },
         approvals: approvals.collect(),
         entries: entries.collect(),
@@ -181,11 +181,12 @@ fn parse(path: &Path, text: &str) -> Result<Approved, LockError> {
         let message: String = error.message().replace('\n', " ").chars().take(200).collect();
         LockError::Damaged { path: path.to_owned(), message: format!("line {line}: {message}") }
     };
-    let found = toml::from_str::<Versioned>(text).map_err(damaged)?.version;
+    let found = toml::from_str::<VersionHeader>(text).map_err(damaged)?.version;
     if found == 0 || found > VERSION {
         return Err(LockError::Version { path: path.to_owned(), found, known: VERSION });
     }
-    let Written { approvals, entries, .. } = toml::from_str::<Written<Spanned<String>>>(text).map_err(damaged)?;
+    let WrittenLock { approvals, entries, .. } =
+        toml::from_str::<WrittenLock<Spanned<String>>>(text).map_err(damaged)?;
     let mut approved = Approved::default();
     for WrittenApproval { name, pin, by, at, signature, parts } in approvals {
         let note = at.map(|at| ApprovalNote { by, at });

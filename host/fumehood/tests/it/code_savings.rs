@@ -20,9 +20,9 @@ use serde_json::{Value, json};
 const BYTES_PER_TOKEN: usize = 4;
 
 /// The tools of a recorded list of a server, all of which answer with a page of issues.
-struct Recorded(Vec<Arc<Tool>>, Revision);
+struct RecordedTools(Vec<Arc<Tool>>, Revision);
 
-impl Recorded {
+impl RecordedTools {
     fn new() -> Self {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mcp/tool-lists/github.json");
         let list: Vec<Value> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
@@ -56,7 +56,7 @@ impl Recorded {
     }
 }
 
-impl ToolProvider for Recorded {
+impl ToolProvider for RecordedTools {
     fn kind(&self) -> ProviderKind {
         ProviderKind::Mcp
     }
@@ -172,7 +172,7 @@ async fn run(host: &Host, way: Way, task: &Task) -> Cost {
         counters.2.fetch_add(bytes(&response), Ordering::Relaxed);
         Ok(response)
     };
-    let builder = host.agent(Arc::new(model)).allow_everything().provider(Arc::new(Recorded::new()));
+    let builder = host.agent(Arc::new(model)).allow_everything().provider(Arc::new(RecordedTools::new()));
     let builder: AgentBuilder = match way {
         Way::Direct => builder,
         Way::Blocks => builder.driver(BatchDriver::new()),

@@ -115,9 +115,9 @@ async fn call_skill(host: &Host) -> Result<f64> {
     Ok(sum.result)
 }
 
-struct Silent;
+struct SilentObserver;
 
-impl Observer for Silent {}
+impl Observer for SilentObserver {}
 
 #[tokio::test]
 async fn fragments_do_what_the_pages_say() {
@@ -143,7 +143,7 @@ async fn fragments_do_what_the_pages_say() {
     serve_tenants(&host, vec![("ann", 1 << 20), ("bob", 1 << 20)]).await.unwrap();
     let notes = Load::path("notes.wasm").grant(Grant::none().with_key_value(KeyValueQuota::new(1 << 20).unwrap()));
     host.load(notes).await.unwrap();
-    assert!(call(&host, Arc::new(Silent)).await.error().is_none());
+    assert!(call(&host, Arc::new(SilentObserver)).await.error().is_none());
 }
 
 /// Returns the lines of a text without indentation, comment signs and empty lines.

@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 
 use super::login::{COOKIE_NAME, LoginError};
 use super::pages::{self, Notice, Visit};
-use super::service::Shared;
+use super::service::DashboardState;
 use crate::response::{self, Response};
 
 /// Path of the events of running calls.
@@ -33,7 +33,7 @@ pub(crate) fn is_stream(head: &Parts) -> bool {
 }
 
 /// Answers a request.
-pub(crate) async fn respond(shared: &Arc<Shared>, head: &Parts, body: &[u8]) -> Response {
+pub(crate) async fn respond(shared: &Arc<DashboardState>, head: &Parts, body: &[u8]) -> Response {
     let Some(path) = head.uri.path().strip_prefix(PREFIX) else { return redirect("/dashboard/tools") };
     let parts: Option<Vec<String>> = path.split('/').map(decode).collect();
     let parts = parts.unwrap_or_default();
@@ -92,7 +92,7 @@ async fn post(visit: &Visit, csrf: &Token, head: &Parts, parts: &[&str], fields:
 }
 
 /// Answers a request without a session: pages lead to the login.
-fn logged_out(shared: &Arc<Shared>, head: &Parts) -> Response {
+fn logged_out(shared: &Arc<DashboardState>, head: &Parts) -> Response {
     if is_stream(head) {
         return response::empty(StatusCode::FORBIDDEN);
     }
@@ -105,7 +105,7 @@ fn logged_out(shared: &Arc<Shared>, head: &Parts) -> Response {
 }
 
 /// Answers the link that the server printed. Images, frames and scripts of pages are no logins (W3C Fetch Metadata, section 2.2).
-fn log_in_by_link(shared: &Arc<Shared>, head: &Parts) -> Response {
+fn log_in_by_link(shared: &Arc<DashboardState>, head: &Parts) -> Response {
     let query = parse_fields(head.uri.query().unwrap_or_default().as_bytes());
     let is_opened = head.headers.get(SEC_FETCH_DEST).is_none_or(|destination| destination == "document");
     match find(&query, "token") {
@@ -118,7 +118,7 @@ fn log_in_by_link(shared: &Arc<Shared>, head: &Parts) -> Response {
     }
 }
 
-fn log_in(shared: &Arc<Shared>, token: &str) -> Response {
+fn log_in(shared: &Arc<DashboardState>, token: &str) -> Response {
     let refuse = |status, text| pages::login(shared, status, Some(Notice::bad(text)));
     match shared.logins.begin(token.trim()) {
         Ok(cookie) => with_cookie(redirect("/dashboard/tools"), &cookie, ""),

@@ -47,11 +47,11 @@ const HEADERS: [(HeaderName, &str); 5] = [
 /// It is meant for a listener of its own, at a loopback address without tokens: browsers cannot send any, so it has its
 /// own login, and pages for programs without it are the login and the files that it needs.
 pub struct Dashboard {
-    shared: Arc<Shared>,
+    shared: Arc<DashboardState>,
 }
 
 /// The state of all pages.
-pub(crate) struct Shared {
+pub(crate) struct DashboardState {
     /// The tools of all tenants.
     pub(crate) served: TenantTools,
     /// The tools as the pages call them.
@@ -80,7 +80,7 @@ impl Dashboard {
         let logins = Logins::new(options.token.clone(), options.session_lifetime);
         let runs = Arc::new(Runs::new(options.containment_history.clone()));
         let stopped = listener.stopped();
-        Self { shared: Arc::new(Shared { served, tools, statistics, options, logins, runs, stopped }) }
+        Self { shared: Arc::new(DashboardState { served, tools, statistics, options, logins, runs, stopped }) }
     }
 
     async fn answer(&self, request: AdmittedRequest<'_>) -> Result<Response<ResponseBody>, Rejection> {

@@ -94,11 +94,11 @@ struct Inner {
     prefix: u64,
     /// Numbers as ids have them, so that a tenant does not learn how many approvals others have.
     numbers: OpaqueNumbers,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<PendingApprovals>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct PendingApprovals {
     last: u64,
     entries: BTreeMap<u64, Entry>,
 }
@@ -149,7 +149,7 @@ impl Approvals {
         format!("a{:016x}-{:016x}", self.0.prefix, self.0.numbers.encode(number))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, PendingApprovals> {
         // No code that holds the lock can panic half-way.
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -172,12 +172,12 @@ impl fmt::Debug for SessionApprovals {
 }
 
 /// An approval that waits. Dropping it withdraws the question.
-struct Asking<'a> {
+struct PendingApproval<'a> {
     approvals: &'a Approvals,
     number: u64,
 }
 
-impl Drop for Asking<'_> {
+impl Drop for PendingApproval<'_> {
     fn drop(&mut self) {
         let entry = self.approvals.lock().entries.remove(&self.number);
         drop(entry);
@@ -200,7 +200,7 @@ impl SessionApprovals {
         let tenant = Arc::clone(&self.tenant);
         let session = self.session.clone();
         let number = self.approvals.add(Entry { tenant, session, question, at: now(), answer });
-        let _asking = Asking { approvals: &self.approvals, number };
+        let _asking = PendingApproval { approvals: &self.approvals, number };
         let id = self.approvals.id_of(number);
         if let Some(approval) = self.approvals.find(&self.tenant, &id)
             && let Some(events) = self.events.lock().unwrap_or_else(PoisonError::into_inner).as_ref()

@@ -158,13 +158,13 @@ pub(crate) struct Sessions {
     prefix: u64,
     /// Numbers as ids have them, so that a tenant does not learn how many sessions others open.
     numbers: OpaqueNumbers,
-    open: Mutex<Open>,
+    open: Mutex<OpenSessions>,
     /// Set for each tenant whose saved sessions are among the open ones.
     restored: Mutex<BTreeMap<Arc<str>, Arc<OnceCell<()>>>>,
 }
 
 #[derive(Default)]
-struct Open {
+struct OpenSessions {
     last: u64,
     sessions: BTreeMap<u64, Arc<Session>>,
 }
@@ -223,7 +223,7 @@ impl Sessions {
         Some(session)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, OpenSessions> {
         // No code that holds the lock can panic half-way.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,11 +9,11 @@ use fumehood_http::{ApiOptions, CallDetail, CallList, CallQuery, CallStore, Call
 use fumehood_listener::Tenant;
 use serde_json::{Value, json};
 
-use super::served::{OTHER, Served};
+use super::api_server::{ApiServer, OTHER};
 
 #[tokio::test]
 async fn a_result_is_a_record() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     let answer = served.call("echo", &[], r#"{"a": 1.50}"#).await;
     assert_eq!((answer.status, answer.header("content-type")), (200, "application/json"), "{answer:?}");
     let record = answer.json();
@@ -29,7 +29,7 @@ async fn a_result_is_a_record() {
 
 #[tokio::test]
 async fn every_kind_of_failure_has_its_status() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     for &kind in ErrorKind::ALL {
         let answer = served.call("fail", &[], &json!({ "kind": kind }).to_string()).await;
         let problem = answer.check_problem(kind.http_status());
@@ -50,7 +50,7 @@ async fn every_kind_of_failure_has_its_status() {
 
 #[tokio::test]
 async fn invalid_arguments_are_explained() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     for (arguments, part) in
         [(r#"{"a": "1"}"#, "number"), ("{}", "a"), (r#"{"a":1,"a":2}"#, "a"), ("{", "JSON"), ("", "JSON")]
     {
@@ -66,7 +66,7 @@ async fn invalid_arguments_are_explained() {
 
 #[tokio::test]
 async fn hidden_characters_of_a_tool_are_escaped() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     let answer = served.call("hidden", &[], "{}").await;
     let record = answer.json();
     assert_eq!(record["content"][0]["text"], "a\\u{202e}b");
@@ -77,7 +77,7 @@ async fn hidden_characters_of_a_tool_are_escaped() {
 
 #[tokio::test]
 async fn a_call_with_a_key_runs_once() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     let key = [("Idempotency-Key", "one")];
     let first = served.call("echo", &key, r#"{"a": 1}"#).await;
     let again = served.call("echo", &key, r#"{"a": 1}"#).await;
@@ -97,7 +97,7 @@ async fn a_call_with_a_key_runs_once() {
 
 #[tokio::test]
 async fn a_running_call_is_found_and_cancelled_by_its_client_only() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     let (waiting, id) = served.start_waiting(1).await;
     let path = format!("/v1/calls/{id}");
     let call = served.get(&path).await.json();
@@ -155,7 +155,7 @@ impl CallStore for SeveralSessions {
 #[tokio::test]
 async fn an_id_that_several_calls_have_is_answered_with_their_list() {
     let api = ApiOptions { calls: Some(Arc::new(SeveralSessions)), ..ApiOptions::default() };
-    let served = Served::with_api(|options| options, |tools| tools, api).await;
+    let served = ApiServer::with_api(|options| options, |tools| tools, api).await;
     // A model chose the id of the first call for another one: an id of a call goes before one of a model.
     let first = served.get("/v1/calls/c1").await;
     let call = first.json();
@@ -172,7 +172,7 @@ async fn an_id_that_several_calls_have_is_answered_with_their_list() {
 
 #[tokio::test]
 async fn a_running_call_is_cancelled_by_an_id_that_is_its_own() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     let tenant = served.tenants.all().into_iter().find(|tenant| &*tenant.name == "one").unwrap();
     let start = |tenant: &Arc<Tenant>| {
         let tools = served.shared.of(tenant);
@@ -201,7 +201,7 @@ async fn a_running_call_is_cancelled_by_an_id_that_is_its_own() {
     served.end().await;
 }
 
-fn ids_and_next(answer: super::served::Answer) -> (Vec<String>, Option<String>) {
+fn ids_and_next(answer: super::api_server::Answer) -> (Vec<String>, Option<String>) {
     let page = answer.json();
     let ids: Vec<String> =
         page["calls"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect();
@@ -210,7 +210,7 @@ fn ids_and_next(answer: super::served::Answer) -> (Vec<String>, Option<String>) 
 
 #[tokio::test]
 async fn running_calls_are_filtered_and_paged() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     let (one, first) = served.start_waiting(1).await;
     let (two, second) = served.start_waiting(2).await;
     let (page, next) = ids_and_next(served.get("/v1/calls?limit=1").await);
@@ -234,7 +234,7 @@ async fn running_calls_are_filtered_and_paged() {
 
 #[tokio::test]
 async fn a_client_that_leaves_cancels_its_call() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     let key = [("Idempotency-Key", "left")];
     let mut sender = served.connect().await;
     let request = served.request("POST", "/v1/tools/test__wait/calls", &key, "{}");
@@ -252,7 +252,7 @@ async fn a_client_that_leaves_cancels_its_call() {
 
 #[tokio::test]
 async fn a_trace_context_is_returned() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let answer = served.call("echo", &[("traceparent", parent)], r#"{"a": 1}"#).await;
     assert_eq!(answer.header("traceparent"), parent);

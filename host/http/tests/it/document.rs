@@ -7,12 +7,12 @@ use fumehood_listener::Jobs;
 use fumehood_tests::skip::skip;
 use serde_json::{Value, json};
 
-use super::served::Served;
+use super::api_server::ApiServer;
 
 /// Serves the API with everything that the document describes.
-async fn served() -> Served {
+async fn served() -> ApiServer {
     let api = ApiOptions { jobs: Some(Jobs::default()), ..ApiOptions::default() };
-    Served::with_api(|options| options, |tools| tools, api).await
+    ApiServer::with_api(|options| options, |tools| tools, api).await
 }
 
 /// Returns all references in a value.

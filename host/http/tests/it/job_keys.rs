@@ -10,8 +10,8 @@ use fumehood_core::job::{Job, JobId, JobLimits, JobStore, JobStoreError, MemoryJ
 use fumehood_core::time::Timestamp;
 use fumehood_listener::{JobOptions, Jobs};
 
+use super::api_server::{OTHER, PATIENCE};
 use super::jobs::{ASYNC, end_of, list, serve, served};
-use super::served::{OTHER, PATIENCE};
 
 #[tokio::test]
 async fn a_key_stands_for_one_job() {

@@ -8,42 +8,42 @@ use fumehood_http::ApiOptions;
 use fumehood_listener::{HttpOptions, JobOptions, Jobs};
 use serde_json::{Value, json};
 
-use super::served::{Answer, OTHER, PATIENCE, Served};
+use super::api_server::{Answer, ApiServer, OTHER, PATIENCE};
 
 pub(crate) const ASYNC: (&str, &str) = ("Prefer", "respond-async");
 /// Waits as long as it takes.
 const WAIT: [(&str, &str); 1] = [("Prefer", "wait=20")];
 
-async fn served_with(options: JobOptions) -> Served {
+async fn served_with(options: JobOptions) -> ApiServer {
     serve(Jobs::new(Arc::new(MemoryJobs::default()), options)).await
 }
 
-pub(crate) async fn serve(jobs: Jobs) -> Served {
+pub(crate) async fn serve(jobs: Jobs) -> ApiServer {
     let api = ApiOptions { jobs: Some(jobs), ..ApiOptions::default() };
     let drain = Duration::from_millis(500);
-    Served::with_api(|options| HttpOptions { drain, ..options }, |tools| tools, api).await
+    ApiServer::with_api(|options| HttpOptions { drain, ..options }, |tools| tools, api).await
 }
 
 /// Returns a server whose own rules make no call a job.
-pub(crate) async fn served() -> Served {
+pub(crate) async fn served() -> ApiServer {
     served_with(JobOptions { after: PATIENCE, ..JobOptions::default() }).await
 }
 
 /// Begins a job, and returns its path.
-async fn begin(served: &Served, tool: &str, arguments: &str) -> String {
+async fn begin(served: &ApiServer, tool: &str, arguments: &str) -> String {
     let answer = served.call(tool, &[ASYNC], arguments).await;
     assert_eq!(answer.status, 202, "{answer:?}");
     answer.header("location").to_owned()
 }
 
 /// Waits for the end of a job.
-pub(crate) async fn end_of(served: &Served, path: &str) -> Value {
+pub(crate) async fn end_of(served: &ApiServer, path: &str) -> Value {
     let answer = served.send("GET", path, &WAIT, "").await;
     assert_eq!((answer.status, answer.header("retry-after")), (200, ""), "{answer:?}");
     answer.json()
 }
 
-pub(crate) async fn list(served: &Served, query: &str) -> Vec<String> {
+pub(crate) async fn list(served: &ApiServer, query: &str) -> Vec<String> {
     let page = served.get(&format!("/v1/jobs{query}")).await.json();
     page["jobs"].as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap().to_owned()).collect()
 }
@@ -101,7 +101,7 @@ async fn other_preferences_are_ignored() {
 
 #[tokio::test]
 async fn without_jobs_the_preference_is_ignored() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     let answer = served.call("echo", &[ASYNC], r#"{"a": 1}"#).await;
     assert_eq!((answer.status, answer.header("preference-applied")), (200, ""), "{answer:?}");
     for (method, path) in [("GET", "/v1/jobs"), ("GET", "/v1/jobs/x"), ("DELETE", "/v1/jobs/x")] {

@@ -8,11 +8,11 @@ use fumehood_listener::{Access, HttpOptions, Listener};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::served::{PATIENCE, Served, Tools};
+use super::api_server::{ApiServer, PATIENCE, Tools};
 
 #[tokio::test]
 async fn only_those_who_belong_here_are_let_in() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     for path in ["/v1/tools", "/v1/calls", "/openapi.json"] {
         let refused = served.send("GET", path, &[("Authorization", "")], "").await;
         refused.check_problem(401);
@@ -34,7 +34,7 @@ async fn only_those_who_belong_here_are_let_in() {
 
 #[tokio::test]
 async fn methods_and_paths_are_checked() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     for (method, path, allow) in [
         ("POST", "/v1/tools", "GET,HEAD"),
         ("PUT", "/v1/tools/test__echo", "GET,HEAD"),
@@ -59,7 +59,7 @@ async fn methods_and_paths_are_checked() {
 
 #[tokio::test]
 async fn types_of_content_are_negotiated() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     let arguments = r#"{"a": 1}"#;
     served.call("echo", &[("Content-Type", "text/plain")], arguments).await.check_problem(415);
     served.call("echo", &[("Content-Type", "")], arguments).await.check_problem(415);
@@ -76,13 +76,13 @@ fn padded_object(length: usize) -> String {
 
 #[tokio::test]
 async fn large_bodies_are_refused() {
-    let served = Served::with(|options| HttpOptions { body_bytes: 16 << 10, ..options }).await;
+    let served = ApiServer::with(|options| HttpOptions { body_bytes: 16 << 10, ..options }).await;
     assert_eq!(served.call("hidden", &[], &padded_object(15 << 10)).await.status, 200);
     served.call("hidden", &[], &padded_object(16 << 10)).await.check_problem(413);
     let deep = format!("{}0{}", r#"{"a":"#.repeat(200), "}".repeat(200));
     served.call("hidden", &[], &deep).await.check_problem(400);
     served.end().await;
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     let many = format!(r#"{{"a": [{}0]}}"#, "0,".repeat(100_000));
     served.call("hidden", &[], &many).await.check_problem(413);
     served.end().await;
@@ -90,7 +90,7 @@ async fn large_bodies_are_refused() {
 
 #[tokio::test]
 async fn costly_arguments_are_checked_off_the_serving_thread() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     // This test, the listener and its connections share a thread.
     let here = format!("{:?}", std::thread::current().id());
     let many = format!(r#"{{"a": [{}0]}}"#, "0,".repeat(10_000));
@@ -108,7 +108,7 @@ async fn costly_arguments_are_checked_off_the_serving_thread() {
 
 #[tokio::test]
 async fn a_client_with_too_many_requests_at_once_waits() {
-    let served = Served::with(|options| HttpOptions { requests: 2, ..options }).await;
+    let served = ApiServer::with(|options| HttpOptions { requests: 2, ..options }).await;
     let (first, id) = served.start_waiting(1).await;
     let mut second = served.connect().await;
     let request = served.request("POST", "/v1/tools/test__wait/calls", &[], "{}");
@@ -132,7 +132,7 @@ async fn a_client_with_too_many_requests_at_once_waits() {
 
 #[tokio::test]
 async fn running_calls_end_while_new_ones_are_refused() {
-    let served = Served::with(|options| HttpOptions { drain: PATIENCE, ..options }).await;
+    let served = ApiServer::with(|options| HttpOptions { drain: PATIENCE, ..options }).await;
     let mut keeping = served.connect().await;
     assert_eq!(keeping.send_request(served.request("GET", "/v1/tools", &[], "")).await.unwrap().status(), 200);
     let waiting = served.request("POST", "/v1/tools/test__wait/calls", &[("Accept", "text/event-stream")], "{}");
@@ -186,12 +186,12 @@ async fn a_server_that_loads_is_not_ready() {
 
 #[tokio::test]
 async fn a_client_that_reads_nothing_is_dropped() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     let request = format!(
         "POST /v1/tools/test__large/calls HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{{}}",
         served.address,
-        super::served::TOKEN
+        super::api_server::TOKEN
     );
     stream.write_all(request.as_bytes()).await.unwrap();
     // Longer than the deadline of a write that makes no progress.

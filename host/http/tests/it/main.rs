@@ -8,13 +8,13 @@
     reason = "a test fails by panicking"
 )]
 
+mod api_server;
 mod calls;
 mod dashboard;
 mod document;
 mod job_keys;
 mod jobs;
 mod limits;
-mod served;
 mod sessions;
 mod streams;
 mod tenants;

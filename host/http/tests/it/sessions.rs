@@ -14,7 +14,7 @@ use fumehood_listener::{Access, Tenant, Token};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
-use super::served::{Answer, OTHER, PATIENCE, Served, TOKEN, tenant};
+use super::api_server::{Answer, ApiServer, OTHER, PATIENCE, TOKEN, tenant};
 
 /// Agents that do what the message says: `wait`, `ask`, `call TOOL`, and repeat any other text. What is saved of the tenant
 /// `stuck` cannot be read.
@@ -98,12 +98,12 @@ impl SessionAgent for Agent {
     }
 }
 
-async fn serve() -> Served {
+async fn serve() -> ApiServer {
     let api = ApiOptions { sessions: Some(Arc::new(Agents)), ..ApiOptions::default() };
-    Served::with_api(|options| options, |tools| tools, api).await
+    ApiServer::with_api(|options| options, |tools| tools, api).await
 }
 
-async fn open(served: &Served) -> String {
+async fn open(served: &ApiServer) -> String {
     let opened = served.send("POST", "/v1/sessions", &[], "{}").await;
     assert_eq!(opened.status, 201, "{opened:?}");
     let id = opened.json()["id"].as_str().unwrap().to_owned();
@@ -111,12 +111,12 @@ async fn open(served: &Served) -> String {
     id
 }
 
-async fn say(served: &Served, id: &str, headers: &[(&str, &str)], text: &str) -> Answer {
+async fn say(served: &ApiServer, id: &str, headers: &[(&str, &str)], text: &str) -> Answer {
     served.send("POST", &format!("/v1/sessions/{id}/messages"), headers, &json!({ "text": text }).to_string()).await
 }
 
 /// Asks until the list at `path` has this number of entries.
-async fn wait_for_list(served: &Served, path: &str, name: &str, length: usize) -> Value {
+async fn wait_for_list(served: &ApiServer, path: &str, name: &str, length: usize) -> Value {
     let listed = async {
         loop {
             let list = served.get(path).await.json()[name].take();
@@ -130,7 +130,7 @@ async fn wait_for_list(served: &Served, path: &str, name: &str, length: usize) -
 }
 
 /// Sends a message that runs until it is cancelled or answered, in a task of its own.
-fn start(served: &Served, id: &str, text: &str) -> tokio::task::JoinHandle<(u16, String)> {
+fn start(served: &ApiServer, id: &str, text: &str) -> tokio::task::JoinHandle<(u16, String)> {
     let body = json!({ "text": text }).to_string();
     let request = served.request("POST", &format!("/v1/sessions/{id}/messages"), &[], &body);
     let address = served.address;
@@ -247,7 +247,7 @@ async fn a_client_without_the_right_does_not_approve() {
     let tenant = Tenant::new("one", &Token::parse(TOKEN).unwrap()).actor("one").approves(false);
     let access = Access::Tenants(vec![tenant]);
     let served =
-        Served::with_api(|options| fumehood_listener::HttpOptions { access, ..options }, |tools| tools, api).await;
+        ApiServer::with_api(|options| fumehood_listener::HttpOptions { access, ..options }, |tools| tools, api).await;
     let id = open(&served).await;
     let asking = start(&served, &id, "ask");
     let approvals = wait_for_list(&served, "/v1/approvals", "approvals", 1).await;
@@ -264,7 +264,7 @@ async fn a_tenant_does_not_wait_for_the_log_of_another() {
     let api = ApiOptions { sessions: Some(Arc::new(Agents)), ..ApiOptions::default() };
     let access = Access::Tenants(vec![tenant("keeper", TOKEN), tenant("stuck", OTHER)]);
     let served =
-        Served::with_api(|options| fumehood_listener::HttpOptions { access, ..options }, |tools| tools, api).await;
+        ApiServer::with_api(|options| fumehood_listener::HttpOptions { access, ..options }, |tools| tools, api).await;
     let bearer = format!("Bearer {OTHER}");
     let mut sender = served.connect().await;
     let request = served.request("GET", "/v1/sessions", &[("Authorization", &bearer)], "");
@@ -359,7 +359,7 @@ async fn sessions_are_limited_and_absent_without_a_model() {
     let paths = served.get("/openapi.json").await.json()["paths"].take();
     assert!(paths["/v1/sessions/{id}/messages"]["post"].is_object() && paths["/v1/approvals/{id}"]["post"].is_object());
     served.end().await;
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     served.send("POST", "/v1/sessions", &[], "{}").await.check_problem(404);
     assert!(!served.get("/openapi.json").await.body.contains("/v1/sessions"));
     served.end().await;
@@ -370,7 +370,7 @@ async fn saved_sessions_are_those_of_their_tenant() {
     let api = ApiOptions { sessions: Some(Arc::new(Agents)), ..ApiOptions::default() };
     let access = Access::Tenants(vec![tenant("keeper", TOKEN), tenant("other", OTHER)]);
     let served =
-        Served::with_api(|options| fumehood_listener::HttpOptions { access, ..options }, |tools| tools, api).await;
+        ApiServer::with_api(|options| fumehood_listener::HttpOptions { access, ..options }, |tools| tools, api).await;
     let bearer = format!("Bearer {OTHER}");
     let other = [("Authorization", bearer.as_str())];
     assert_eq!(served.send("GET", "/v1/sessions/kept", &other, "").await.status, 404);

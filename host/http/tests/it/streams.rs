@@ -3,7 +3,7 @@
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
-use super::served::{PATIENCE, Served};
+use super::api_server::{ApiServer, PATIENCE};
 
 const EVENTS: [(&str, &str); 1] = [("Accept", "text/event-stream")];
 
@@ -19,7 +19,7 @@ fn parse(text: &str) -> Vec<(String, Value)> {
 
 #[tokio::test]
 async fn progress_and_log_lines_come_before_the_result() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     let answer = served.call("report", &EVENTS, r#"{"lines": 1}"#).await;
     assert_eq!((answer.status, answer.header("content-type")), (200, "text/event-stream"));
     let events = parse(&answer.body);
@@ -34,7 +34,7 @@ async fn progress_and_log_lines_come_before_the_result() {
 
 #[tokio::test]
 async fn a_failure_is_the_last_event() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     let events = parse(&served.call("fail", &EVENTS, r#"{"kind": "deadline"}"#).await.body);
     assert_eq!(events[1].0, "result");
     assert_eq!(events[1].1["error"]["kind"], "deadline");
@@ -43,7 +43,7 @@ async fn a_failure_is_the_last_event() {
 
 #[tokio::test]
 async fn the_oldest_events_are_dropped_and_counted() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     let events = parse(&served.call("report", &EVENTS, r#"{"lines": 500}"#).await.body);
     assert_eq!((events[1].0.as_str(), events.last().unwrap().0.as_str()), ("dropped", "result"));
     let dropped = events[1].1["events"].as_u64().unwrap();
@@ -53,7 +53,7 @@ async fn the_oldest_events_are_dropped_and_counted() {
 
 #[tokio::test]
 async fn a_client_that_leaves_a_stream_cancels_its_call() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     let request = served.request("POST", "/v1/tools/test__wait/calls", &EVENTS, "{}");
     let (sender, mut response) = served.open(request).await;
     let first = tokio::time::timeout(PATIENCE, response.body_mut().frame()).await.unwrap().unwrap().unwrap();
@@ -68,7 +68,7 @@ async fn a_client_that_leaves_a_stream_cancels_its_call() {
 
 #[tokio::test]
 async fn a_stream_is_answered_again_by_its_key() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     let headers = [EVENTS[0], ("Idempotency-Key", "stream")];
     let events = parse(&served.call("report", &headers, "{}").await.body);
     let again = served.call("report", &headers, "{}").await;

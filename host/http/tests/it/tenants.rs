@@ -9,16 +9,16 @@ use fumehood_core::call::{Call, CancellationToken};
 use fumehood_core::tool::ToolProvider;
 use fumehood_listener::{Access, HttpOptions, Tenant, TenantLimits, TenantTools, ToolFilter, UsageLedger};
 
-use super::served::{Answer, OTHER, PATIENCE, Served, TOKEN, Tools, tenant};
+use super::api_server::{Answer, ApiServer, OTHER, PATIENCE, TOKEN, Tools, tenant};
 
 fn bearer(token: &str) -> String {
     format!("Bearer {token}")
 }
 
 /// Serves the tools to a tenant with these limits, and to another one without.
-async fn limited(limits: TenantLimits) -> Served {
+async fn limited(limits: TenantLimits) -> ApiServer {
     let access = Access::Tenants(vec![tenant("one", TOKEN).limits(limits), tenant("other", OTHER)]);
-    Served::with(|options| HttpOptions { access, ..options }).await
+    ApiServer::with(|options| HttpOptions { access, ..options }).await
 }
 
 /// Asserts that a request was refused with a time to wait.
@@ -35,7 +35,7 @@ fn check_wait(answer: &Answer, status: u16) -> u64 {
 async fn other_tools_do_not_exist_for_a_tenant() {
     let filter = ToolFilter::new("test__e*", |tool| tool.starts_with("test__e"));
     let access = Access::Tenants(vec![tenant("one", TOKEN).tools(filter), tenant("other", OTHER)]);
-    let served = Served::with(|options| HttpOptions { access, ..options }).await;
+    let served = ApiServer::with(|options| HttpOptions { access, ..options }).await;
     let listed = served.get("/v1/tools").await.json();
     assert_eq!(listed["tools"].as_array().unwrap().len(), 1);
     assert_eq!(listed["tools"][0]["name"], "test__echo");
@@ -71,7 +71,7 @@ async fn the_rate_of_requests_is_limited() {
 async fn concurrent_requests_are_limited() {
     let limits = TenantLimits { concurrent_requests: NonZeroU32::new(1), ..TenantLimits::default() };
     let access = Access::Tenants(vec![tenant("one", TOKEN), tenant("other", OTHER).limits(limits)]);
-    let served = Served::with(|options| HttpOptions { access, ..options }).await;
+    let served = ApiServer::with(|options| HttpOptions { access, ..options }).await;
     let others = bearer(OTHER);
     let mut sender = served.connect().await;
     let request = served.request("POST", "/v1/tools/test__wait/calls", &[("Authorization", &others)], "{}");
@@ -113,7 +113,7 @@ async fn a_client_that_leaves_pays_for_its_fuel() {
     let access = Access::Tenants(vec![tenant("one", TOKEN).limits(limits)]);
     let change = |options| HttpOptions { access, ..options };
     let ledger = usage.clone();
-    let served = Served::with_tools(change, |tools| tools.usage(ledger)).await;
+    let served = ApiServer::with_tools(change, |tools| tools.usage(ledger)).await;
     let mut sender = served.connect().await;
     let request = served.request("POST", "/v1/tools/test__wait/calls", &[], "{}");
     let waiting = tokio::spawn(async move { sender.send_request(request).await.is_ok() });
@@ -132,7 +132,7 @@ async fn a_client_that_leaves_pays_for_its_fuel() {
 
 #[tokio::test]
 async fn a_full_server_refuses_calls() {
-    let served = Served::with_tools(|options| options, |tools| tools.places(1, 0)).await;
+    let served = ApiServer::with_tools(|options| options, |tools| tools.places(1, 0)).await;
     let (waiting, id) = served.start_waiting(1).await;
     let refused = served.call("echo", &[], r#"{"a": 1}"#).await;
     assert_eq!(refused.check_problem(503)["kind"], "unavailable");
@@ -145,7 +145,7 @@ async fn a_full_server_refuses_calls() {
 
 #[tokio::test]
 async fn a_call_that_waits_for_a_place_can_be_cancelled() {
-    let served = Served::with_tools(|options| options, |tools| tools.places(1, 8)).await;
+    let served = ApiServer::with_tools(|options| options, |tools| tools.places(1, 8)).await;
     let (running, first) = served.start_waiting(1).await;
     let mut sender = served.connect().await;
     let request = served.request("POST", "/v1/tools/test__echo/calls", &[], r#"{"a": 1}"#);
@@ -169,7 +169,7 @@ async fn a_call_that_waits_for_a_place_can_be_cancelled() {
 
 #[tokio::test]
 async fn tenants_are_replaced_while_calls_run() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     let (running, id) = served.start_waiting(1).await;
     let none = ToolFilter::new("", |_| false);
     served.tenants.replace(vec![tenant("one", "a-new-token-of-the-test").tools(none)]).unwrap();

@@ -112,7 +112,7 @@ impl fmt::Debug for StartedCall {
 
 /// The answer to a call that may become a job.
 #[derive(Debug)]
-pub enum Called {
+pub enum CallOrJob {
     /// It has ended.
     Ended(Box<CallResult>),
     /// It has become a job.
@@ -129,7 +129,7 @@ pub(super) fn unstored() -> JobState {
 }
 
 /// Runs a call until it ends, or becomes a job, in a task of its own.
-pub(super) async fn run(inner: &Arc<Inner>, call: JobCall) -> Called {
+pub(super) async fn run(inner: &Arc<Inner>, call: JobCall) -> CallOrJob {
     let Ok(bits) = random_bits() else {
         let error = CallError::new(ErrorKind::Host, "the system returned no random bytes for a job id");
         return ended(&call.tool, error);
@@ -155,7 +155,7 @@ struct JobTask {
     /// The time after which the call becomes a job.
     after: Duration,
     /// Tells the caller, for as long as it waits.
-    tell: oneshot::Sender<Called>,
+    tell: oneshot::Sender<CallOrJob>,
 }
 
 impl JobTask {
@@ -193,7 +193,7 @@ impl JobTask {
         tokio::select! {
             biased;
             result = &mut call => {
-                let _gone = self.tell.send(Called::Ended(Box::new(result_of(result, tool))));
+                let _gone = self.tell.send(CallOrJob::Ended(Box::new(result_of(result, tool))));
                 return;
             }
             () = self.tell.closed() => {
@@ -214,7 +214,7 @@ impl JobTask {
                         call.await
                     }
                 };
-                let _gone = self.tell.send(Called::Ended(Box::new(result_of(result, tool))));
+                let _gone = self.tell.send(CallOrJob::Ended(Box::new(result_of(result, tool))));
             }
         }
     }
@@ -244,7 +244,7 @@ impl JobTask {
     async fn hand_over(self, job: Job, call: JoinHandle<CallResult>, is_queued: bool) {
         let Self { inner, running: RunningJob { job: Job { id, owner, tool, key, .. }, cancelled, .. }, tell, .. } =
             self;
-        let is_known = tell.send(Called::Job(Box::new(job))).is_ok();
+        let is_known = tell.send(CallOrJob::Job(Box::new(job))).is_ok();
         if !is_known {
             cancelled.cancel();
         }
@@ -291,8 +291,8 @@ fn result_of(ended: Result<CallResult, tokio::task::JoinError>, tool: &str) -> C
     ended.unwrap_or_else(|_| failure(tool, CallError::new(ErrorKind::Host, "the server failed while the tool ran")))
 }
 
-fn ended(tool: &str, error: CallError) -> Called {
-    Called::Ended(Box::new(failure(tool, error)))
+fn ended(tool: &str, error: CallError) -> CallOrJob {
+    CallOrJob::Ended(Box::new(failure(tool, error)))
 }
 
 fn failure(tool: &str, error: CallError) -> CallResult {

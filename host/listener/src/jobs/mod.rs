@@ -15,7 +15,7 @@ use fumehood_core::job::{Job, JobId, JobLimits, JobState, JobStore, JobStoreErro
 use fumehood_core::tool::ToolProvider;
 use tokio::time::Instant;
 
-pub use self::job_call::{Called, JobCall, StartedCall};
+pub use self::job_call::{CallOrJob, JobCall, StartedCall};
 use self::job_progress::JobProgress;
 use fumehood_layers::now;
 
@@ -203,7 +203,7 @@ impl Jobs {
 
     /// Runs a call, which becomes a job if it takes longer than [`JobOptions::after`]. Dropping the future before that cancels
     /// the call.
-    pub async fn call(&self, call: JobCall) -> Called {
+    pub async fn call(&self, call: JobCall) -> CallOrJob {
         job_call::run(&self.inner, call).await
     }
 

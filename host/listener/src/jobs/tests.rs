@@ -46,8 +46,8 @@ fn call(owner: &str, cancelled: &CancellationToken) -> (JobCall, oneshot::Sender
 async fn begin(jobs: &Jobs, owner: &str) -> (Job, oneshot::Sender<CallResult>) {
     let (call, end) = call(owner, &CancellationToken::new());
     match jobs.call(call).await {
-        Called::Job(job) => (*job, end),
-        Called::Ended(result) => panic!("{result:?}"),
+        CallOrJob::Job(job) => (*job, end),
+        CallOrJob::Ended(result) => panic!("{result:?}"),
     }
 }
 
@@ -56,7 +56,7 @@ async fn a_quick_call_becomes_no_job() {
     let jobs = jobs(JobOptions { after: PATIENCE, ..JobOptions::default() });
     let (call, end) = call("a", &CancellationToken::new());
     end.send(result(Ok(vec![Content::text("3")]))).unwrap();
-    assert!(matches!(jobs.call(call).await, Called::Ended(result) if result.is_ok()));
+    assert!(matches!(jobs.call(call).await, CallOrJob::Ended(result) if result.is_ok()));
     assert!(jobs.list("a").await.unwrap().is_empty());
 }
 
@@ -113,7 +113,7 @@ async fn a_call_beyond_the_limit_stays_a_call() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(!calling.is_finished());
     end.send(result(Ok(Vec::new()))).unwrap();
-    assert!(matches!(calling.await.unwrap(), Called::Ended(result) if result.is_ok()));
+    assert!(matches!(calling.await.unwrap(), CallOrJob::Ended(result) if result.is_ok()));
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn a_call_that_must_be_a_job_is_refused_beyond_the_limit() {
     let jobs = jobs(JobOptions { limits, at_once: Arc::new(|tool| tool == "t"), ..JobOptions::default() });
     let (_first, _end) = begin(&jobs, "a").await;
     let (call, end) = call("a", &CancellationToken::new());
-    let Called::Ended(refused) = jobs.call(call).await else { panic!("it became a job") };
+    let CallOrJob::Ended(refused) = jobs.call(call).await else { panic!("it became a job") };
     let error = refused.error().unwrap();
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert!(error.message.contains("did not run") && error.retry_after.is_some(), "{error}");
@@ -157,7 +157,7 @@ async fn results_that_stay_in_memory_count_as_those_of_their_client() {
     end.send(result(Ok(vec![Content::text("0123456789")]))).unwrap();
     jobs.wait("a", &job.id.to_string(), PATIENCE).await.unwrap();
     let (refused, _end) = call("a", &CancellationToken::new());
-    let Called::Ended(refused) = jobs.call(refused).await else { panic!("it became a job") };
+    let CallOrJob::Ended(refused) = jobs.call(refused).await else { panic!("it became a job") };
     let message = &refused.error().unwrap().message;
     assert!(message.contains("have reached their maximum size"), "{message}");
     let (_other, _end) = begin(&jobs, "b").await;
@@ -176,9 +176,9 @@ async fn of_two_processes_one_creates_the_job_of_a_key() {
         (JobCall { after: Some(Duration::ZERO), key: Some(key), ..call }, end)
     };
     let (first, _end) = keyed("a");
-    let Called::Job(first) = one.call(first).await else { panic!("no job") };
+    let CallOrJob::Job(first) = one.call(first).await else { panic!("no job") };
     let (second, end) = keyed("a");
-    let Called::Ended(refused) = other.call(second).await else { panic!("a second job") };
+    let CallOrJob::Ended(refused) = other.call(second).await else { panic!("a second job") };
     let error = refused.error().unwrap();
     assert!(error.kind == ErrorKind::Unavailable && error.message.contains("it was not started again"), "{error}");
     assert_eq!(error.retry_after, Some(Duration::from_secs(1)));
@@ -186,7 +186,7 @@ async fn of_two_processes_one_creates_the_job_of_a_key() {
     assert_eq!(other.find_by_key("a", &key.key).await.unwrap().map(|job| job.id), Some(first.id));
     // The keys of others are their own.
     let (third, _end) = keyed("b");
-    assert!(matches!(other.call(third).await, Called::Job(_)));
+    assert!(matches!(other.call(third).await, CallOrJob::Job(_)));
 }
 
 #[tokio::test]
@@ -221,12 +221,12 @@ async fn a_caller_decides_when_its_call_becomes_a_job() {
     for after in [Duration::ZERO, Duration::from_millis(1)] {
         let (call, _end) = call("a", &CancellationToken::new());
         let called = jobs.call(JobCall { after: Some(after), ..call }).await;
-        assert!(matches!(called, Called::Job(_)), "{called:?}");
+        assert!(matches!(called, CallOrJob::Job(_)), "{called:?}");
     }
     let (call, end) = call("a", &CancellationToken::new());
     end.send(result(Ok(Vec::new()))).unwrap();
     let called = jobs.call(JobCall { after: Some(Duration::from_secs(20)), ..call }).await;
-    assert!(matches!(called, Called::Ended(_)), "{called:?}");
+    assert!(matches!(called, CallOrJob::Ended(_)), "{called:?}");
     assert_eq!(jobs.list("a").await.unwrap().len(), 2);
 }
 
@@ -267,7 +267,7 @@ async fn a_job_is_found_by_its_key_unless_its_results_are_not_stored() {
         let jobs = jobs(JobOptions { is_stored: Arc::new(move |_| is_stored), ..soon() });
         let (call, _end) = call("a", &CancellationToken::new());
         let called = jobs.call(JobCall { key: Some(key), ..call }).await;
-        assert!(matches!(called, Called::Job(_)), "{called:?}");
+        assert!(matches!(called, CallOrJob::Job(_)), "{called:?}");
         let find = async |owner: &str, key: &Digest| jobs.find_by_key(owner, key).await.unwrap().is_some();
         assert_eq!(find("a", &key.key).await, is_stored);
         assert!(!find("b", &key.key).await && !find("a", &key.request).await);
@@ -284,13 +284,13 @@ async fn results_in_memory_and_in_the_store_count_together() {
     let mut ids = Vec::new();
     for tool in ["stored", "private"] {
         let (call, end) = call("a", &CancellationToken::new());
-        let Called::Job(job) = one.call(JobCall { tool: tool.to_owned(), ..call }).await else { panic!("no job") };
+        let CallOrJob::Job(job) = one.call(JobCall { tool: tool.to_owned(), ..call }).await else { panic!("no job") };
         end.send(result(Ok(vec![Content::text("01234")]))).unwrap();
         ids.push(job.id.to_string());
         one.wait("a", &job.id.to_string(), PATIENCE).await.unwrap();
     }
     let (third, _end) = call("a", &CancellationToken::new());
-    assert!(matches!(one.call(third).await, Called::Ended(_)), "5 bytes and 5 are 10");
+    assert!(matches!(one.call(third).await, CallOrJob::Ended(_)), "5 bytes and 5 are 10");
     // Its client removes it at the other process, which knows nothing of the result.
     one.inner.private.insert(Job {
         state: JobState::of_result(result(Ok(vec![Content::text("0123456789")])), false),
@@ -357,7 +357,7 @@ async fn a_job_that_is_created_too_late_does_not_exist() {
     let jobs = Jobs::new(Arc::clone(&store) as Arc<dyn JobStore>, JobOptions::default());
     let (call, end) = call("a", &CancellationToken::new());
     let called = jobs.call(JobCall { after: Some(Duration::ZERO), key: Some(key), ..call }).await;
-    let Called::Ended(refused) = called else { panic!("it became a job") };
+    let CallOrJob::Ended(refused) = called else { panic!("it became a job") };
     assert_eq!(refused.error().unwrap().kind, ErrorKind::Unavailable);
     assert!(end.is_closed(), "the call was started");
     tokio::time::sleep(Duration::from_secs(120)).await;

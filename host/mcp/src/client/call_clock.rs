@@ -22,7 +22,7 @@ pub(super) struct CallClock {
 
 /// The limit that a call exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Exceeded {
+pub(super) enum ExceededLimit {
     Deadline,
     MaxTime,
     /// The maximum time in all, during a question to the client.
@@ -96,18 +96,18 @@ impl CallClock {
     ///
     /// # Errors
     /// If the time is over.
-    pub(super) async fn limit<F: Future>(&self, call: F) -> Result<F::Output, Exceeded> {
+    pub(super) async fn limit<F: Future>(&self, call: F) -> Result<F::Output, ExceededLimit> {
         let mut call = std::pin::pin!(call);
         loop {
             let end = self.end();
             match tokio::time::timeout_at(end, call.as_mut()).await {
                 Ok(ended) => return Ok(ended),
                 Err(_elapsed) if self.end() > end => {}
-                Err(_elapsed) if self.questions.load(Ordering::Relaxed) > 0 => return Err(Exceeded::Unanswered),
+                Err(_elapsed) if self.questions.load(Ordering::Relaxed) > 0 => return Err(ExceededLimit::Unanswered),
                 Err(_elapsed) if end == self.started + self.max_time && self.max_time > self.deadline => {
-                    return Err(Exceeded::MaxTime);
+                    return Err(ExceededLimit::MaxTime);
                 }
-                Err(_elapsed) => return Err(Exceeded::Deadline),
+                Err(_elapsed) => return Err(ExceededLimit::Deadline),
             }
         }
     }
@@ -121,7 +121,7 @@ mod tests {
     async fn progress_extends_the_time_up_to_a_maximum() {
         let second = Duration::from_secs(1);
         let quiet = CallClock::start(second, 5 * second);
-        assert_eq!(quiet.limit(tokio::time::sleep(2 * second)).await, Err(Exceeded::Deadline));
+        assert_eq!(quiet.limit(tokio::time::sleep(2 * second)).await, Err(ExceededLimit::Deadline));
         let clock = CallClock::start(second, 5 * second);
         let observer = clock.observe(None);
         let reporting = async {
@@ -142,7 +142,7 @@ mod tests {
         let clock = CallClock::start(second, 5 * second);
         let question = clock.ask();
         let unanswered = clock.limit(tokio::time::sleep(6 * second)).await;
-        assert_eq!((unanswered, clock.started.elapsed()), (Err(Exceeded::Unanswered), 5 * second));
+        assert_eq!((unanswered, clock.started.elapsed()), (Err(ExceededLimit::Unanswered), 5 * second));
         drop(question);
         let clock = CallClock::start(second, 5 * second);
         let observer = clock.observe(None);
@@ -153,6 +153,6 @@ mod tests {
             }
         };
         let endless: Result<(), _> = clock.limit(endless).await;
-        assert_eq!((endless, clock.started.elapsed()), (Err(Exceeded::MaxTime), 5 * second));
+        assert_eq!((endless, clock.started.elapsed()), (Err(ExceededLimit::MaxTime), 5 * second));
     }
 }

@@ -20,7 +20,7 @@ use tracing::Instrument as _;
 
 use super::backoff::Backoff;
 use super::call_client::{self, CallClient, MAX_REQUESTS};
-use super::call_clock::{CallClock, Exceeded};
+use super::call_clock::{CallClock, ExceededLimit};
 use super::call_error;
 use super::call_tool_result::{self, Answer};
 use super::connect_error::ConnectError;
@@ -296,7 +296,7 @@ impl Remote {
         Err(call_error::from_refused_input(call_client::too_many_requests()))
     }
 
-    fn deadline_error(&self, clock: &CallClock, exceeded: Exceeded) -> CallError {
+    fn deadline_error(&self, clock: &CallClock, exceeded: ExceededLimit) -> CallError {
         // A task that connects holds the lock, and then there is no connection to report on.
         let state = self.0.state.try_lock().ok();
         let unmatched = state.and_then(|state| Some(state.connection.as_ref()?.tracker().unmatched_answers()));

@@ -5,7 +5,7 @@ use fumehood_core::call::result::CallError;
 use fumehood_core::tool::name::Namespace;
 use rmcp::service::ServiceError;
 
-use super::call_clock::{CallClock, Exceeded};
+use super::call_clock::{CallClock, ExceededLimit};
 use super::call_error::{self, MAX_QUOTED_CHARS};
 use super::connect_error::challenge_of;
 use super::connection::Connection;
@@ -51,11 +51,11 @@ pub(super) fn to_call_error(
 }
 
 /// Creates the error of a call that exceeded its time. Meanwhile the server sent `unmatched` answers to unknown requests.
-pub(super) fn deadline(server: &Namespace, clock: &CallClock, exceeded: Exceeded, unmatched: u32) -> CallError {
+pub(super) fn deadline(server: &Namespace, clock: &CallClock, exceeded: ExceededLimit, unmatched: u32) -> CallError {
     let (time, setting) = match exceeded {
-        Exceeded::Unanswered => return unanswered(server, clock),
-        Exceeded::Deadline => (clock.deadline, "its `timeout`"),
-        Exceeded::MaxTime => (clock.max_time, "its `max_timeout`, although it reported progress"),
+        ExceededLimit::Unanswered => return unanswered(server, clock),
+        ExceededLimit::Deadline => (clock.deadline, "its `timeout`"),
+        ExceededLimit::MaxTime => (clock.max_time, "its `max_timeout`, although it reported progress"),
     };
     let mut why = format!("the server `{server}` did not answer within {} ms, {setting}", time.as_millis());
     if unmatched > 0 {

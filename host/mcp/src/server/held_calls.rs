@@ -8,7 +8,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use fumehood_core::digest::Digest;
-use fumehood_listener::Called;
+use fumehood_listener::CallOrJob;
 use rmcp::model::{ErrorData, InputRequiredResult, InputResponses};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -101,7 +101,7 @@ impl HeldCalls {
     fn detach(self: &Arc<Self>, call: &mut RunningCall) {
         let Some((request, questions)) = &call.repeated else { return };
         let number = self.last.fetch_add(1, Ordering::Relaxed);
-        let (tell, told) = oneshot::channel::<Called>();
+        let (tell, told) = oneshot::channel::<CallOrJob>();
         let tool = request.name.clone();
         let ended = Box::pin(async move { told.await.unwrap_or_else(|_| lost(tool)) });
         let mut running = std::mem::replace(&mut call.running, ended);

@@ -21,7 +21,7 @@ use super::component_library::ComponentLibrary;
 use super::held_calls::MAX_ALL_HELD_CALLS;
 use super::library::Library;
 use super::served_library::ServedLibrary;
-use super::tools::{Catalogue, Naming};
+use super::tools::{Catalogue, NamingScheme};
 use crate::client::RemoteLibrary;
 use crate::log_level::LogLevel;
 
@@ -56,7 +56,7 @@ pub struct ServerOptions {
     /// The repairs that the arguments of calls may get before they are refused; `None` refuses them as they are.
     pub repairs: Option<Arc<RepairPolicy>>,
     /// The scheme of tool names.
-    pub naming: Naming,
+    pub naming: NamingScheme,
     /// Resources and prompts.
     pub library: Arc<Library>,
     /// The resources and prompts of MCP servers, in the order of their precedence.
@@ -88,7 +88,7 @@ impl Default for ServerOptions {
             message_bytes: 4 << 20,
             page: 1000,
             repairs: Some(Arc::default()),
-            naming: Naming::default(),
+            naming: NamingScheme::default(),
             library: Arc::default(),
             servers: Arc::default(),
             log_level: LogLevel::default(),

@@ -29,4 +29,4 @@ pub use library::{Entry, Library, LibraryError, Prompt, Source};
 pub use mcp_server::{Server, ServerOptions};
 pub use stdio::StdioError;
 pub use template::Parameter;
-pub use tools::Naming;
+pub use tools::NamingScheme;

@@ -49,12 +49,12 @@ pub(crate) struct Outbox {
     wants_progress: bool,
     /// The minimum level of log lines that the client requested; `None` for no log lines.
     level: Option<Level>,
-    queued: Mutex<Queued>,
+    queued: Mutex<QueueState>,
     arrived: Notify,
 }
 
 #[derive(Default)]
-struct Queued {
+struct QueueState {
     queue: VecDeque<Notification>,
     reports: usize,
     lines: usize,
@@ -121,7 +121,7 @@ impl Outbox {
         }
     }
 
-    fn queued(&self) -> MutexGuard<'_, Queued> {
+    fn queued(&self) -> MutexGuard<'_, QueueState> {
         // Nothing between lock and unlock can panic half-way.
         self.queued.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -156,7 +156,7 @@ enum Next {
     End,
 }
 
-impl Queued {
+impl QueueState {
     fn push_progress(&mut self, progress: Progress) {
         let Progress { fraction, message, partial: _ } = progress;
         let fraction = fraction.filter(|fraction| fraction.is_finite());

@@ -9,7 +9,7 @@ use fumehood_core::call::CancellationToken as CallToken;
 use fumehood_core::call::client_requests::ClientRequestKind;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
-use fumehood_listener::Called;
+use fumehood_listener::CallOrJob;
 use rmcp::model::{InputRequest, InputRequests, InputRequiredResult, InputResponses};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -151,7 +151,7 @@ impl Questions {
 /// A call that runs.
 pub(super) struct RunningCall {
     /// Completes once it has ended, or has become a job.
-    pub(super) running: Pin<Box<dyn Future<Output = Called> + Send>>,
+    pub(super) running: Pin<Box<dyn Future<Output = CallOrJob> + Send>>,
     /// Cancels the call.
     pub(super) cancelled: CallToken,
     pub(super) outbox: Option<Arc<Outbox>>,
@@ -172,7 +172,7 @@ pub(super) struct HeldCall {
 impl RunningCall {
     /// Runs the call until it ends or becomes a job; returns `None` if it waits for answers of its client. May be dropped and called
     /// again.
-    pub(super) async fn advance(&mut self) -> Option<Called> {
+    pub(super) async fn advance(&mut self) -> Option<CallOrJob> {
         let Some((_, questions)) = &mut self.repeated else { return Some((&mut self.running).await) };
         if questions.has_asked() {
             return None;
@@ -185,7 +185,7 @@ impl RunningCall {
     }
 
     /// Cancels the call, and waits for its end.
-    pub(super) async fn cancel(&mut self) -> Called {
+    pub(super) async fn cancel(&mut self) -> CallOrJob {
         self.cancelled.cancel();
         (&mut self.running).await
     }
@@ -214,9 +214,14 @@ impl RunningCall {
 }
 
 /// Returns the end of a call whose task is gone.
-pub(super) fn lost(tool: String) -> Called {
+pub(super) fn lost(tool: String) -> CallOrJob {
     let error = CallError::new(ErrorKind::Host, "the server failed while the tool ran");
-    Called::Ended(Box::new(CallResult { id: String::new(), tool, outcome: Err(error), metadata: Metadata::default() }))
+    CallOrJob::Ended(Box::new(CallResult {
+        id: String::new(),
+        tool,
+        outcome: Err(error),
+        metadata: Metadata::default(),
+    }))
 }
 
 #[cfg(test)]
@@ -229,7 +234,7 @@ mod tests {
     use super::super::held_calls::HeldCalls;
     use super::*;
 
-    type Asked<'a> = Pin<Box<dyn Future<Output = Result<Value, String>> + 'a>>;
+    type AnswerFuture<'a> = Pin<Box<dyn Future<Output = Result<Value, String>> + 'a>>;
 
     fn places() -> HeldPlaces {
         HeldCalls::new(Arc::new(tokio::sync::Semaphore::new(1)), &CancellationToken::new()).places()
@@ -239,9 +244,9 @@ mod tests {
         pin!(future).poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    fn ask(sender: &QuestionSender) -> Asked<'_> {
+    fn ask(sender: &QuestionSender) -> AnswerFuture<'_> {
         let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
-        let mut asked: Asked<'_> = Box::pin(sender.ask(ClientRequestKind::Elicitation, form));
+        let mut asked: AnswerFuture<'_> = Box::pin(sender.ask(ClientRequestKind::Elicitation, form));
         assert_eq!(poll(&mut asked), Poll::Pending);
         asked
     }

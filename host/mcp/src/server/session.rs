@@ -11,7 +11,7 @@ use fumehood_core::call::{Call, CallContext, CancellationToken as CallToken, Obs
 use fumehood_core::telemetry;
 use fumehood_core::text::sanitize::printable;
 use fumehood_core::tool::name::MAX_FULL_NAME_BYTES;
-use fumehood_listener::{Called, JobCall, Jobs};
+use fumehood_listener::{CallOrJob, JobCall, Jobs};
 use rmcp::RoleServer;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, ErrorCode, ErrorData, JsonObject, ReadResourceResult};
 use rmcp::service::RequestContext;
@@ -199,8 +199,8 @@ impl Session {
     ) -> Result<Answer<CallResult>, ErrorData> {
         match self.follow(call, method.name(), context).await? {
             Answer::InputRequired(needed) => Ok(Answer::InputRequired(needed)),
-            Answer::Result(Called::Ended(result)) => Ok(Answer::Result(*result)),
-            Answer::Result(Called::Job(_)) => Err(ErrorData::internal_error("the request became a job", None)),
+            Answer::Result(CallOrJob::Ended(result)) => Ok(Answer::Result(*result)),
+            Answer::Result(CallOrJob::Job(_)) => Err(ErrorData::internal_error("the request became a job", None)),
         }
     }
 
@@ -235,8 +235,8 @@ impl Session {
         let form = call.form;
         match self.follow(call, &name, &context).await? {
             Answer::InputRequired(needed) => Ok(needed.into()),
-            Answer::Result(Called::Job(job)) => Ok(tasks::created(&job).into()),
-            Answer::Result(Called::Ended(result)) => {
+            Answer::Result(CallOrJob::Job(job)) => Ok(tasks::created(&job).into()),
+            Answer::Result(CallOrJob::Ended(result)) => {
                 let write = move |result| call_tool_result::into_call_tool_result(result, form);
                 Ok(self.server.work(*result, write).await?.into())
             }
@@ -314,7 +314,7 @@ impl Session {
                 None => {
                     let result = tools.dispatch(call).await;
                     drop(extensions);
-                    Called::Ended(Box::new(result))
+                    CallOrJob::Ended(Box::new(result))
                 }
             }
         };
@@ -328,7 +328,7 @@ impl Session {
         mut call: RunningCall,
         name: &str,
         context: &RequestContext<RoleServer>,
-    ) -> Result<Answer<Called>, ErrorData> {
+    ) -> Result<Answer<CallOrJob>, ErrorData> {
         let called = match call.outbox.clone() {
             None => self.advance(&mut call, context).await,
             Some(outbox) => {
@@ -343,7 +343,7 @@ impl Session {
             }
         };
         let Some(called) = called else { return self.held.hold(call).map(Answer::InputRequired) };
-        if let Called::Ended(result) = &called
+        if let CallOrJob::Ended(result) = &called
             && let Some(error) = result.error()
         {
             telemetry::record_error(&call.span, error.kind.as_str());
@@ -352,7 +352,7 @@ impl Session {
     }
 
     /// Like [`RunningCall::advance`], until the client cancels its request or is gone.
-    async fn advance(&self, call: &mut RunningCall, context: &RequestContext<RoleServer>) -> Option<Called> {
+    async fn advance(&self, call: &mut RunningCall, context: &RequestContext<RoleServer>) -> Option<CallOrJob> {
         tokio::select! {
             biased;
             called = call.advance() => return called,

@@ -55,7 +55,7 @@ struct Entry {
     text: Option<String>,
     calls: Option<Vec<EntryCall>>,
     error: Option<EntryError>,
-    expect: Option<Expect>,
+    expect: Option<Expectation>,
     #[serde(default)]
     delay_ms: u64,
     #[serde(default)]
@@ -84,7 +84,7 @@ struct EntryError {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Expect {
+enum Expectation {
     One(String),
     All(Vec<String>),
 }
@@ -142,8 +142,8 @@ fn parse_reply(reply: usize, line: usize, text: &str) -> Result<ScriptedReply, S
     };
     let expect = match entry.expect {
         None => Vec::new(),
-        Some(Expect::One(words)) => vec![words],
-        Some(Expect::All(words)) => words,
+        Some(Expectation::One(words)) => vec![words],
+        Some(Expectation::All(words)) => words,
     };
     Ok(ScriptedReply { answer, expect, delay, usage: entry.usage, stop: entry.stop, line })
 }

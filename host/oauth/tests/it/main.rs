@@ -10,5 +10,5 @@
 
 mod issuer;
 mod keys;
-mod served;
+mod token_server;
 mod tokens;

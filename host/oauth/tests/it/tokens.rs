@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::issuer::Issuer;
 use crate::keys::{SigningKey, in_seconds, unsigned, with_secret};
-use crate::served::{INTERVAL, OWN_TOKEN, RESOURCE, Served, options, tenants};
+use crate::token_server::{INTERVAL, OWN_TOKEN, RESOURCE, TokenServer, options, tenants};
 
 /// Returns claims that are as required.
 fn claims(issuer: &Issuer) -> Value {
@@ -27,7 +27,7 @@ fn with(issuer: &Issuer, name: &str, value: impl Into<Value>) -> Value {
 async fn accepts_tokens_of_every_algorithm() {
     let keys = [SigningKey::ed25519("ed"), SigningKey::p256("ec"), SigningKey::rsa("rsa")];
     let issuer = Issuer::with_keys(&keys.each_ref().map(SigningKey::jwk));
-    let served = Served::start(options(&issuer)).await;
+    let served = TokenServer::start(options(&issuer)).await;
     for key in &keys {
         assert_eq!(served.tenant_of(&key.sign(&claims(&issuer))).await.as_deref(), Ok("app"));
         let other = key.sign(&with(&issuer, "client_id", "client-of-other"));
@@ -41,7 +41,7 @@ async fn accepts_tokens_of_every_algorithm() {
 #[tokio::test]
 async fn tells_clients_where_to_get_a_token() {
     let issuer = Issuer::with_keys(&[SigningKey::ed25519("a").jwk()]);
-    let served = Served::start(options(&issuer)).await;
+    let served = TokenServer::start(options(&issuer)).await;
     let answer = served.ask("/name", None).await;
     let metadata = "https://tools.example.com/.well-known/oauth-protected-resource/mcp";
     assert_eq!(answer.status, 401);
@@ -64,7 +64,7 @@ async fn refuses_tokens_that_are_not_for_this_resource() {
     let key = SigningKey::p256("a");
     let foreign = SigningKey::p256("a");
     let issuer = Issuer::with_keys(&[key.jwk()]);
-    let served = Served::start(options(&issuer)).await;
+    let served = TokenServer::start(options(&issuer)).await;
     let jwk = key.jwk();
     for (what, token) in [
         ("wrong audience", key.sign(&with(&issuer, "aud", "https://other.example.com/mcp"))),
@@ -99,7 +99,7 @@ async fn requires_scopes() {
     let key = SigningKey::ed25519("a");
     let issuer = Issuer::with_keys(&[key.jwk()]);
     let scopes = vec!["tools".to_owned(), "write".to_owned()];
-    let served = Served::start(fumehood_oauth::ResourceServerOptions { scopes, ..options(&issuer) }).await;
+    let served = TokenServer::start(fumehood_oauth::ResourceServerOptions { scopes, ..options(&issuer) }).await;
     let answer = served.ask("/name", Some(&key.sign(&claims(&issuer)))).await;
     assert_eq!(answer.status, 403);
     let challenge = answer.challenge.unwrap();
@@ -115,7 +115,7 @@ async fn requires_scopes() {
 async fn tokens_belong_to_tenants_of_the_configuration() {
     let key = SigningKey::ed25519("a");
     let issuer = Issuer::with_keys(&[key.jwk()]);
-    let served = Served::start(options(&issuer)).await;
+    let served = TokenServer::start(options(&issuer)).await;
     let known = key.sign(&claims(&issuer));
     let unknown = key.sign(&with(&issuer, "client_id", "app"));
     assert_eq!(served.tenant_of(&known).await.as_deref(), Ok("app"));
@@ -128,7 +128,7 @@ async fn tokens_belong_to_tenants_of_the_configuration() {
         tenant_claim: "scope".to_owned(),
         ..options(&issuer)
     };
-    let served = Served::start(with_default).await;
+    let served = TokenServer::start(with_default).await;
     assert_eq!(served.tenant_of(&known).await.as_deref(), Ok("other"));
     let by_scope = key.sign(&with(&issuer, "scope", "read client-of-app"));
     assert_eq!(served.tenant_of(&by_scope).await.as_deref(), Ok("app"));
@@ -141,7 +141,7 @@ async fn fetches_rotated_keys_and_not_more_often_than_it_may() {
     let first = SigningKey::ed25519("1");
     let second = SigningKey::ed25519("2");
     let issuer = Issuer::with_keys(&[first.jwk()]);
-    let served = Served::start(options(&issuer)).await;
+    let served = TokenServer::start(options(&issuer)).await;
     let before = first.sign(&claims(&issuer));
     let after = second.sign(&claims(&issuer));
     assert_eq!(served.tenant_of(&before).await.as_deref(), Ok("app"));
@@ -162,7 +162,7 @@ async fn many_tokens_at_once_fetch_keys_once() {
     let key = SigningKey::ed25519("a");
     let issuer = Issuer::with_keys(&[key.jwk()]);
     issuer.delay(Duration::from_millis(200));
-    let served = std::sync::Arc::new(Served::start(options(&issuer)).await);
+    let served = std::sync::Arc::new(TokenServer::start(options(&issuer)).await);
     let token = key.sign(&claims(&issuer));
     let asking: Vec<_> = (0..16)
         .map(|_| {
@@ -190,7 +190,7 @@ async fn keys_that_cannot_be_fetched_are_no_reason_to_let_anybody_in() {
             "elsewhere" => issuer.move_keys("https://169.254.169.254/latest/meta-data"),
             _ => issuer.move_keys("http://8.8.8.8/jwks"),
         }
-        let served = Served::start(options(&issuer)).await;
+        let served = TokenServer::start(options(&issuer)).await;
         let started = std::time::Instant::now();
         assert_eq!(served.tenant_of(&key.sign(&claims(&issuer))).await, Err(503), "{broken}");
         assert!(started.elapsed() < Duration::from_secs(25), "{broken}: {:?}", started.elapsed());
@@ -206,11 +206,11 @@ async fn an_issuer_that_is_another_one_is_not_believed() {
     // The same server by another name: its metadata is of the first.
     let other = issuer.url.replace("127.0.0.1", "localhost");
     let named = fumehood_oauth::ResourceServerOptions { issuer: other.clone(), ..options(&issuer) };
-    let served = Served::start(named.clone()).await;
+    let served = TokenServer::start(named.clone()).await;
     let token = key.sign(&with(&issuer, "iss", other));
     assert_eq!(served.tenant_of(&token).await, Err(503));
     // Keys at an address that the operator named need no metadata.
     let jwks = Some(format!("{}/jwks", issuer.url));
-    let served = Served::start(fumehood_oauth::ResourceServerOptions { jwks, ..named }).await;
+    let served = TokenServer::start(fumehood_oauth::ResourceServerOptions { jwks, ..named }).await;
     assert_eq!(served.tenant_of(&token).await.as_deref(), Ok("app"));
 }

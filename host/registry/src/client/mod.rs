@@ -18,8 +18,8 @@ use fumehood_transport::Response;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 
-pub use pull::{Progress, Resolved};
-pub use push::Pushed;
+pub use pull::{Progress, ResolvedComponent};
+pub use push::PushReport;
 pub use referrers::{MAX_REFERRERS, Referrer};
 
 use crate::artifact::{INDEX_MEDIA_TYPE, MANIFEST_MEDIA_TYPE, MAX_MANIFEST_BYTES};

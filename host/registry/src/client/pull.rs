@@ -18,7 +18,7 @@ use crate::store::{PendingBlob, Store};
 
 /// A component of a registry whose manifest is known.
 #[derive(Debug, Clone)]
-pub struct Resolved {
+pub struct ResolvedComponent {
     /// The reference, with the digest of the manifest.
     pub reference: OciReference,
     /// The digest of the manifest.
@@ -58,7 +58,7 @@ impl RegistryClient {
     ///
     /// # Errors
     /// If no place answers, or the manifest is not that of a component.
-    pub async fn resolve(&self, reference: &OciReference) -> Result<Resolved, RegistryError> {
+    pub async fn resolve(&self, reference: &OciReference) -> Result<ResolvedComponent, RegistryError> {
         let mut last = None;
         for place in self.places(reference) {
             match self.resolve_at(&place, reference).await {
@@ -74,18 +74,18 @@ impl RegistryClient {
     ///
     /// # Errors
     /// Like [`Self::resolve`].
-    pub(crate) async fn resolve_own(&self, reference: &OciReference) -> Result<Resolved, RegistryError> {
+    pub(crate) async fn resolve_own(&self, reference: &OciReference) -> Result<ResolvedComponent, RegistryError> {
         self.resolve_at(&Self::origin(reference), reference).await
     }
 
-    async fn resolve_at(&self, place: &Place, reference: &OciReference) -> Result<Resolved, RegistryError> {
+    async fn resolve_at(&self, place: &Place, reference: &OciReference) -> Result<ResolvedComponent, RegistryError> {
         let raw = self.manifest(place, &reference.version(), reference.digest()).await?;
         let not_a_component = |reason: String| RegistryError::NotAComponent { what: reference.to_string(), reason };
         if raw.media_type.as_deref() == Some(INDEX_MEDIA_TYPE) {
             return Err(not_a_component("it is an index of several artifacts; name one of them".to_owned()));
         }
         let described = describe(&raw.bytes).map_err(|reason| not_a_component(excerpt(&reason)))?;
-        Ok(Resolved {
+        Ok(ResolvedComponent {
             reference: reference.with_digest(raw.digest),
             manifest: raw.digest,
             component: described.component,
@@ -102,7 +102,7 @@ impl RegistryClient {
     /// If no place sends the bytes.
     pub async fn download(
         &self,
-        resolved: &Resolved,
+        resolved: &ResolvedComponent,
         store: &Store,
         progress: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<(), RegistryError> {

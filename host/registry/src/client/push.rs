@@ -18,7 +18,7 @@ const BLOB_MEDIA_TYPE: &str = "application/octet-stream";
 
 /// A published artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pushed {
+pub struct PushReport {
     /// The reference, with the digest of the manifest.
     pub reference: OciReference,
     /// The digest of the manifest.
@@ -38,13 +38,13 @@ impl RegistryClient {
         reference: &OciReference,
         artifact: &Artifact,
         observer: Option<&UploadObserver>,
-    ) -> Result<Pushed, RegistryError> {
+    ) -> Result<PushReport, RegistryError> {
         let place = Self::origin(reference);
         self.push_blob(&place, artifact.component(), observer).await?;
         self.push_blob(&place, artifact.config(), None).await?;
         let digest = artifact.digest();
         self.push_manifest(&place, &digest.to_string(), MANIFEST_MEDIA_TYPE, artifact.manifest().clone()).await?;
-        Ok(Pushed {
+        Ok(PushReport {
             reference: reference.with_digest(digest),
             manifest: digest,
             component: artifact.component_digest(),

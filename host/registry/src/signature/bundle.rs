@@ -23,7 +23,7 @@ pub const BUNDLE_MEDIA_TYPE: &str = "application/vnd.dev.sigstore.bundle.v0.3+js
 
 /// The result of verifying a signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifiedSignature {
     /// The key that made the signature.
     pub key: KeyId,
     /// The verified claim.
@@ -154,7 +154,7 @@ pub fn verify(
     component: &Digest,
     bundles: &[Vec<u8>],
     trusted: &[PublicKey],
-) -> Result<Verified, SignatureError> {
+) -> Result<VerifiedSignature, SignatureError> {
     verify_with_tag(name, None, Digests { manifest, component }, bundles, trusted)
 }
 
@@ -168,7 +168,7 @@ pub fn verify_reference(
     component: &Digest,
     bundles: &[Vec<u8>],
     trusted: &[PublicKey],
-) -> Result<Verified, SignatureError> {
+) -> Result<VerifiedSignature, SignatureError> {
     verify_with_tag(&reference.name(), reference.tag(), Digests { manifest, component }, bundles, trusted)
 }
 
@@ -185,7 +185,7 @@ fn verify_with_tag(
     digests: Digests<'_>,
     bundles: &[Vec<u8>],
     trusted: &[PublicKey],
-) -> Result<Verified, SignatureError> {
+) -> Result<VerifiedSignature, SignatureError> {
     if bundles.is_empty() {
         return Err(SignatureError::Missing { name: name.to_owned() });
     }
@@ -211,7 +211,7 @@ fn verify_one(
     digests: Digests<'_>,
     bundle: &[u8],
     trusted: &[PublicKey],
-) -> Result<Verified, SignatureError> {
+) -> Result<VerifiedSignature, SignatureError> {
     let malformed = |reason: String| SignatureError::Malformed { name: name.to_owned(), reason };
     let opened = open(bundle, trusted, MAX_BUNDLE_BYTES).map_err(|error| match error {
         OpenError::Malformed(reason) => malformed(reason),
@@ -234,11 +234,11 @@ fn verify_one(
         let asked = asked.to_owned();
         return Err(SignatureError::OtherTag { name: name.to_owned(), signed, asked });
     }
-    Ok(Verified { key: opened.key, claim })
+    Ok(VerifiedSignature { key: opened.key, claim })
 }
 
 /// A payload whose signature was verified.
-struct Opened {
+struct VerifiedPayload {
     key: KeyId,
     payload: Vec<u8>,
 }
@@ -272,7 +272,7 @@ fn seal(key: &SigningKey, payload: &[u8]) -> Result<String, String> {
 /// Sigstore's own verifier takes no bundle without an entry of a transparency log or a timestamp. Here keys are trusted because
 /// an operator names them, and verification needs no network; so its types and its check of a signature are used, and the
 /// caller compares names and digests. Entries of a log that a bundle may have say nothing more here.
-fn open(bundle: &[u8], trusted: &[PublicKey], max_bytes: usize) -> Result<Opened, OpenError> {
+fn open(bundle: &[u8], trusted: &[PublicKey], max_bytes: usize) -> Result<VerifiedPayload, OpenError> {
     crypto_provider::install();
     if bundle.len() > max_bytes {
         return Err(OpenError::malformed(&format!("it has more than {max_bytes} bytes")));
@@ -296,7 +296,7 @@ fn open(bundle: &[u8], trusted: &[PublicKey], max_bytes: usize) -> Result<Opened
         let made_it = VerificationKey::from_spki(&key.as_sigstore())
             .and_then(|verifier| verifier.verify(&signed, &envelope.signature.sig));
         if made_it.is_ok() {
-            return Ok(Opened { key: key.id(), payload: envelope.payload.as_bytes().to_vec() });
+            return Ok(VerifiedPayload { key: key.id(), payload: envelope.payload.as_bytes().to_vec() });
         }
     }
     match trusted.iter().find(|key| key.id().hint() == named.hint) {

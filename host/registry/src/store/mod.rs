@@ -19,7 +19,7 @@ use std::time::Duration;
 use fumehood_core::digest::Digest;
 
 pub use blob::PendingBlob;
-pub use record::{StoreRecord, VerifiedBy};
+pub use record::{SignatureRecord, StoreRecord};
 
 use crate::private_file;
 
@@ -102,7 +102,7 @@ pub enum StoreError {
 
 /// The files that [`Store::prune`] removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pruned {
+pub struct PruneReport {
     /// Number of files.
     pub files: u64,
     /// Their size, in bytes.
@@ -272,17 +272,17 @@ impl Store {
     ///
     /// # Errors
     /// If a folder cannot be read, or a file cannot be removed.
-    pub fn prune(&self, keep: &BTreeSet<Digest>) -> Result<Pruned, StoreError> {
-        self.prune_older_than(keep, MIN_ORPHAN_AGE, Pruned::default())
+    pub fn prune(&self, keep: &BTreeSet<Digest>) -> Result<PruneReport, StoreError> {
+        self.prune_older_than(keep, MIN_ORPHAN_AGE, PruneReport::default())
     }
 
     /// Returns what [`Self::prune`] would remove, without removing it.
     ///
     /// # Errors
     /// If a folder cannot be read.
-    pub fn prunable(&self, keep: &BTreeSet<Digest>) -> Result<Pruned, StoreError> {
+    pub fn prunable(&self, keep: &BTreeSet<Digest>) -> Result<PruneReport, StoreError> {
         let mut pruned =
-            self.prune_older_than(keep, MIN_ORPHAN_AGE, Pruned { is_dry_run: true, ..Pruned::default() })?;
+            self.prune_older_than(keep, MIN_ORPHAN_AGE, PruneReport { is_dry_run: true, ..PruneReport::default() })?;
         pruned.is_dry_run = false;
         Ok(pruned)
     }
@@ -291,8 +291,8 @@ impl Store {
         &self,
         keep: &BTreeSet<Digest>,
         min_age: Duration,
-        mut pruned: Pruned,
-    ) -> Result<Pruned, StoreError> {
+        mut pruned: PruneReport,
+    ) -> Result<PruneReport, StoreError> {
         let mut used = keep.clone();
         let mut dropped = BTreeSet::new();
         for path in self.files(RECORDS)? {
@@ -339,7 +339,7 @@ impl Store {
     }
 }
 
-impl Pruned {
+impl PruneReport {
     fn remove(&mut self, path: &Path) -> Result<(), StoreError> {
         let bytes = path.metadata().map_or(0, |metadata| metadata.len());
         let removed = if self.is_dry_run { Ok(()) } else { std::fs::remove_file(path) };

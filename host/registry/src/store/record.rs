@@ -24,14 +24,14 @@ pub struct StoreRecord {
     pub signatures: Vec<Digest>,
     /// The signer, if a signature was verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub verified: Option<VerifiedBy>,
+    pub verified: Option<SignatureRecord>,
     /// The time of the pull.
     pub pulled_at: Timestamp,
 }
 
 /// A verified signature, as it is recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VerifiedBy {
+pub struct SignatureRecord {
     /// The key.
     pub key: KeyId,
     /// The provenance that the signer states.

@@ -8,7 +8,7 @@ use fumehood_registry::index::{Index, IndexEntry, IndexError, IndexTool};
 use fumehood_registry::index_history::IndexHistory;
 use fumehood_registry::policy::{Pattern, Policy, PolicyError, SignatureRule, Trust};
 use fumehood_registry::reference::{MAX_REFERENCE_BYTES, OciReference, Reference};
-use fumehood_registry::signature::{Claim, Provenance, SignatureError, Verified};
+use fumehood_registry::signature::{Claim, Provenance, SignatureError, VerifiedSignature};
 use proptest::prelude::*;
 
 use crate::fixture::{KEY, NOW, OTHER_KEY, provenance, reference};
@@ -109,11 +109,11 @@ fn pattern_matches(pattern: &str, name: &str) -> bool {
     pattern.parse::<Pattern>().unwrap().matches(name)
 }
 
-fn verified(signed_at: Option<&str>) -> Verified {
+fn verified(signed_at: Option<&str>) -> VerifiedSignature {
     let provenance = Provenance { signed_at: signed_at.map(Into::into), ..provenance() };
     let digest = Digest::of(b"");
     let claim = Claim::new(&reference("ghcr.io", "acme/a:1"), digest, digest, provenance);
-    Verified { key: KEY.public().id(), claim }
+    VerifiedSignature { key: KEY.public().id(), claim }
 }
 
 #[test]

@@ -7,10 +7,10 @@ use std::time::Duration;
 use fumehood_core::time::Timestamp;
 use fumehood_registry::client::{Progress, RegistryClient};
 use fumehood_registry::credentials::CredentialSource;
-use fumehood_registry::fetch::{FetchError, Fetched, fetch};
+use fumehood_registry::fetch::{FetchError, FetchedComponent, fetch};
 use fumehood_registry::http::{HttpConfig, HttpLimits};
 use fumehood_registry::policy::Policy;
-use fumehood_registry::publish::{Publication, Published};
+use fumehood_registry::publish::{Publication, PublishReport};
 use fumehood_registry::reference::OciReference;
 use fumehood_registry::signature::{Algorithm, Provenance, SigningKey};
 use fumehood_registry::store::Store;
@@ -98,7 +98,7 @@ pub(crate) async fn publish(
     reference: &OciReference,
     padding: usize,
     key: Option<&SigningKey>,
-) -> Published {
+) -> PublishReport {
     let publication = Publication::new(reference.clone(), component(padding), BTreeMap::new()).unwrap();
     let publication = match key {
         Some(key) => publication.sign(key, provenance()).unwrap(),
@@ -116,7 +116,7 @@ pub(crate) async fn get(
     store: &TestStore,
     policy: &Policy,
     reference: &OciReference,
-) -> Result<Fetched, FetchError> {
+) -> Result<FetchedComponent, FetchError> {
     fetch(client, &store.store, policy, reference, NOW, &mut |_: Progress| {}).await
 }
 

@@ -20,7 +20,7 @@ use crate::fixture::{
     reference,
 };
 use crate::server::{
-    Auth, Body, Contents, Options, PASSWORD, Seen, TestRegistry, USER, endless, full, pieces, with_header,
+    Auth, Body, Contents, Options, PASSWORD, ReceivedRequest, TestRegistry, USER, endless, full, pieces, with_header,
 };
 
 const PADDING: usize = 50_000;
@@ -37,7 +37,7 @@ fn component_path() -> String {
 /// Publishes a component, and returns the error of getting it after `fault` takes the place of the registry's answers to GET
 /// requests. Nothing may be stored.
 async fn error_with(
-    fault: impl Fn(&Seen, &Contents) -> Option<Response<Body>> + Send + Sync + 'static,
+    fault: impl Fn(&ReceivedRequest, &Contents) -> Option<Response<Body>> + Send + Sync + 'static,
 ) -> RegistryError {
     let registry = TestRegistry::with_fault(
         move |seen, contents| {
@@ -55,17 +55,17 @@ async fn error_with(
     error
 }
 
-fn of_component(seen: &Seen) -> bool {
+fn of_component(seen: &ReceivedRequest) -> bool {
     seen.path == component_path()
 }
 
-fn of_manifest(seen: &Seen) -> bool {
+fn of_manifest(seen: &ReceivedRequest) -> bool {
     seen.path.contains("/manifests/")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refuses_other_bytes() {
-    let wrong = |seen: &Seen, contents: &Contents| {
+    let wrong = |seen: &ReceivedRequest, contents: &Contents| {
         let mut bytes = contents.blobs.get(&Digest::of(&component(PADDING)).to_string())?.to_vec();
         bytes[100] ^= 1;
         of_component(seen).then(|| full(200, bytes))
@@ -76,7 +76,7 @@ async fn refuses_other_bytes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refuses_huge_manifests() {
-    let huge = |seen: &Seen, _: &Contents| {
+    let huge = |seen: &ReceivedRequest, _: &Contents| {
         let answer = || endless(200, Bytes::from(vec![b' '; 1 << 20]), Duration::ZERO);
         of_manifest(seen).then(answer)
     };
@@ -86,12 +86,12 @@ async fn refuses_huge_manifests() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_are_read_as_far_as_their_message_goes() {
-    let endless_error = |seen: &Seen, _: &Contents| {
+    let endless_error = |seen: &ReceivedRequest, _: &Contents| {
         of_manifest(seen).then(|| endless(418, Bytes::from(vec![b'x'; 64 << 10]), Duration::ZERO))
     };
     let error = error_with(endless_error).await;
     assert!(matches!(error, RegistryError::Status { status: 418, .. }), "{error}");
-    let hidden = |seen: &Seen, _: &Contents| {
+    let hidden = |seen: &ReceivedRequest, _: &Contents| {
         let body = "{\"errors\":[{\"code\":\"DENIED\",\"message\":\"a\u{202e}b\"}]}";
         of_manifest(seen).then(|| full(418, body))
     };
@@ -101,7 +101,7 @@ async fn errors_are_read_as_far_as_their_message_goes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refuses_endless_layers() {
-    let layer = |seen: &Seen, _: &Contents| {
+    let layer = |seen: &ReceivedRequest, _: &Contents| {
         of_component(seen).then(|| endless(200, Bytes::from(vec![0; 16 << 10]), Duration::ZERO))
     };
     let error = error_with(layer).await;
@@ -111,12 +111,12 @@ async fn refuses_endless_layers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn gives_up_on_answers_that_drip() {
     let began = Instant::now();
-    let drip = |seen: &Seen, _: &Contents| {
+    let drip = |seen: &ReceivedRequest, _: &Contents| {
         of_component(seen).then(|| endless(200, Bytes::from_static(b"x"), Duration::from_millis(100)))
     };
     let error = error_with(drip).await;
     assert!(matches!(error, RegistryError::Slow { .. }), "{error}");
-    let silent = |seen: &Seen, _: &Contents| {
+    let silent = |seen: &ReceivedRequest, _: &Contents| {
         of_manifest(seen).then(|| endless(200, Bytes::from_static(b"x"), Duration::from_secs(60)))
     };
     let error = error_with(silent).await;
@@ -137,18 +137,18 @@ async fn refuses_redirects_to_other_places() {
         "file:///etc/passwd".to_owned(),
         "http://example.com/x".to_owned(),
     ] {
-        let layer = move |seen: &Seen, _: &Contents| {
+        let layer = move |seen: &ReceivedRequest, _: &Contents| {
             of_component(seen).then(|| with_header(full(307, ""), "location", &target))
         };
         let error = error_with(layer).await;
         assert!(matches!(error, RegistryError::Redirect { .. }), "{error}");
     }
-    let manifest = |seen: &Seen, _: &Contents| {
+    let manifest = |seen: &ReceivedRequest, _: &Contents| {
         of_manifest(seen).then(|| with_header(full(302, ""), "location", "https://example.com/x"))
     };
     let error = error_with(manifest).await;
     assert!(matches!(error, RegistryError::Redirect { .. }), "{error}");
-    let circle = |seen: &Seen, _: &Contents| {
+    let circle = |seen: &ReceivedRequest, _: &Contents| {
         of_component(seen).then(|| with_header(full(307, ""), "location", &component_path()))
     };
     let error = error_with(circle).await;
@@ -162,7 +162,7 @@ async fn redirected_downloads_carry_no_credentials() {
     let bytes = component(PADDING);
     elsewhere.contents().blobs.insert(Digest::of(&bytes).to_string(), bytes.into());
     let target = format!("http://{}{}", elsewhere.host(), component_path());
-    let fault = move |seen: &Seen, _: &Contents| {
+    let fault = move |seen: &ReceivedRequest, _: &Contents| {
         let is_download = seen.method == Method::GET && of_component(seen);
         is_download.then(|| with_header(full(307, ""), "location", &target))
     };
@@ -182,7 +182,7 @@ async fn redirected_downloads_carry_no_credentials() {
 #[tokio::test(flavor = "multi_thread")]
 async fn resumes_what_was_cut_off() {
     // Each answer ends after a third of the component.
-    let cut = |seen: &Seen, contents: &Contents| {
+    let cut = |seen: &ReceivedRequest, contents: &Contents| {
         let blob = contents.blobs.get(&Digest::of(&component(PADDING)).to_string())?;
         let range = seen.headers.get("range").and_then(|value| value.to_str().ok());
         let from = range.map_or(0, |range| range["bytes=".len()..range.len() - 1].parse::<usize>().unwrap());
@@ -216,7 +216,7 @@ async fn resumes_what_was_cut_off() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn gives_up_on_answers_that_always_end_early() {
-    let cut = |seen: &Seen, _: &Contents| {
+    let cut = |seen: &ReceivedRequest, _: &Contents| {
         let end = std::io::Error::other("cut off");
         let piece = (Duration::ZERO, Ok(Bytes::from_static(b"\0asm")));
         of_component(seen).then(|| pieces(200, vec![piece, (Duration::from_millis(5), Err(end))]))
@@ -224,7 +224,7 @@ async fn gives_up_on_answers_that_always_end_early() {
     let error = error_with(cut).await;
     assert!(matches!(error, RegistryError::Truncated { .. }), "{error}");
     // Another range than the one that was asked for.
-    let range = |seen: &Seen, _: &Contents| {
+    let range = |seen: &ReceivedRequest, _: &Contents| {
         let answer = || with_header(full(206, "zzzz"), "content-range", "bytes 7-10/60000");
         of_component(seen).then(answer)
     };
@@ -234,7 +234,7 @@ async fn gives_up_on_answers_that_always_end_early() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refuses_what_is_no_manifest_of_a_component() {
-    let html = |seen: &Seen, _: &Contents| {
+    let html = |seen: &ReceivedRequest, _: &Contents| {
         of_manifest(seen).then(|| with_header(full(200, "<html>log in</html>"), "content-type", "text/html"))
     };
     let error = error_with(html).await;
@@ -252,7 +252,7 @@ async fn refuses_what_is_no_manifest_of_a_component() {
         (r#"{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"sha256:00","size":2}"#, good.clone()),
     ] {
         let body = format!(r#"{{"schemaVersion":2,"config":{config},"layers":[{layers}]}}"#);
-        let fault = move |seen: &Seen, _: &Contents| {
+        let fault = move |seen: &ReceivedRequest, _: &Contents| {
             of_manifest(seen).then(|| with_header(full(200, body.clone()), "content-type", manifest))
         };
         let registry = TestRegistry::with_fault(fault).await;
@@ -302,7 +302,7 @@ async fn retries_what_is_transient_and_no_more() {
 }
 
 async fn count_requests(status: u16) -> (String, usize) {
-    let busy = move |seen: &Seen, _: &Contents| {
+    let busy = move |seen: &ReceivedRequest, _: &Contents| {
         of_manifest(seen).then(|| with_header(full(status, "later"), "retry-after", "0"))
     };
     let registry = TestRegistry::with_fault(busy).await;
@@ -315,7 +315,7 @@ async fn count_requests(status: u16) -> (String, usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_stay_with_encrypted_services() {
     // The service that the registry names is not encrypted, and on another machine.
-    let challenge = |_: &Seen, _: &Contents| {
+    let challenge = |_: &ReceivedRequest, _: &Contents| {
         let challenge = "Bearer realm=\"http://auth.example/token\",service=\"x\"";
         Some(with_header(full(401, ""), "www-authenticate", challenge))
     };

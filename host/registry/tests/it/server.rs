@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 pub(crate) type Body = UnsyncBoxBody<Bytes, std::io::Error>;
-type Fault = Box<dyn Fn(&Seen, &Contents) -> Option<Response<Body>> + Send + Sync>;
+type Fault = Box<dyn Fn(&ReceivedRequest, &Contents) -> Option<Response<Body>> + Send + Sync>;
 
 /// Key of the bytes of an upload that comes in pieces.
 const SESSION: &str = "session";
@@ -31,7 +31,7 @@ const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
 /// A request that the registry has seen.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedRequest {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) headers: HeaderMap,
@@ -43,7 +43,7 @@ pub(crate) struct Contents {
     pub(crate) blobs: HashMap<String, Bytes>,
     /// By repository and tag or digest.
     pub(crate) manifests: HashMap<(String, String), (String, Bytes)>,
-    pub(crate) seen: Vec<Seen>,
+    pub(crate) seen: Vec<ReceivedRequest>,
 }
 
 /// The kind of authorization that the registry asks for.
@@ -85,7 +85,7 @@ impl TestRegistry {
 
     /// Starts a registry with a fault: an answer that takes the place of the good one.
     pub(crate) async fn with_fault(
-        fault: impl Fn(&Seen, &Contents) -> Option<Response<Body>> + Send + Sync + 'static,
+        fault: impl Fn(&ReceivedRequest, &Contents) -> Option<Response<Body>> + Send + Sync + 'static,
     ) -> Self {
         Self::start_with(Options { fault: Some(Box::new(fault)), ..Options::default() }).await
     }
@@ -171,7 +171,7 @@ async fn answer(
     address: SocketAddr,
 ) -> Result<Response<Body>, Infallible> {
     let (parts, body) = request.into_parts();
-    let seen = Seen { method: parts.method, path: parts.uri.path().to_owned(), headers: parts.headers };
+    let seen = ReceivedRequest { method: parts.method, path: parts.uri.path().to_owned(), headers: parts.headers };
     contents.lock().unwrap().seen.push(seen.clone());
     let bytes = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     if let Some(refused) = refuse(&seen, options.auth, address) {
@@ -186,7 +186,7 @@ async fn answer(
 }
 
 /// Asks for credentials, or hands out a token for good ones.
-fn refuse(seen: &Seen, auth: Auth, address: SocketAddr) -> Option<Response<Body>> {
+fn refuse(seen: &ReceivedRequest, auth: Auth, address: SocketAddr) -> Option<Response<Body>> {
     let basic = format!("Basic {}", STANDARD.encode(format!("{USER}:{PASSWORD}")));
     let sent = seen.headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
     if seen.path == "/token" {
@@ -204,7 +204,7 @@ fn refuse(seen: &Seen, auth: Auth, address: SocketAddr) -> Option<Response<Body>
     if is_good { None } else { Some(with_header(full(401, ""), "www-authenticate", &challenge)) }
 }
 
-fn route(seen: &Seen, body: Bytes, contents: &mut Contents, has_referrers: bool) -> Response<Body> {
+fn route(seen: &ReceivedRequest, body: Bytes, contents: &mut Contents, has_referrers: bool) -> Response<Body> {
     let Some(path) = seen.path.strip_prefix("/v2/") else { return full(404, "") };
     let parts: Vec<&str> = path.split('/').collect();
     let Some(at) = parts.iter().rposition(|part| ["manifests", "blobs", "referrers"].contains(part)) else {
@@ -247,7 +247,7 @@ fn route(seen: &Seen, body: Bytes, contents: &mut Contents, has_referrers: bool)
     }
 }
 
-fn blob_answer(seen: &Seen, blob: &Bytes) -> Response<Body> {
+fn blob_answer(seen: &ReceivedRequest, blob: &Bytes) -> Response<Body> {
     let range = seen.headers.get("range").and_then(|range| range.to_str().ok());
     let from = range.and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-')?.parse::<usize>().ok());
     match from {
@@ -260,7 +260,7 @@ fn blob_answer(seen: &Seen, blob: &Bytes) -> Response<Body> {
 }
 
 fn put_manifest(
-    seen: &Seen,
+    seen: &ReceivedRequest,
     body: Bytes,
     contents: &mut Contents,
     repository: String,

@@ -37,14 +37,14 @@ const FIRST_SLICE_MEMORY: usize = 64 << 20;
 const LATENESS: Duration = Duration::from_millis(4);
 
 /// The reason for which a call has no output.
-enum Failed {
+enum CallFailure {
     /// The engine or the guest failed.
     Guest(Phase, wasmtime::Error),
     /// The tool reported a failure, or its arguments or result were not accepted.
     Call(CallError),
 }
 
-impl From<CallError> for Failed {
+impl From<CallError> for CallFailure {
     fn from(error: CallError) -> Self {
         Self::Call(error)
     }
@@ -315,20 +315,20 @@ async fn until_deadline(
     };
     if let Some(ended) = &ended {
         store.data_mut().is_fuel_saved = match ended {
-            Err(Failed::Guest(_, error)) => saves_fuel(error),
-            Ok(_) | Err(Failed::Call(_)) => true,
+            Err(CallFailure::Guest(_, error)) => saves_fuel(error),
+            Ok(_) | Err(CallFailure::Call(_)) => true,
         };
     }
     match ended {
         // A single bulk instruction is not interrupted, so a guest may return after its deadline.
         Some(_) if deadline.passed() => Err(outcome::deadline(limits)),
         Some(Ok(output)) => Ok(output),
-        Some(Err(Failed::Guest(phase, error))) => {
+        Some(Err(CallFailure::Guest(phase, error))) => {
             let error = outcome::from_wasmtime(&error, phase, limits, &store.data().memory);
             parts.large_results.note_error(&error);
             Err(error)
         }
-        Some(Err(Failed::Call(error))) => Err(error),
+        Some(Err(CallFailure::Call(error))) => Err(error),
         None => Err(outcome::deadline(limits)),
     }
 }
@@ -339,7 +339,7 @@ async fn drive(
     store: &mut Store<CallState>,
     input: Input,
     call: &Invocation,
-) -> Result<Output, Failed> {
+) -> Result<Output, CallFailure> {
     let limits = &call.limits;
     let large = &parts.large_results;
     match (&*parts.callable, input) {
@@ -387,12 +387,12 @@ async fn drive(
     }
 }
 
-fn instantiate_error(error: wasmtime::Error) -> Failed {
-    Failed::Guest(Phase::Instantiate, error)
+fn instantiate_error(error: wasmtime::Error) -> CallFailure {
+    CallFailure::Guest(Phase::Instantiate, error)
 }
 
-fn call_error(error: wasmtime::Error) -> Failed {
-    Failed::Guest(Phase::Call, error)
+fn call_error(error: wasmtime::Error) -> CallFailure {
+    CallFailure::Guest(Phase::Call, error)
 }
 
 /// Returns the limit on copies out of a guest, in bytes. It is never below the largest result that is accepted.

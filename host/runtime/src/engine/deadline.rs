@@ -63,13 +63,13 @@ impl Deadline {
 ///
 /// A plain thread, not a task: it must run when every worker thread is busy with guests. It holds the engine weakly.
 pub(crate) struct Ticker {
-    shared: Arc<Shared>,
+    shared: Arc<TickerState>,
     thread: Thread,
     join: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct TickerState {
     running: AtomicUsize,
     asleep: AtomicBool,
     stop: AtomicBool,
@@ -79,7 +79,7 @@ struct Shared {
 }
 
 /// A guard that keeps the epoch advancing until it is dropped.
-pub(crate) struct TickGuard<'a>(&'a Shared);
+pub(crate) struct TickGuard<'a>(&'a TickerState);
 
 impl Ticker {
     /// Starts the thread.
@@ -87,7 +87,7 @@ impl Ticker {
     /// # Errors
     /// If the system refuses to start a thread.
     pub(crate) fn start(engine: &Engine) -> std::io::Result<Self> {
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<TickerState>::default();
         let weak = engine.weak();
         let state = Arc::clone(&shared);
         let join = std::thread::Builder::new().name("fumehood-epoch".to_owned()).spawn(move || tick(&weak, &state))?;
@@ -147,7 +147,7 @@ impl Drop for WaitUntil<'_> {
     }
 }
 
-impl Shared {
+impl TickerState {
     fn waiting(&self) -> MutexGuard<'_, BTreeMap<(Instant, u64), Waker>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -184,7 +184,7 @@ impl Drop for Ticker {
     }
 }
 
-fn tick(engine: &EngineWeak, shared: &Shared) {
+fn tick(engine: &EngineWeak, shared: &TickerState) {
     let mut idle = 0;
     while !shared.stop.load(Ordering::SeqCst) {
         std::thread::sleep(TICK);
@@ -200,7 +200,7 @@ fn tick(engine: &EngineWeak, shared: &Shared) {
     }
 }
 
-fn sleep_until_called(shared: &Shared) {
+fn sleep_until_called(shared: &TickerState) {
     shared.asleep.store(true, Ordering::SeqCst);
     while shared.is_idle() && !shared.stop.load(Ordering::SeqCst) {
         // Bounded, so that even a lost wake-up could delay a deadline by no more than this.

@@ -20,7 +20,7 @@ use super::anchor::Sealer;
 use super::chain::Key;
 use super::key;
 use super::port::{RecordSource, RecordStore};
-use super::queue::{Enqueued, Patience, Queue, ReplyReceiver, Rows, Work};
+use super::queue::{EnqueueOutcome, Patience, Queue, ReplyReceiver, Rows, Work};
 use super::reader::Reader;
 use super::retention::{PruneReport, Retention};
 use super::sqlite::store::{self, DATABASE};
@@ -317,9 +317,9 @@ impl Drop for EventLog {
 impl Recorder for EventLog {
     fn record(&self, record: Record, durability: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
         match self.queue.put(Rows::Record(Box::new(record)), durability) {
-            Enqueued::Done => Box::pin(std::future::ready(Ok(()))),
-            Enqueued::Rejected(error) => Box::pin(std::future::ready(Err(error))),
-            Enqueued::Pending(reply, transactions) => Box::pin(self.await_record(reply, transactions)),
+            EnqueueOutcome::Done => Box::pin(std::future::ready(Ok(()))),
+            EnqueueOutcome::Rejected(error) => Box::pin(std::future::ready(Err(error))),
+            EnqueueOutcome::Pending(reply, transactions) => Box::pin(self.await_record(reply, transactions)),
         }
     }
 }
@@ -327,9 +327,9 @@ impl Recorder for EventLog {
 impl SessionStore for EventLog {
     fn append(&self, entry: SessionEntry, records: Vec<Record>) -> BoxFuture<'_, Result<(), RecordError>> {
         match self.queue.put(Rows::Entry(Box::new(entry), records), Durability::Durable) {
-            Enqueued::Done => Box::pin(std::future::ready(Ok(()))),
-            Enqueued::Rejected(error) => Box::pin(std::future::ready(Err(error))),
-            Enqueued::Pending(reply, _) => Box::pin(await_reply(reply)),
+            EnqueueOutcome::Done => Box::pin(std::future::ready(Ok(()))),
+            EnqueueOutcome::Rejected(error) => Box::pin(std::future::ready(Err(error))),
+            EnqueueOutcome::Pending(reply, _) => Box::pin(await_reply(reply)),
         }
     }
 
@@ -465,17 +465,26 @@ mod tests {
     #[test]
     fn a_slow_disk_is_waited_for_while_it_writes() {
         let queue = Queue::new(8);
-        let Enqueued::Pending(_reply, before) = queue.put(Rows::Record(Box::new(record(0))), Durability::Durable)
+        let EnqueueOutcome::Pending(_reply, before) = queue.put(Rows::Record(Box::new(record(0))), Durability::Durable)
         else {
             panic!("it is not written yet");
         };
         queue.complete(0);
         let Patience::Working(now) = queue.patience(before, Duration::ZERO) else { panic!("it has written") };
-        assert!(matches!(queue.put(Rows::Record(Box::new(record(1))), Durability::Durable), Enqueued::Pending(..)));
+        assert!(matches!(
+            queue.put(Rows::Record(Box::new(record(1))), Durability::Durable),
+            EnqueueOutcome::Pending(..)
+        ));
         assert!(matches!(queue.patience(now, Duration::ZERO), Patience::Hanging(_)));
-        assert!(matches!(queue.put(Rows::Record(Box::new(record(2))), Durability::Durable), Enqueued::Rejected(_)));
+        assert!(matches!(
+            queue.put(Rows::Record(Box::new(record(2))), Durability::Durable),
+            EnqueueOutcome::Rejected(_)
+        ));
         queue.complete(1);
-        assert!(matches!(queue.put(Rows::Record(Box::new(record(3))), Durability::Durable), Enqueued::Pending(..)));
+        assert!(matches!(
+            queue.put(Rows::Record(Box::new(record(3))), Durability::Durable),
+            EnqueueOutcome::Pending(..)
+        ));
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(crate) enum Work {
 }
 
 /// The state of a record after [`Queue::put`].
-pub(crate) enum Enqueued {
+pub(crate) enum EnqueueOutcome {
     Done,
     /// It waits to be written, or for room, since this number of transactions.
     Pending(ReplyReceiver, u64),
@@ -102,41 +102,41 @@ impl Queue {
     }
 
     /// Adds rows, unless the queue is full.
-    pub(crate) fn put(&self, rows: Rows, durability: Durability) -> Enqueued {
+    pub(crate) fn put(&self, rows: Rows, durability: Durability) -> EnqueueOutcome {
         let mut state = self.lock();
         if state.ended {
-            return Enqueued::Rejected(RecordError("it is closed".to_owned()));
+            return EnqueueOutcome::Rejected(RecordError("it is closed".to_owned()));
         }
         if state.unwritten >= self.capacity.saturating_mul(REJECT_FACTOR) {
             let why = state.last_error.as_deref().unwrap_or("the disk is too slow for them");
-            return Enqueued::Rejected(RecordError(format!(
+            return EnqueueOutcome::Rejected(RecordError(format!(
                 "{} records are already waiting to be written: {why}",
                 state.unwritten
             )));
         }
         state.unwritten = state.unwritten.saturating_add(1);
-        let mut enqueued = Enqueued::Done;
+        let mut enqueued = EnqueueOutcome::Done;
         let mut answer = None;
         // Entries of sessions wait: a session that misses one cannot be saved any more.
         let hanging = state.hanging.as_ref().filter(|_| matches!(rows, Rows::Record(_)));
         match (durability, state.last_error.as_ref().or(hanging)) {
             // At once, also where the caller would wait: a call must not outlive its deadline for the next attempt.
-            (_, Some(last_error)) => enqueued = Enqueued::Rejected(retry_error(last_error)),
+            (_, Some(last_error)) => enqueued = EnqueueOutcome::Rejected(retry_error(last_error)),
             (Durability::Written | Durability::Durable, None) => {
                 let (sender, receiver) = oneshot::channel();
                 answer = Some(sender);
-                enqueued = Enqueued::Pending(receiver, state.transactions);
+                enqueued = EnqueueOutcome::Pending(receiver, state.transactions);
             }
             (Durability::Deferred | Durability::Queued, None) if state.unwritten > self.capacity => {
                 let (sender, receiver) = oneshot::channel();
                 state.waiting_for_room.push(sender);
-                enqueued = Enqueued::Pending(receiver, state.transactions);
+                enqueued = EnqueueOutcome::Pending(receiver, state.transactions);
             }
             (Durability::Deferred | Durability::Queued, None) => {}
         }
         let needs_disk = durability == Durability::Durable;
         state.work.push_back(Work::Rows(PendingRows { rows, answer, needs_disk }));
-        let is_deferred = durability == Durability::Deferred && matches!(enqueued, Enqueued::Done);
+        let is_deferred = durability == Durability::Deferred && matches!(enqueued, EnqueueOutcome::Done);
         if !is_deferred || state.work.len() > MAX_DEFERRED_WORK {
             self.wake(state);
         }

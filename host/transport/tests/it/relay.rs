@@ -12,10 +12,10 @@ const EVENTS: EventLimits =
     EventLimits { framing: Framing::ServerSent, max_event_bytes: 4096, max_events: 100, max_values: 1000 };
 
 /// Status and text of a response, as the library sees it; `None` if the connection was lost off.
-type Seen = Option<(u16, String)>;
+type ResponseText = Option<(u16, String)>;
 
 /// Sends a request of the library through a relay. Returns what the library sees, and the outcome.
-async fn relay(base: &Url, limits: ResponseLimits) -> (Seen, Result<(), TransportError>) {
+async fn relay(base: &Url, limits: ResponseLimits) -> (ResponseText, Result<(), TransportError>) {
     let relay = Relay::open().await.unwrap();
     let url = format!("{}v1/chat?alt=sse", relay.base_url());
     let library = async {
@@ -68,12 +68,12 @@ fn flood(text: &str) -> Body {
 }
 
 /// A translation that makes one event of each piece, drops those of `x`, and ends the stream itself if it has seen `b`.
-struct Counted {
+struct CountingTranslation {
     pieces: usize,
     has_ended: bool,
 }
 
-impl Translation for Counted {
+impl Translation for CountingTranslation {
     fn translate(&mut self, piece: &[u8]) -> Vec<u8> {
         self.has_ended |= piece.starts_with(b"data: b");
         if piece.starts_with(b"data: x") {
@@ -100,7 +100,8 @@ async fn translates_whole_events_and_ends_what_is_complete() {
         ("HTTP/1.1 500 X", "data: b\n\n", Some("data: b\n\n"), true),
     ] {
         let server = Server::start(head, Body::Whole(body.into())).await;
-        let relay = Relay::open().await.unwrap().translation(Box::new(Counted { pieces: 0, has_ended: false }));
+        let relay =
+            Relay::open().await.unwrap().translation(Box::new(CountingTranslation { pieces: 0, has_ended: false }));
         let url = format!("{}v1", relay.base_url());
         let library = async { Relay::client().unwrap().post(url).send().await.ok()?.text().await.ok() };
         let transport = transport();

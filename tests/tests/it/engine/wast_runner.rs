@@ -54,7 +54,7 @@ enum Outcome {
     Passed,
     Skipped,
 }
-type Ran = Result<Outcome, String>;
+type RunResult = Result<Outcome, String>;
 
 struct Runner<'f> {
     fixture: &'f Fixture,
@@ -107,7 +107,7 @@ impl<'f> Runner<'f> {
         Self { fixture, store, linker, current: None, named, definition: None, definitions, tally }
     }
 
-    fn directive(&mut self, directive: WastDirective<'_>) -> Ran {
+    fn directive(&mut self, directive: WastDirective<'_>) -> RunResult {
         match directive {
             WastDirective::Module(mut module) => self.module(&mut module),
             WastDirective::ModuleDefinition(mut module) => self.define(&mut module),
@@ -169,7 +169,7 @@ impl<'f> Runner<'f> {
         }
     }
 
-    fn define(&mut self, module: &mut QuoteWat<'_>) -> Ran {
+    fn define(&mut self, module: &mut QuoteWat<'_>) -> RunResult {
         let name = module.name().map(|id| id.name().to_owned());
         let bytes = module.encode().map_err(|error| error.to_string())?;
         self.definition = self.compile(&bytes)?;
@@ -179,7 +179,7 @@ impl<'f> Runner<'f> {
         Ok(Outcome::Passed)
     }
 
-    fn module(&mut self, module: &mut QuoteWat<'_>) -> Ran {
+    fn module(&mut self, module: &mut QuoteWat<'_>) -> RunResult {
         let name = module.name().map(|id| id.name().to_owned());
         self.current = None;
         if let Some(name) = &name {
@@ -190,7 +190,7 @@ impl<'f> Runner<'f> {
         self.instantiate(module, name)
     }
 
-    fn instantiate(&mut self, module: Option<Module>, name: Option<String>) -> Ran {
+    fn instantiate(&mut self, module: Option<Module>, name: Option<String>) -> RunResult {
         let Some(module) = module else { return Ok(Outcome::Skipped) };
         self.current = match self.linker.instantiate(&mut self.store, &module) {
             Ok(instance) => Some(instance),
@@ -204,7 +204,7 @@ impl<'f> Runner<'f> {
         Ok(if self.current.is_some() { Outcome::Passed } else { Outcome::Skipped })
     }
 
-    fn is_refused(&mut self, mut module: QuoteWat<'_>, message: &str) -> Ran {
+    fn is_refused(&mut self, mut module: QuoteWat<'_>, message: &str) -> RunResult {
         let bytes = match module.to_test() {
             Ok(QuoteWatTest::Binary(bytes)) => bytes,
             // The engine does not read the text format.
@@ -219,7 +219,7 @@ impl<'f> Runner<'f> {
         Ok(Outcome::Passed)
     }
 
-    fn register(&mut self, name: &str, module: Option<&str>) -> Ran {
+    fn register(&mut self, name: &str, module: Option<&str>) -> RunResult {
         let Some(instance) = self.instance(module) else { return Ok(Outcome::Skipped) };
         self.linker.instance(&mut self.store, name, instance).map_err(|error| format!("{error:?}"))?;
         Ok(Outcome::Passed)
@@ -265,7 +265,7 @@ impl<'f> Runner<'f> {
         Some(function.call(&mut self.store, &arguments, &mut results).map(|()| results))
     }
 
-    fn compare(&self, found: &[Val], expected: &[WastRet<'_>]) -> Ran {
+    fn compare(&self, found: &[Val], expected: &[WastRet<'_>]) -> RunResult {
         let fits = found.len() == expected.len()
             && found.iter().zip(expected).all(|(found, expected)| match expected {
                 WastRet::Core(expected) => self.fits(found, expected),
@@ -289,7 +289,7 @@ impl<'f> Runner<'f> {
     }
 }
 
-fn traps(ran: Option<wasmtime::Result<Vec<Val>>>, message: &str) -> Ran {
+fn traps(ran: Option<wasmtime::Result<Vec<Val>>>, message: &str) -> RunResult {
     match ran {
         None => Ok(Outcome::Skipped),
         Some(Err(error)) if error.is::<Trap>() => Ok(Outcome::Passed),

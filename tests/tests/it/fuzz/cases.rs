@@ -40,12 +40,12 @@ impl Random {
 }
 
 /// A guard that reports the number of the case if it panics.
-struct Running {
+struct CaseGuard {
     seed: u64,
     case: u64,
 }
 
-impl Drop for Running {
+impl Drop for CaseGuard {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("run it again: FUMEHOOD_FUZZ_SEED={} FUMEHOOD_FUZZ_CASE={}", self.seed, self.case);
@@ -57,7 +57,7 @@ impl Drop for Running {
 pub(crate) fn run(group: &str, mut case: impl FnMut(&mut Random)) {
     let seed = setting("FUMEHOOD_FUZZ_SEED").unwrap_or(SEED);
     let mut try_one = |number: u64| {
-        let _running = Running { seed, case: number };
+        let _running = CaseGuard { seed, case: number };
         let mut random = Random(seed ^ number.wrapping_mul(0xa076_1d64_78bd_642f));
         case(&mut random);
     };

@@ -8,7 +8,7 @@ use fumehood::{Call, ErrorKind, Event, Host, Observed};
 use serde_json::json;
 
 use super::server::{Server, ok, respond};
-use super::stage::{Ask, LOCAL, Names, Stage, answer, failed, requests};
+use super::stage::{DetailedRequest, LOCAL, Names, Stage, answer, failed, requests};
 
 async fn stage(server: &Server, limits: HttpLimits) -> (Stage, String) {
     let at = server.at("api.test");
@@ -66,7 +66,7 @@ async fn no_more_is_sent_than_the_cap() {
     let cap = 256 << 10;
     let (stage, at) = stage(&server, HttpLimits { bytes_out: cap, ..HttpLimits::default() }).await;
     let request = format!("POST http://{at}/");
-    let result = stage.ask(Ask { send: 8 << 20, ..Ask::new(&request) }).await;
+    let result = stage.ask(DetailedRequest { send: 8 << 20, ..DetailedRequest::new(&request) }).await;
     failed(&result, ErrorKind::Quota, "HTTP-request-body-size");
     assert_eq!(result.error().unwrap().hint.as_deref(), Some("http: the tool sent all of its 256.0 KiB"));
     server.seen.closed();

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::names::trusting;
 use super::server::{Server, ok};
-use super::stage::{Ask, LOCAL, Names, Stage, answer, bearer, local, requests, secret};
+use super::stage::{DetailedRequest, LOCAL, Names, Stage, answer, bearer, local, requests, secret};
 
 const VALUE: &str = "s3cr3t/canary+42";
 
@@ -34,7 +34,7 @@ async fn a_secret_goes_where_it_is_for_and_replaces_what_the_guest_set() {
     let own: &[_] = &[("authorization", "Bearer mine"), ("Authorization", "second"), ("x-other", "kept")];
     for path in ["/v1/a", "/v2/a", "/v1", "/v10"] {
         let request = format!("GET https://{at}{path}");
-        let result = stage.ask(Ask { headers: own, ..Ask::new(&request) }).await;
+        let result = stage.ask(DetailedRequest { headers: own, ..DetailedRequest::new(&request) }).await;
         assert_eq!(answer(&result).0, 200);
         is_silent(&result);
     }
@@ -73,7 +73,7 @@ async fn no_other_host_port_scheme_or_path_gets_it() {
         format!("GET https://{api}/v1/../v2/a"),
         format!("GET https://{api}/V1/a"),
     ] {
-        let result = stage.ask(Ask { headers: own, ..Ask::new(&request) }).await;
+        let result = stage.ask(DetailedRequest { headers: own, ..DetailedRequest::new(&request) }).await;
         assert_eq!(answer(&result).0, 200, "{request}");
     }
     let heads = [encrypted.seen.heads(), plain.seen.heads()].concat();
@@ -138,7 +138,7 @@ async fn a_secret_that_a_server_tells_the_guest_is_not_told_further() {
 
 #[tokio::test]
 async fn results_and_errors_of_the_contract_are_looked_through_too() {
-    let tool = [contract::Described::new("say")];
+    let tool = [contract::ToolDescription::new("say")];
     let make = |answer| answering(&tool, answer).unwrap();
     let programs = [
         ("text", make(contract::Answer::Text(VALUE.as_bytes()))),

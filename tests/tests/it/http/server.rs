@@ -12,7 +12,7 @@ impl<W: Read + Write> Wire for W {}
 
 /// Requests that a server received.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct RequestLog {
     heads: Mutex<Vec<String>>,
     /// Bytes of request bodies.
     pub(crate) body: AtomicUsize,
@@ -23,7 +23,7 @@ pub(crate) struct Seen {
     pub(crate) ended: AtomicUsize,
 }
 
-impl Seen {
+impl RequestLog {
     /// Returns the heads of all requests, in the order of their arrival.
     pub(crate) fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
@@ -49,7 +49,7 @@ impl Seen {
 /// A listening server. It stops when it is dropped.
 pub(crate) struct Server {
     address: SocketAddr,
-    pub(crate) seen: Arc<Seen>,
+    pub(crate) seen: Arc<RequestLog>,
     stop: Arc<AtomicBool>,
 }
 
@@ -74,10 +74,10 @@ impl Server {
     }
 
     /// Passes each connection to `talk` without reading it.
-    pub(crate) fn start_raw(talk: impl Fn(TcpStream, &Seen) + Send + Sync + 'static) -> Self {
+    pub(crate) fn start_raw(talk: impl Fn(TcpStream, &RequestLog) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
-        let seen = Arc::<Seen>::default();
+        let seen = Arc::<RequestLog>::default();
         let stop = Arc::<AtomicBool>::default();
         let talk = Arc::new(talk);
         let for_thread = (Arc::clone(&seen), Arc::clone(&stop));
@@ -118,7 +118,7 @@ impl Drop for Server {
     }
 }
 
-fn serve(stream: &mut dyn Wire, seen: &Seen, answer: &dyn Fn(&mut dyn Wire, &str)) {
+fn serve(stream: &mut dyn Wire, seen: &RequestLog, answer: &dyn Fn(&mut dyn Wire, &str)) {
     let mut reader = BufReader::new(&mut *stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -139,7 +139,7 @@ fn serve(stream: &mut dyn Wire, seen: &Seen, answer: &dyn Fn(&mut dyn Wire, &str
     let _ = stream.flush();
 }
 
-fn read_chunks(reader: &mut dyn std::io::BufRead, seen: &Seen) {
+fn read_chunks(reader: &mut dyn std::io::BufRead, seen: &RequestLog) {
     loop {
         let mut line = String::new();
         if !matches!(reader.read_line(&mut line), Ok(1..)) {

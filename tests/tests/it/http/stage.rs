@@ -88,10 +88,10 @@ impl Stage {
 
     /// Makes a request, given as `METHOD scheme://authority/path`.
     pub(crate) async fn fetch(&self, request: &str) -> CallResult {
-        self.ask(Ask::new(request)).await
+        self.ask(DetailedRequest::new(request)).await
     }
 
-    pub(crate) async fn ask(&self, ask: Ask<'_>) -> CallResult {
+    pub(crate) async fn ask(&self, ask: DetailedRequest<'_>) -> CallResult {
         let (method, address) = ask.request.split_once(' ').unwrap();
         let (scheme, rest) = address.split_once("://").unwrap();
         let (authority, path) = rest.split_at(rest.find(['/', '*', '?']).unwrap_or(rest.len()));
@@ -106,7 +106,7 @@ impl Stage {
 }
 
 /// A request in detail.
-pub(crate) struct Ask<'a> {
+pub(crate) struct DetailedRequest<'a> {
     pub(crate) request: &'a str,
     /// Path to send instead of the one in `request`.
     pub(crate) path: Option<&'a str>,
@@ -117,7 +117,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) deadline: Duration,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> DetailedRequest<'a> {
     pub(crate) fn new(request: &'a str) -> Self {
         Self { request, path: None, headers: &[], send: 0, patience_ms: 0, deadline: Duration::from_secs(20) }
     }

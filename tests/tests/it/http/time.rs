@@ -8,7 +8,7 @@ use fumehood::{ErrorKind, Host};
 
 use super::names::trusting;
 use super::server::{Server, Wire};
-use super::stage::{Ask, LOCAL, Stage, failed, requests};
+use super::stage::{DetailedRequest, LOCAL, Stage, failed, requests};
 
 const DEADLINE: Duration = Duration::from_millis(300);
 /// Maximum duration on a busy machine.
@@ -17,7 +17,7 @@ const GENEROUS: Duration = Duration::from_secs(2);
 /// Makes a request that is not answered in full, and checks that it ends at the deadline.
 async fn ends_in_time(stage: &Stage, request: &str) {
     let started = Instant::now();
-    let result = stage.ask(Ask { deadline: DEADLINE, ..Ask::new(request) }).await;
+    let result = stage.ask(DetailedRequest { deadline: DEADLINE, ..DetailedRequest::new(request) }).await;
     let took = started.elapsed();
     failed(&result, ErrorKind::Deadline, "did not finish");
     assert!(took >= DEADLINE && took < DEADLINE + GENEROUS, "{request}: {took:?}");
@@ -105,7 +105,11 @@ async fn the_least_of_all_patience_counts() {
         for (path, told) in [("/head", "HTTP-response-timeout"), ("/body", "broken-after")] {
             let request = format!("GET http://{at}{path}");
             let started = Instant::now();
-            failed(&stage.ask(Ask { patience_ms, ..Ask::new(&request) }).await, ErrorKind::ToolFailed, told);
+            failed(
+                &stage.ask(DetailedRequest { patience_ms, ..DetailedRequest::new(&request) }).await,
+                ErrorKind::ToolFailed,
+                told,
+            );
             assert!(started.elapsed() < GENEROUS);
         }
     }
@@ -114,8 +118,8 @@ async fn the_least_of_all_patience_counts() {
 
 #[tokio::test]
 async fn a_name_server_that_is_silent_ends_with_the_call() {
-    struct Silent;
-    impl fumehood::Resolver for Silent {
+    struct SilentResolver;
+    impl fumehood::Resolver for SilentResolver {
         fn resolve<'a>(
             &'a self,
             _: &'a str,
@@ -125,7 +129,7 @@ async fn a_name_server_that_is_silent_ends_with_the_call() {
     }
     let grant =
         |connect| requests(&["GET http://slow.test/**"], LOCAL, HttpLimits { connect, ..HttpLimits::default() });
-    let builder = || Host::builder().resolver(std::sync::Arc::new(Silent));
+    let builder = || Host::builder().resolver(std::sync::Arc::new(SilentResolver));
     let stage = Stage::with(builder(), grant(Duration::from_secs(60))).await;
     ends_in_time(&stage, "GET http://slow.test/").await;
     let stage = Stage::with(builder(), grant(Duration::from_millis(50))).await;

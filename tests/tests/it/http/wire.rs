@@ -4,17 +4,17 @@ use fumehood::permission::http::HttpLimits;
 use fumehood::{ErrorKind, Event, Observed};
 
 use super::server::{Server, ok, respond};
-use super::stage::{Ask, Stage, answer, failed, local, requests};
+use super::stage::{DetailedRequest, Stage, answer, failed, local, requests};
 
 #[tokio::test]
 async fn a_granted_request_arrives_and_its_answer_comes_back() {
     let server = Server::start(|stream, _| ok(stream, "hello"));
     let stage = Stage::new(local(&[&format!("GET http://{}/v1/**", server.at("api.test"))])).await;
     let at = server.at("API.test.");
-    let ask = Ask { headers: &[("accept", "text/plain"), ("X-One", "1")], ..Ask::new("") };
+    let ask = DetailedRequest { headers: &[("accept", "text/plain"), ("X-One", "1")], ..DetailedRequest::new("") };
     let request = format!("GET http://{at}/v1/a/../b?q=1%20#");
     let request = request.trim_end_matches('#');
-    let result = stage.ask(Ask { request, ..ask }).await;
+    let result = stage.ask(DetailedRequest { request, ..ask }).await;
     assert_eq!(answer(&result), (200, "hello".to_owned(), 5));
     let port = server.port();
     let expected = format!(
@@ -29,9 +29,10 @@ async fn a_body_goes_out_with_a_length_or_in_chunks() {
     let server = Server::start(|stream, _| ok(stream, "thanks"));
     let stage = Stage::new(local(&[&format!("POST http://{}/**", server.at("api.test"))])).await;
     let request = format!("POST http://{}/", server.at("api.test"));
-    let result = stage.ask(Ask { send: 10_000, ..Ask::new(&request) }).await;
+    let result = stage.ask(DetailedRequest { send: 10_000, ..DetailedRequest::new(&request) }).await;
     assert_eq!(answer(&result).0, 200);
-    let with_length = Ask { send: 5, headers: &[("content-length", "5")], ..Ask::new(&request) };
+    let with_length =
+        DetailedRequest { send: 5, headers: &[("content-length", "5")], ..DetailedRequest::new(&request) };
     assert_eq!(answer(&stage.ask(with_length).await).0, 200);
     let heads = server.seen.heads();
     assert!(heads[0].contains("transfer-encoding: chunked\r\n") && !heads[0].contains("content-length"), "{heads:?}");
@@ -85,21 +86,31 @@ async fn what_would_mislead_a_server_never_leaves() {
         ("via", "1.1 x"),
         ("trailer", "x"),
     ] {
-        let result = stage.ask(Ask { headers: &[(name, value)], ..Ask::new(&get) }).await;
+        let result = stage.ask(DetailedRequest { headers: &[(name, value)], ..DetailedRequest::new(&get) }).await;
         failed(&result, ErrorKind::ToolFailed, "header-forbidden");
     }
     for (name, value) in [("x", "a\r\nHost: evil.test"), ("x\r\ny", "a"), ("x y", "a"), ("", "a")] {
-        let result = stage.ask(Ask { headers: &[(name, value)], ..Ask::new(&get) }).await;
+        let result = stage.ask(DetailedRequest { headers: &[(name, value)], ..DetailedRequest::new(&get) }).await;
         failed(&result, ErrorKind::ToolFailed, "header-syntax");
     }
     let twice: &[_] = &[("content-length", "1"), ("content-length", "2")];
-    failed(&stage.ask(Ask { headers: twice, ..Ask::new(&get) }).await, ErrorKind::ToolFailed, "header-syntax");
+    failed(
+        &stage.ask(DetailedRequest { headers: twice, ..DetailedRequest::new(&get) }).await,
+        ErrorKind::ToolFailed,
+        "header-syntax",
+    );
     for length in ["+5", "5, 5", "0x5", " 5"] {
-        let result = stage.ask(Ask { headers: &[("content-length", length)], send: 5, ..Ask::new(&get) }).await;
+        let result = stage
+            .ask(DetailedRequest { headers: &[("content-length", length)], send: 5, ..DetailedRequest::new(&get) })
+            .await;
         assert!(result.error().is_some(), "{length:?}: {result:?}");
     }
     for path in ["http://evil.test/", "*", "evil.test:80", "/ HTTP/1.1\r\nHost: evil.test\r\n\r\n"] {
-        failed(&stage.ask(Ask { path: Some(path), ..Ask::new(&get) }).await, ErrorKind::ToolFailed, "bad-path");
+        failed(
+            &stage.ask(DetailedRequest { path: Some(path), ..DetailedRequest::new(&get) }).await,
+            ErrorKind::ToolFailed,
+            "bad-path",
+        );
     }
     assert!(server.seen.heads().is_empty(), "{:?}", server.seen.heads());
 }
@@ -110,7 +121,9 @@ async fn a_body_that_is_longer_than_it_says_is_no_second_request() {
     let at = server.at("api.test");
     let stage = Stage::new(local(&[&format!("POST http://{at}/**")])).await;
     let post = format!("POST http://{at}/");
-    let _ = stage.ask(Ask { headers: &[("content-length", "3")], send: 4096, ..Ask::new(&post) }).await;
+    let _ = stage
+        .ask(DetailedRequest { headers: &[("content-length", "3")], send: 4096, ..DetailedRequest::new(&post) })
+        .await;
     server.seen.closed();
     assert!(server.seen.body.load(std::sync::atomic::Ordering::SeqCst) <= 3);
     assert!(server.seen.heads().len() <= 1);

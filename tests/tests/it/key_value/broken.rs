@@ -88,13 +88,13 @@ fn hold(path: &Path) -> rusqlite::Connection {
 
 /// A store that hangs, panics or is read-only, whatever its timeout.
 #[derive(Debug)]
-enum Broken {
+enum BrokenStore {
     Hangs(Duration),
     Panics,
     OnlyReads,
 }
 
-impl Broken {
+impl BrokenStore {
     fn fail<R>(&self) -> Result<R, StoreError> {
         match self {
             Self::Hangs(time) => std::thread::sleep(*time),
@@ -105,7 +105,7 @@ impl Broken {
     }
 }
 
-impl KeyValueStore for Broken {
+impl KeyValueStore for BrokenStore {
     fn get(&self, _: &Namespace, _: &Key, _: Duration) -> Result<Option<Vec<u8>>, StoreError> {
         if matches!(self, Self::OnlyReads) { Ok(Some(b"v".to_vec())) } else { self.fail() }
     }
@@ -125,12 +125,12 @@ impl KeyValueStore for Broken {
 
 #[tokio::test]
 async fn a_store_that_cannot_be_written_or_panics_is_unavailable() {
-    let host = host_with(Arc::new(Broken::OnlyReads));
+    let host = host_with(Arc::new(BrokenStore::OnlyReads));
     load(&host, "it", 1 << 20).await;
     assert_eq!(get(&host, "it", "k").await, Ok(json!("v")));
     let said = unavailable(&host, "it__set", json!({"key": "k", "value": "v"})).await;
     assert!(said.contains("read-only"), "{said}");
-    let host = host_with(Arc::new(Broken::Panics));
+    let host = host_with(Arc::new(BrokenStore::Panics));
     load(&host, "it", 1 << 20).await;
     let said = unavailable(&host, "it__delete", json!({"key": "k"})).await;
     assert!(said.contains("the store panicked with `a bug in the store`"), "{said}");
@@ -138,7 +138,7 @@ async fn a_store_that_cannot_be_written_or_panics_is_unavailable() {
 
 #[tokio::test]
 async fn a_store_that_hangs_holds_no_call_beyond_its_deadline_and_nobody_else() {
-    let host = host_with(Arc::new(Broken::Hangs(Duration::from_secs(3))));
+    let host = host_with(Arc::new(BrokenStore::Hangs(Duration::from_secs(3))));
     load(&host, "it", 1 << 20).await;
     host.load(Load::bytes("other", component("env-dump").unwrap())).await.unwrap();
     let limits = Limits { deadline: Duration::from_millis(200), ..Limits::default() };

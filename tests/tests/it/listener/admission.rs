@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::served::{Face, Served, TOKEN, bearer, http_options, tokens};
+use super::test_server::{Face, TOKEN, TestServer, bearer, http_options, tokens};
 use crate::mcp::raw::{PATIENCE, host, running};
 
 /// Maximum size of a body, in bytes.
@@ -16,16 +16,16 @@ const BODY: usize = 16 << 10;
 /// Maximum size of a head, in bytes.
 const HEAD: usize = 32 << 10;
 
-async fn served_with(face: Face, host: &Host, http: HttpOptions) -> Served {
-    Served::with(face, host, http, ServerOptions::default()).await
+async fn served_with(face: Face, host: &Host, http: HttpOptions) -> TestServer {
+    TestServer::with(face, host, http, ServerOptions::default()).await
 }
 
 /// Returns a short call.
-fn add(served: &Served, headers: &[(&str, &str)]) -> String {
+fn add(served: &TestServer, headers: &[(&str, &str)]) -> String {
     served.call(headers, "calculator__add", &json!({"a": 3, "b": 5}))
 }
 
-fn spin(served: &Served) -> String {
+fn spin(served: &TestServer) -> String {
     served.call(&[], "spin__run", &json!({}))
 }
 
@@ -33,7 +33,7 @@ fn spin(served: &Served) -> String {
 async fn anybody_hears_whether_the_server_is_up() {
     let host = host(&["calculator"], &[]).await;
     for face in Face::ALL {
-        let served = Served::new(face, &host, tokens()).await;
+        let served = TestServer::new(face, &host, tokens()).await;
         let ask = async |method: &str, path: &str| {
             served.send(&format!("{method} {path} HTTP/1.1\r\nConnection: close\r\nHost: probe\r\n\r\n")).await
         };
@@ -57,7 +57,7 @@ async fn anybody_hears_whether_the_server_is_up() {
 async fn no_face_admits_foreign_pages_or_strangers() {
     let host = host(&["calculator"], &[]).await;
     for face in Face::ALL {
-        let served = Served::new(face, &host, tokens()).await;
+        let served = TestServer::new(face, &host, tokens()).await;
         let token = bearer(TOKEN);
         let right = ("Authorization", token.as_str());
         let own = format!("http://{}", served.address);
@@ -201,7 +201,7 @@ async fn a_busy_connection_makes_no_room_and_an_idle_one_does() {
 async fn a_client_that_leaves_stops_its_guest() {
     let host = host(&[], &["spin"]).await;
     for face in Face::ALL {
-        let served = Served::new(face, &host, Access::Anyone).await;
+        let served = TestServer::new(face, &host, Access::Anyone).await;
         let calling = served.open(&spin(&served)).await;
         running(&host, 1).await;
         let left = Instant::now();
@@ -216,7 +216,7 @@ async fn a_client_that_leaves_stops_its_guest() {
 async fn stopping_takes_bounded_time_whatever_runs() {
     let host = host(&[], &["spin"]).await;
     for face in Face::ALL {
-        let served = Served::new(face, &host, Access::Anyone).await;
+        let served = TestServer::new(face, &host, Access::Anyone).await;
         let mut calling = served.open(&spin(&served)).await;
         running(&host, 1).await;
         let stopped = Instant::now();
@@ -236,7 +236,7 @@ async fn stopping_takes_bounded_time_whatever_runs() {
 async fn heads_with_two_readings_are_refused() {
     let host = host(&["calculator"], &[]).await;
     for face in Face::ALL {
-        let served = Served::new(face, &host, Access::Anyone).await;
+        let served = TestServer::new(face, &host, Access::Anyone).await;
         let plain = add(&served, &[]);
         assert_eq!(served.send(&plain).await.0, 200, "{face:?}");
         let length = plain.lines().find(|line| line.starts_with("Content-Length")).unwrap().to_owned();
@@ -276,7 +276,7 @@ async fn heads_with_two_readings_are_refused() {
 async fn bodies_with_content_codings_are_refused() {
     let host = host(&["calculator"], &[]).await;
     for face in Face::ALL {
-        let served = Served::new(face, &host, Access::Anyone).await;
+        let served = TestServer::new(face, &host, Access::Anyone).await;
         for coding in ["gzip", "br", "deflate, gzip", "GZIP", "unknown", ""] {
             let (status, answer) = served.send(&add(&served, &[("Content-Encoding", coding)])).await;
             assert_eq!(status, 415, "{face:?} {coding:?}: {answer}");

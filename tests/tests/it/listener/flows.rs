@@ -5,7 +5,7 @@ use fumehood::flow::{FlowLabel, FlowLabels, FlowPolicy};
 use fumehood::listener::TenantTools;
 use serde_json::json;
 
-use super::served::{Face, OTHER, Served, TOKEN, bearer, tokens};
+use super::test_server::{Face, OTHER, TOKEN, TestServer, bearer, tokens};
 use crate::mcp::raw::host;
 
 #[tokio::test]
@@ -16,9 +16,9 @@ async fn tenants_without_sessions_have_separate_histories() {
             .label_tool("calculator__add", FlowLabels::default().source(FlowLabel::Private))
             .label_tool("calculator__divide", FlowLabels::default().sink(FlowLabel::Public));
         let tools = TenantTools::new(Stack::new().flows(Some(policy)).around([host]));
-        let mut served = Served::both(face, tools, tokens()).await;
+        let mut served = TestServer::both(face, tools, tokens()).await;
         let arguments = json!({"a": 6, "b": 3});
-        let call = async |served: &Served, token: &str, tool: &str| {
+        let call = async |served: &TestServer, token: &str, tool: &str| {
             let headers = [("Authorization", bearer(token))];
             let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
             let (status, answer) = served.send(&served.call(&headers, tool, &arguments)).await;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use fumehood::ErrorKind;
 use serde_json::{Value, json};
 
-use super::served::{Face, OTHER, Served, TOKEN, bearer, tokens};
+use super::test_server::{Face, OTHER, TOKEN, TestServer, bearer, tokens};
 use crate::corpus::{CANARY, DEADLINE, armed_host, attacks, named};
 use crate::mcp::raw::PATIENCE;
 
@@ -68,14 +68,14 @@ fn outcome(face: Face, status: u16, answer: &str, statuses: &BTreeMap<String, u1
 }
 
 /// Calls a tool. A body of undeclared length ends with the connection in HTTP/1.0.
-async fn call(served: &Served, token: &str, tool: &str, arguments: &Value) -> (u16, String) {
+async fn call(served: &TestServer, token: &str, tool: &str, arguments: &Value) -> (u16, String) {
     let token = bearer(token);
     let request = served.call(&[("Authorization", token.as_str())], tool, arguments);
     served.send(&request.replacen("HTTP/1.1", "HTTP/1.0", 1)).await
 }
 
 async fn attack(
-    served: Arc<Served>,
+    served: Arc<TestServer>,
     program: &str,
     tool: &str,
     arguments: Value,
@@ -97,7 +97,7 @@ async fn attack(
 }
 
 /// Calls the honest tool until `stop` is set, and returns the number of calls.
-async fn honest(served: Arc<Served>, stop: Arc<AtomicBool>, statuses: Arc<BTreeMap<String, u16>>) -> u32 {
+async fn honest(served: Arc<TestServer>, stop: Arc<AtomicBool>, statuses: Arc<BTreeMap<String, u16>>) -> u32 {
     let mut number = 0;
     while !stop.load(Relaxed) {
         let (status, answer) = call(&served, TOKEN, "honest__add", &json!({"a": number, "b": 1})).await;
@@ -120,7 +120,7 @@ async fn every_face_contains_hostile_programs() {
     let host = armed_host(root.path()).await;
     let statuses = Arc::new(documented_statuses());
     for face in Face::ALL {
-        let served = Arc::new(Served::new(face, &host, tokens()).await);
+        let served = Arc::new(TestServer::new(face, &host, tokens()).await);
         let stop = Arc::<AtomicBool>::default();
         let neighbour = tokio::spawn(honest(Arc::clone(&served), Arc::clone(&stop), Arc::clone(&statuses)));
         let mut running = tokio::task::JoinSet::new();

@@ -10,6 +10,6 @@ mod hostile_programs;
 #[cfg(test)]
 mod neighbours;
 #[cfg(test)]
-pub(crate) mod served;
-#[cfg(test)]
 mod stalled;
+#[cfg(test)]
+pub(crate) mod test_server;

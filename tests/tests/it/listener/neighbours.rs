@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use super::served::{Face, OTHER, Served, TOKEN, bearer, tokens};
+use super::test_server::{Face, OTHER, TOKEN, TestServer, bearer, tokens};
 use crate::mcp::raw::{PATIENCE, host, running};
 
 /// Number of calls of the honest client.
@@ -18,7 +18,7 @@ async fn spinning_requests_of_one_client_do_not_hold_up_another() {
     let hostile = [("Authorization", hostile.as_str())];
     let honest = [("Authorization", honest.as_str())];
     for face in Face::ALL {
-        let served = Served::new(face, &host, tokens()).await;
+        let served = TestServer::new(face, &host, tokens()).await;
         for spinning in [2, 4, 8] {
             let mut open = Vec::new();
             for _ in 0..spinning {

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use fumehood::mcp::{Access, Entry, Library, ServerOptions, Source};
 use fumehood::{Host, Load};
-use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::contract::{Answer, ToolDescription};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
-use super::served::{Face, OTHER, Served, TOKEN, bearer, http_options, stateless, tokens};
+use super::test_server::{Face, OTHER, TOKEN, TestServer, bearer, http_options, stateless, tokens};
 use crate::mcp::raw::host;
 
 /// Number of sockets that stall.
@@ -47,13 +47,14 @@ fn allow_many_files() {
 async fn large_host() -> Host {
     let host = host(&["calculator"], &[]).await;
     let schema = json!({"type": "object", "additionalProperties": true, "description": "x".repeat(DESCRIPTION)});
-    let tools: Vec<_> = (0..TOOLS).map(|at| Described::new(&format!("tool{at}")).taking(&schema.to_string())).collect();
+    let tools: Vec<_> =
+        (0..TOOLS).map(|at| ToolDescription::new(&format!("tool{at}")).taking(&schema.to_string())).collect();
     let bytes = fumehood_tests::answering(&tools, Answer::Nothing).unwrap();
     host.load(Load::bytes("large", bytes)).await.unwrap();
     host
 }
 
-async fn served(face: Face, host: &Host, access: Access) -> Served {
+async fn served(face: Face, host: &Host, access: Access) -> TestServer {
     let mut library = Library::default();
     let entry = Entry {
         uri: "test://large".to_owned(),
@@ -65,10 +66,10 @@ async fn served(face: Face, host: &Host, access: Access) -> Served {
     };
     library.add_entry(entry).unwrap();
     let options = ServerOptions { library: Arc::new(library), ..ServerOptions::default() };
-    Served::with(face, host, http_options(access), options).await
+    TestServer::with(face, host, http_options(access), options).await
 }
 
-fn stalled_request(served: &Served, stall: Stall, token: Option<&str>) -> Vec<u8> {
+fn stalled_request(served: &TestServer, stall: Stall, token: Option<&str>) -> Vec<u8> {
     let token = token.map(bearer);
     let mut headers: Vec<(&str, &str)> = token.iter().map(|token| ("Authorization", token.as_str())).collect();
     let request = match (served.face, stall) {
@@ -90,13 +91,13 @@ fn stalled_request(served: &Served, stall: Stall, token: Option<&str>) -> Vec<u8
     request.as_bytes()[..end].to_vec()
 }
 
-async fn connect(served: &Served) -> TcpStream {
+async fn connect(served: &TestServer) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     socket.connect(served.address).await.unwrap()
 }
 
-async fn check(served: Served, stall: Stall, hostile: Option<&str>, honest: Option<&str>) {
+async fn check(served: TestServer, stall: Stall, hostile: Option<&str>, honest: Option<&str>) {
     let request = stalled_request(&served, stall, hostile);
     let mut sockets = Vec::new();
     for _ in 0..SOCKETS {

@@ -6,12 +6,12 @@ use fumehood::mcp::{Access, HttpListener, HttpOptions, Server, ServerOptions};
 use serde_json::json;
 
 use super::raw::host;
-use crate::listener::served::{Face, OTHER, Served, TOKEN, initialize, stateless, tokens};
+use crate::listener::test_server::{Face, OTHER, TOKEN, TestServer, initialize, stateless, tokens};
 
 #[tokio::test]
 async fn a_session_too_many_takes_the_room_of_the_oldest_abandoned_one() {
     let host = host(&[], &[]).await;
-    let served = Served::new(Face::Mcp, &host, tokens()).await;
+    let served = TestServer::new(Face::Mcp, &host, tokens()).await;
     let opened = async |token: &str| {
         let bearer = format!("Bearer {token}");
         served.send(&served.post(&[("Authorization", &bearer)], &initialize())).await.0
@@ -27,7 +27,7 @@ async fn a_session_too_many_takes_the_room_of_the_oldest_abandoned_one() {
 #[tokio::test]
 async fn a_body_has_one_reading() {
     let host = host(&["calculator"], &[]).await;
-    let served = Served::new(Face::Mcp, &host, Access::Anyone).await;
+    let served = TestServer::new(Face::Mcp, &host, Access::Anyone).await;
     let headers =
         [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", "calculator__add")];
     let call = stateless("tools/call", json!({"name": "calculator__add", "arguments": {"a": 3, "b": 5}}));
@@ -51,7 +51,7 @@ async fn a_body_has_one_reading() {
 #[tokio::test]
 async fn a_session_that_is_ended_answers_204() {
     let host = host(&["calculator"], &[]).await;
-    let served = Served::new(Face::Mcp, &host, Access::Anyone).await;
+    let served = TestServer::new(Face::Mcp, &host, Access::Anyone).await;
     let (_, answer) = served.send(&served.post(&[], &initialize())).await;
     let id = answer.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap().trim().to_owned();
     let headers = [("Mcp-Session-Id", id.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
@@ -66,7 +66,7 @@ async fn a_session_that_is_ended_answers_204() {
 #[tokio::test]
 async fn a_session_is_known_to_its_principal_only() {
     let host = host(&["calculator"], &[]).await;
-    let served = Served::new(Face::Mcp, &host, tokens()).await;
+    let served = TestServer::new(Face::Mcp, &host, tokens()).await;
     let own = format!("Bearer {TOKEN}");
     let other = format!("Bearer {OTHER}");
     let (_, answer) = served.send(&served.post(&[("Authorization", &own)], &initialize())).await;
@@ -86,7 +86,7 @@ async fn a_session_is_known_to_its_principal_only() {
 #[tokio::test]
 async fn the_stateless_revision_works_without_a_session() {
     let host = host(&["calculator"], &[]).await;
-    let served = Served::new(Face::Mcp, &host, Access::Anyone).await;
+    let served = TestServer::new(Face::Mcp, &host, Access::Anyone).await;
     let call = stateless("tools/call", json!({"name": "calculator__add", "arguments": {"a": 3, "b": 5}}));
     let headers =
         [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", "calculator__add")];
@@ -103,7 +103,7 @@ async fn sessions_have_separate_histories_of_flows() {
         .label_tool("calculator__divide", FlowLabels::default().sink(FlowLabel::Public));
     let server = Server::new(Stack::new().flows(Some(policy)).around([host]), ServerOptions::default());
     let http = HttpOptions::new("127.0.0.1:0".parse().unwrap(), Access::Anyone);
-    let served = Served::of(HttpListener::bind(&server, http).await.unwrap());
+    let served = TestServer::of(HttpListener::bind(&server, http).await.unwrap());
     let open = async || {
         let (_, answer) = served.send(&served.post(&[], &initialize())).await;
         answer.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap().trim().to_owned()

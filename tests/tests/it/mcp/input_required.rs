@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::raw::{PATIENCE, Raw};
 use super::relay::{CAPABILITIES, all, policy};
 use super::remote::fake;
-use crate::listener::served::{OTHER, Served, TOKEN, bearer, tokens};
+use crate::listener::test_server::{OTHER, TOKEN, TestServer, bearer, tokens};
 
 /// Asks twice during a call, notes what comes back, and answers with both.
 const ASK_TWICE: &str = r#"
@@ -53,14 +53,14 @@ struct Gateway {
     server: Server,
     tools: Arc<McpTools>,
     running: RunningCalls,
-    ended: Arc<Ended>,
+    ended: Arc<EndedCalls>,
 }
 
 /// The kinds of the calls that have ended; empty for those that succeeded.
 #[derive(Default)]
-struct Ended(Mutex<Vec<String>>);
+struct EndedCalls(Mutex<Vec<String>>);
 
-impl CallSink for Ended {
+impl CallSink for EndedCalls {
     fn record(&self, call: &EndedCall<'_>) {
         let kind = call.result.error().map(|error| error.kind.to_string()).unwrap_or_default();
         self.0.lock().unwrap().push(kind);
@@ -77,7 +77,7 @@ impl Gateway {
         let tools = Arc::new(tools);
         let servers = tools.libraries().into();
         let running = RunningCalls::new();
-        let ended = Arc::new(Ended::default());
+        let ended = Arc::new(EndedCalls::default());
         running.subscribe(ended.clone());
         let tracked = Arc::new(TrackedTools::new(tools.clone() as Arc<dyn ToolProvider>, running.clone()));
         Self { server: Server::new(tracked, ServerOptions { servers, ..server }), tools, running, ended }
@@ -407,7 +407,7 @@ async fn a_call_that_becomes_a_task_still_takes_its_answer() {
 }
 
 /// Sends a request over HTTP with this token, and returns the answer.
-async fn send(served: &Served, token: &str, method: &str, params: &Value) -> Value {
+async fn send(served: &TestServer, token: &str, method: &str, params: &Value) -> Value {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
     let authorization = bearer(token);
     let headers = [
@@ -428,7 +428,7 @@ async fn over_http_each_answer_is_a_request_of_the_same_tenant() {
     let replies = folder.path().join("replies");
     let gateway = Gateway::asking_twice(&replies, RemoteOptions::default(), ServerOptions::default()).await;
     let http = HttpOptions::new("127.0.0.1:0".parse().unwrap(), tokens());
-    let served = Served::of(HttpListener::bind(&gateway.server, http).await.unwrap());
+    let served = TestServer::of(HttpListener::bind(&gateway.server, http).await.unwrap());
     let first = send(&served, TOKEN, "tools/call", &call_with(None)).await["result"].clone();
     let answer = call_with(Some((&first, answer_to(&first, accepted("Ann")))));
     let stolen = send(&served, OTHER, "tools/call", &answer).await;

@@ -175,7 +175,7 @@ async fn progress_extends_the_time_of_a_call_up_to_a_maximum() {
 }
 
 /// A request to a server over HTTP.
-struct Asked {
+struct SentRequest {
     path: String,
     session: Option<String>,
     message: Value,
@@ -185,7 +185,9 @@ struct Asked {
 type Answer = (u16, String, String);
 
 /// Starts a server over HTTP.
-async fn serve(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> (String, tokio::task::JoinHandle<()>) {
+async fn serve(
+    answer: impl Fn(&SentRequest) -> Answer + Send + Sync + 'static,
+) -> (String, tokio::task::JoinHandle<()>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let serving = tokio::spawn(async move {
@@ -205,7 +207,7 @@ async fn serve(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> (St
 }
 
 /// Reads a request; `None` if it has no message.
-async fn read(stream: &mut tokio::net::TcpStream) -> Option<Asked> {
+async fn read(stream: &mut tokio::net::TcpStream) -> Option<SentRequest> {
     let mut bytes = Vec::new();
     while stream.read_buf(&mut bytes).await.ok()? > 0 {
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -216,19 +218,23 @@ async fn read(stream: &mut tokio::net::TcpStream) -> Option<Asked> {
         };
         if body.len() >= header("content-length:").map_or(0, |length| length.parse().unwrap()) {
             let path = head.split(' ').nth(1)?.to_owned();
-            return Some(Asked { path, session: header("mcp-session-id:"), message: serde_json::from_str(body).ok()? });
+            return Some(SentRequest {
+                path,
+                session: header("mcp-session-id:"),
+                message: serde_json::from_str(body).ok()?,
+            });
         }
     }
     None
 }
 
-fn result(asked: &Asked, result: Value) -> Answer {
+fn result(asked: &SentRequest, result: Value) -> Answer {
     let body = json!({"jsonrpc": "2.0", "id": asked.message["id"], "result": result}).to_string();
     (200, "content-type: application/json\r\n".to_owned(), body)
 }
 
 /// Answers as a server without faults does.
-fn honest(asked: &Asked) -> Answer {
+fn honest(asked: &SentRequest) -> Answer {
     match asked.message["method"].as_str().unwrap() {
         "server/discover" => (400, String::new(), "what?".to_owned()),
         "initialize" => {
@@ -366,8 +372,8 @@ async fn redirects_within_the_origin_are_followed_and_others_are_named() {
     serving.abort();
 }
 
-fn redirect_to(target: &'static str) -> impl Fn(&Asked) -> (u16, String, String) {
-    move |asked: &Asked| match asked.path.as_str() {
+fn redirect_to(target: &'static str) -> impl Fn(&SentRequest) -> (u16, String, String) {
+    move |asked: &SentRequest| match asked.path.as_str() {
         "/mcp" => (307, format!("location: {target}\r\n"), String::new()),
         _ => honest(asked),
     }

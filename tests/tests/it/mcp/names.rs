@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fumehood::approval::{Approval, Manifest};
-use fumehood::mcp::{NamePrefix, Naming, RemoteOptions, Server, ServerOptions};
+use fumehood::mcp::{NamePrefix, NamingScheme, RemoteOptions, Server, ServerOptions};
 use fumehood::{McpTools, NameForm, Namespace, ToolDefinition, ToolName, ToolProvider as _};
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ fn notices(tools: &McpTools) -> Vec<String> {
 }
 
 /// Serves tools to a client. Returns the names that it is listed, and then the answers to calls of `called`.
-async fn serve(tools: McpTools, naming: Naming, called: &[&str]) -> (Vec<String>, Vec<String>) {
+async fn serve(tools: McpTools, naming: NamingScheme, called: &[&str]) -> (Vec<String>, Vec<String>) {
     let tools = Arc::new(tools);
     let mut raw = Raw::connect_to(&Server::new(tools.clone(), ServerOptions { naming, ..ServerOptions::default() }));
     raw.initialize("2025-11-25").await;
@@ -61,7 +61,7 @@ async fn clients_see_the_servers_own_names_and_may_call_aliases() {
     let full = own.map(|name| format!("other__{name}"));
     let aliases = full.each_ref().map(|name| NameForm::Portable.alias(name).into_owned());
     let called: Vec<&str> = full.iter().chain(&aliases).map(String::as_str).collect();
-    let (mut listed, answers) = serve(tools, Naming::default(), &called).await;
+    let (mut listed, answers) = serve(tools, NamingScheme::default(), &called).await;
     let mut expected = full.to_vec();
     listed.sort();
     expected.sort();
@@ -69,7 +69,7 @@ async fn clients_see_the_servers_own_names_and_may_call_aliases() {
     assert_eq!(answers, [own, own].concat());
 
     let tools = tools_named(&own, RemoteOptions::default()).await;
-    let portable = Naming { form: NameForm::Portable, ..Naming::default() };
+    let portable = NamingScheme { form: NameForm::Portable, ..NamingScheme::default() };
     let (mut listed, answers) = serve(tools, portable, &called).await;
     assert_eq!(answers, [own, own].concat());
     let mut expected = aliases.to_vec();
@@ -95,7 +95,7 @@ async fn names_that_mcp_does_not_allow_are_replaced_and_said() {
     );
     let full: Vec<String> = here.iter().map(|name| format!("other__{name}")).collect();
     let called: Vec<&str> = full.iter().map(String::as_str).collect();
-    let (listed, answers) = serve(tools, Naming::default(), &called).await;
+    let (listed, answers) = serve(tools, NamingScheme::default(), &called).await;
     assert_eq!(answers, own);
     // With the name of the server, two are longer than MCP allows.
     let mut expected: Vec<_> = full.iter().map(|name| NameForm::Mcp.alias(name).into_owned()).collect();
@@ -125,7 +125,7 @@ async fn a_prefix_changes_the_names_for_clients_alone() {
         let options = RemoteOptions { prefix: Some(prefix), ..RemoteOptions::default() };
         let tools = tools_named(&["search", "a.b"], options).await;
         assert!(tools.find("other__search").is_some() && tools.find(shown[1]).is_none());
-        let (listed, answers) = serve(tools, Naming::default(), &[shown[1], "other__search", shown[0]]).await;
+        let (listed, answers) = serve(tools, NamingScheme::default(), &[shown[1], "other__search", shown[0]]).await;
         assert_eq!(listed, shown);
         assert_eq!(answers, ["search", "search", "a.b"]);
     }

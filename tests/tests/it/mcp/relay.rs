@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 
 use super::raw::{PATIENCE, Raw};
 use super::remote::fake;
-use crate::listener::served::Served;
+use crate::listener::test_server::TestServer;
 
 pub(super) const CAPABILITIES: &str =
     r#"{"tools":{},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{}}"#;
@@ -397,7 +397,7 @@ async fn pages_reach_only_clients_that_declare_them_and_only_allowed_origins() {
 async fn over_http_a_question_rides_the_stream_of_its_call() {
     let (server, tools) = gateway(&[("ON_CALL", ASK)], all(), policy(true, false, false), None).await;
     let http = HttpOptions::new("127.0.0.1:0".parse().unwrap(), Access::Anyone);
-    let served = Served::of(HttpListener::bind(&server, http).await.unwrap());
+    let served = TestServer::of(HttpListener::bind(&server, http).await.unwrap());
     let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {"name": "raw", "version": "0"}});
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).to_string();
     let (_, opened) = served.send(&served.post(&[], &hello)).await;

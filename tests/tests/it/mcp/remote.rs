@@ -15,7 +15,7 @@ use fumehood_tests::fake_server;
 use serde_json::json;
 
 use super::raw::host;
-use crate::listener::served::{Face, Served};
+use crate::listener::test_server::{Face, TestServer};
 
 /// Creates a client of the server in `sh` that its environment controls.
 pub(crate) fn fake(environment: &[(&str, &str)], options: RemoteOptions) -> Remote {
@@ -63,7 +63,7 @@ pub(crate) fn text(outcome: Result<Vec<Content>, CallError>) -> String {
 #[tokio::test]
 async fn tools_of_a_server_are_the_third_family() {
     let host = host(&["calculator"], &[]).await;
-    let served = Served::new(Face::Mcp, &host, Access::Anyone).await;
+    let served = TestServer::new(Face::Mcp, &host, Access::Anyone).await;
     let remote = remote(Endpoint::Http { url: served.url(), credentials: Credentials::None }, RemoteOptions::default());
     let mut remotes = McpTools::default();
     remotes.add(&remote).await.unwrap();
@@ -80,7 +80,7 @@ async fn tools_of_a_server_are_the_third_family() {
 #[tokio::test]
 async fn what_a_server_of_the_newest_revision_has_later_is_heard_of() {
     let host = host(&["calculator"], &[]).await;
-    let served = Served::new(Face::Mcp, &host, Access::Anyone).await;
+    let served = TestServer::new(Face::Mcp, &host, Access::Anyone).await;
     let remote = remote(Endpoint::Http { url: served.url(), credentials: Credentials::None }, RemoteOptions::default());
     let first = remote.tools().await.unwrap().len();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../example-tools/dist/text.wasm");
@@ -97,7 +97,7 @@ async fn what_a_server_of_the_newest_revision_has_later_is_heard_of() {
 async fn further_headers_go_with_every_request() {
     let host = host(&["calculator"], &[]).await;
     let token = Token::parse("a-token-for-one-test").unwrap();
-    let served = Served::new(Face::Mcp, &host, Access::Tenants(vec![Tenant::new("one", &token)])).await;
+    let served = TestServer::new(Face::Mcp, &host, Access::Tenants(vec![Tenant::new("one", &token)])).await;
     let tools = async |value: &str| {
         let mut headers = Headers::default();
         headers.add("Authorization", value).unwrap();
@@ -139,9 +139,9 @@ async fn a_program_gets_a_clean_environment() {
 
 /// An observer that records the progress of a call.
 #[derive(Default)]
-struct Heard(Mutex<Vec<Progress>>);
+struct ProgressObserver(Mutex<Vec<Progress>>);
 
-impl Observer for Heard {
+impl Observer for ProgressObserver {
     fn progress(&self, progress: Progress) {
         self.0.lock().unwrap().push(progress);
     }
@@ -156,7 +156,7 @@ async fn progress_of_a_call_reaches_whoever_made_it_in_order() {
     let remote = fake(&[("ON_CALL", report)], RemoteOptions::default());
     let mut remotes = McpTools::default();
     remotes.add(&remote).await.unwrap();
-    let heard = Arc::new(Heard::default());
+    let heard = Arc::new(ProgressObserver::default());
     let context = CallContext { observer: Some(Arc::clone(&heard) as _), ..CallContext::default() };
     let call = remotes.find("other__t").unwrap().validate("{}".into()).unwrap();
     let result = remotes.call(call, context).await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fumehood::mcp::{Entry, Library, LibraryError, Parameter, Prompt, ServerOptions, Source};
 use fumehood::sanitize::{count_hidden, is_hidden};
 use fumehood::{Host, Load};
-use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::contract::{Answer, ToolDescription};
 use serde_json::{Value, json};
 
 use super::raw::{Raw, host};
@@ -23,8 +23,12 @@ async fn evil_host(answers: &[(&str, Answer<'_>)], output: Option<&str>) -> Host
             "type": "object", "title": EVIL, "additionalProperties": true,
             "properties": {EVIL: {"type": "string", "description": EVIL, "enum": [EVIL], "default": EVIL}},
         });
-        let tool = Described { title: Some(EVIL.to_owned()), description: EVIL.to_owned(), ..Described::new("run") }
-            .taking(&schema.to_string());
+        let tool = ToolDescription {
+            title: Some(EVIL.to_owned()),
+            description: EVIL.to_owned(),
+            ..ToolDescription::new("run")
+        }
+        .taking(&schema.to_string());
         let tool = output.map_or(tool.clone(), |schema| tool.returning(schema));
         let bytes = fumehood_tests::answering(&[tool], *answer).unwrap();
         host.load(Load::bytes(*name, bytes)).await.unwrap();

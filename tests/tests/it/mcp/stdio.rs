@@ -2,7 +2,7 @@
 
 use fumehood::mcp::ServerOptions;
 use fumehood::{Host, Load};
-use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::contract::{Answer, ToolDescription};
 use serde_json::{Value, json};
 
 use super::raw::{Raw, host};
@@ -166,7 +166,7 @@ async fn clients_hear_of_changes() {
 async fn long_names_are_listed_as_they_are_and_work() {
     let host = Host::builder().build().unwrap();
     let tool = "a".repeat(60);
-    let bytes = fumehood_tests::answering(&[Described::new(&tool)], Answer::Text(b"here")).unwrap();
+    let bytes = fumehood_tests::answering(&[ToolDescription::new(&tool)], Answer::Text(b"here")).unwrap();
     host.load(Load::bytes("component", bytes)).await.unwrap();
     let mut raw = Raw::open(&host).await;
     let listed = raw.request("tools/list", json!({})).await;

@@ -297,9 +297,9 @@ async fn a_refusal_stands_where_nobody_is_asked_any_more() {
 }
 
 /// A person at a terminal, who says yes.
-struct Present;
+struct PresentPerson;
 
-impl Approver for Present {
+impl Approver for PresentPerson {
     fn ask<'a>(&'a self, _: Question<'a>) -> BoxFuture<'a, Answer> {
         Box::pin(std::future::ready(Answer::Allow))
     }
@@ -311,7 +311,7 @@ async fn a_person_at_hand_is_asked_about_calls_that_wait() {
     let saved = Arc::new(Saved::default());
     shop.agent(&saved).build().unwrap().run("task").await.unwrap();
     answer(&saved, "s1:1", no()).await.unwrap();
-    let mut agent = shop.agent_with(&saved, Arc::new(Present)).resume(saved.session().unwrap()).build().unwrap();
+    let mut agent = shop.agent_with(&saved, Arc::new(PresentPerson)).resume(saved.session().unwrap()).build().unwrap();
     let outcome = agent.resume().unwrap().finish().await.unwrap();
     assert!(outcome.text().contains("too much") && outcome.text().contains("paid 7"), "{}", outcome.text());
     assert_eq!(shop.paid(), 1);

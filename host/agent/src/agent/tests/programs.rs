@@ -239,9 +239,9 @@ async fn call_of_a_program_that_is_not_recorded_is_refused() {
 
 /// A person who suspends the run in place of an answer.
 #[derive(Default)]
-struct Suspends(OnceLock<CancelHandle>);
+struct SuspendingApprover(OnceLock<CancelHandle>);
 
-impl Approver for Suspends {
+impl Approver for SuspendingApprover {
     fn ask<'a>(&'a self, _: Question<'a>) -> BoxFuture<'a, Answer> {
         self.0.get().unwrap().suspend();
         Box::pin(std::future::pending())
@@ -252,7 +252,7 @@ impl Approver for Suspends {
 async fn program_that_is_suspended_goes_on_from_its_record() {
     let shop = Shop::default();
     let saved = Arc::new(Saved::default());
-    let person = Arc::new(Suspends::default());
+    let person = Arc::new(SuspendingApprover::default());
     let pipeline = shop.pipeline().approver(person.clone()).code(Arc::new(Lines), CodeMode::beside_direct_calls());
     let builder =
         agent(writing(SEQUENCE), &Arc::default(), &Arc::default()).executor(Arc::new(pipeline.build().unwrap()));

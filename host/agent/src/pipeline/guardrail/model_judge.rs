@@ -352,9 +352,9 @@ mod tests {
     }
 
     /// A model that never answers.
-    struct Hangs;
+    struct HangingModel;
 
-    impl Model for Hangs {
+    impl Model for HangingModel {
         fn chat<'a>(
             &'a self,
             _: &'a Request,
@@ -367,7 +367,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_judge_that_does_not_answer_in_time_denies() {
-        let judge = ModelJudge::new(Arc::new(Hangs), "").timeout(Duration::from_secs(3));
+        let judge = ModelJudge::new(Arc::new(HangingModel), "").timeout(Duration::from_secs(3));
         let began = tokio::time::Instant::now();
         assert_eq!(judged(&judge, json!({})).await.decision, doubt("did not answer in time"));
         assert_eq!(began.elapsed().as_secs(), 3);

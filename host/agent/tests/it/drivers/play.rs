@@ -61,14 +61,14 @@ fn calculate(call: &ToolIntent) -> Result<Vec<Content>, CallError> {
     Ok(vec![Content::json(value.to_string()).unwrap()])
 }
 
-pub(crate) struct Played {
+pub(crate) struct Playback {
     pub(crate) end: Decision,
     pub(crate) requests: Vec<Request>,
     pub(crate) executions: Vec<ToolExecution>,
 }
 
 /// Runs one execution of the loop, from a user's message to an answer, a failure or the last reply.
-pub(crate) fn play(driver: &mut dyn Driver, user: &str, replies: Vec<Response>) -> Played {
+pub(crate) fn play(driver: &mut dyn Driver, user: &str, replies: Vec<Response>) -> Playback {
     driver.bind(ToolRuntime { tools: tools() });
     let conversation = [Message::user(user)];
     let mut trace = Vec::new();
@@ -90,11 +90,11 @@ pub(crate) fn play(driver: &mut dyn Driver, user: &str, replies: Vec<Response>) 
                 trace.extend(driver.trace(&response, &done));
                 executions.extend(done);
             }
-            end => return Played { end, requests, executions },
+            end => return Playback { end, requests, executions },
         }
     }
     requests.push(next.take().unwrap_or_else(|| driver.request(&conversation, &trace)));
-    Played { end: Decision::Again { messages: Vec::new() }, requests, executions }
+    Playback { end: Decision::Again { messages: Vec::new() }, requests, executions }
 }
 
 pub(crate) fn texts(request: &Request) -> Vec<&str> {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::pipeline::stage::everything;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
-struct Read {
+struct ReadArguments {
     file: String,
 }
 
@@ -38,14 +38,14 @@ type Answers = BTreeMap<(&'static str, &'static str), Result<Value, &'static str
 
 /// A conversation with an agent whose tools give the answers, and what it was asked and called with.
 #[derive(Default)]
-struct Played {
+struct Conversation {
     requests: Vec<Request>,
     /// The tool and the arguments of each call that ran.
     ran: Vec<(&'static str, Value)>,
     text: String,
 }
 
-impl Played {
+impl Conversation {
     /// Returns the rows of the `<results>` block at the end of a request.
     fn results(&self, request: usize) -> Value {
         let last = self.requests[request].messages.last().unwrap();
@@ -56,7 +56,7 @@ impl Played {
 }
 
 /// Registers `read`, `write` and `shell`.
-fn tools(answers: &Arc<Answers>, played: &Arc<Mutex<Played>>) -> Arc<BuiltIns> {
+fn tools(answers: &Arc<Answers>, played: &Arc<Mutex<Conversation>>) -> Arc<BuiltIns> {
     let tools = BuiltIns::default();
     let answer = {
         let answers = Arc::clone(answers);
@@ -71,7 +71,7 @@ fn tools(answers: &Arc<Answers>, played: &Arc<Mutex<Played>>) -> Arc<BuiltIns> {
     let reading = answer.clone();
     let writing = answer.clone();
     let running = answer;
-    let read = move |it: Read, _: CallContext| std::future::ready(reading("read", &it.file, json!(it)));
+    let read = move |it: ReadArguments, _: CallContext| std::future::ready(reading("read", &it.file, json!(it)));
     tools.register(BuiltIn::new("read", "Reads a file.", read).unwrap()).unwrap();
     let write = move |it: Write, _: CallContext| std::future::ready(writing("write", &it.file, json!(it)));
     tools.register(BuiltIn::new("write", "Writes a file.", write).unwrap()).unwrap();
@@ -81,8 +81,8 @@ fn tools(answers: &Arc<Answers>, played: &Arc<Mutex<Played>>) -> Arc<BuiltIns> {
 }
 
 /// Sends messages to an agent, whose model gives these replies.
-async fn play(messages: &[&str], replies: &[&str], answers: Answers) -> Played {
-    let played = Arc::new(Mutex::new(Played::default()));
+async fn play(messages: &[&str], replies: &[&str], answers: Answers) -> Conversation {
+    let played = Arc::new(Mutex::new(Conversation::default()));
     let asked = Arc::clone(&played);
     let replies: Vec<_> = replies.iter().map(|&text| text.to_owned()).collect();
     let model = move |request: &Request| {

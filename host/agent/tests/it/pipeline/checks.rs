@@ -21,9 +21,9 @@ use super::stage::{Stage, Text, stage, stage_of, tools};
 const ADD: &str = r#"{"a": 1, "b": 2}"#;
 
 /// A provider of another kind with built-in tools.
-struct Other(ProviderKind, Arc<BuiltIns>);
+struct OtherProvider(ProviderKind, Arc<BuiltIns>);
 
-impl ToolProvider for Other {
+impl ToolProvider for OtherProvider {
     fn kind(&self) -> ProviderKind {
         self.0
     }
@@ -53,9 +53,9 @@ fn tool_answering(name: &str, text: &'static str) -> Arc<BuiltIns> {
 async fn registries_are_asked_in_order_and_the_first_hit_wins() {
     let add = |builder: PipelineBuilder| {
         builder
-            .provider(Arc::new(Other(ProviderKind::Mcp, tool_answering("where", "mcp"))))
-            .provider(Arc::new(Other(ProviderKind::Component, tool_answering("where", "component"))))
-            .provider(Arc::new(Other(ProviderKind::Mcp, tool_answering("only_mcp", "mcp"))))
+            .provider(Arc::new(OtherProvider(ProviderKind::Mcp, tool_answering("where", "mcp"))))
+            .provider(Arc::new(OtherProvider(ProviderKind::Component, tool_answering("where", "component"))))
+            .provider(Arc::new(OtherProvider(ProviderKind::Mcp, tool_answering("only_mcp", "mcp"))))
     };
     let stage = stage(add);
     assert_eq!(stage.call("where", "{}").await.result.text().as_deref(), Some("component"));
@@ -277,7 +277,7 @@ fn a_skill_that_names_what_is_not_there_is_refused() {
 #[tokio::test]
 async fn records_say_where_a_call_ran() {
     let add = |builder: PipelineBuilder| {
-        builder.provider(Arc::new(Other(ProviderKind::Component, tool_answering("where", "there"))))
+        builder.provider(Arc::new(OtherProvider(ProviderKind::Component, tool_answering("where", "there"))))
     };
     let stage = stage(add);
     stage.call("add", ADD).await;

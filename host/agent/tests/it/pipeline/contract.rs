@@ -48,9 +48,9 @@ async fn a_call_is_intent_only_until_the_pipeline_runs_it() {
 }
 
 /// A recorder that never finishes to write the start of a call.
-struct Hanging(Arc<RecordingRecorder>);
+struct HangingRecorder(Arc<RecordingRecorder>);
 
-impl Recorder for Hanging {
+impl Recorder for HangingRecorder {
     fn record(&self, record: Record, durability: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
         let is_start = record.kind == RecordKind::ToolStarted;
         let recorded = self.0.record(record, durability);
@@ -62,7 +62,7 @@ impl Recorder for Hanging {
 async fn a_call_that_is_dropped_while_its_start_is_written_has_an_end() {
     let (tools, runs) = counted();
     let recorder = Arc::new(RecordingRecorder::default());
-    let hanging = Arc::new(Hanging(Arc::clone(&recorder)));
+    let hanging = Arc::new(HangingRecorder(Arc::clone(&recorder)));
     let stage = stage_of(tools, |builder| builder.recorder(hanging));
     let mut call = stage.pipeline.execute(vec![intent("c", "act", "{}")], &stage.scope);
     while recorder.of_kind(RecordKind::ToolStarted).is_empty() {

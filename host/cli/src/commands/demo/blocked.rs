@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use fumehood::{Call, CallResult, ErrorKind, Host, Limits, Load};
 
-use super::script::Expected;
+use super::script::Expectation;
 use crate::host;
 use crate::hostile_env::{HostileEnv, Powers};
 
@@ -15,7 +15,7 @@ struct AttemptSpec {
     tool: &'static str,
     /// Arguments as JSON; `{server}` and `{listener}` stand for ports.
     arguments: &'static str,
-    expected: Expected,
+    expected: Expectation,
 }
 
 /// The outcome of an attempt.
@@ -38,10 +38,15 @@ pub(super) const COMPONENTS: &[(&str, &str, Powers)] = &[
     ("env-dump", ENVIRONMENT, Powers::None),
 ];
 
-const DENIED: Expected = Expected::Error(ErrorKind::Denied);
-const QUOTA: Expected = Expected::Error(ErrorKind::Quota);
+const DENIED: Expectation = Expectation::Error(ErrorKind::Denied);
+const QUOTA: Expectation = Expectation::Error(ErrorKind::Quota);
 
-const fn attempt(what: &'static str, tool: &'static str, arguments: &'static str, expected: Expected) -> AttemptSpec {
+const fn attempt(
+    what: &'static str,
+    tool: &'static str,
+    arguments: &'static str,
+    expected: Expectation,
+) -> AttemptSpec {
     AttemptSpec { what, tool, arguments, expected }
 }
 
@@ -76,7 +81,7 @@ const ATTEMPTS: &[AttemptSpec] = &[
         QUOTA,
     ),
     attempt("make a million files", "files__flood", r#"{"folder":1,"folders":0,"count":1000000}"#, QUOTA),
-    attempt("read the environment", "env-dump__variables", "{}", Expected::Answer("[]")),
+    attempt("read the environment", "env-dump__variables", "{}", Expectation::Answer("[]")),
     attempt("reach http://0x7f.1", "outsider__fetch", request!("0x7f.1:{listener}", "/"), DENIED),
     attempt(
         "reach http://[::ffff:127.0.0.1]",
@@ -101,13 +106,13 @@ const ATTEMPTS: &[AttemptSpec] = &[
         "read a secret that a server echoes",
         "fetch__fetch",
         request!("127.0.0.1:{server}", "/secret/echo"),
-        Expected::Answer("[secret api]"),
+        Expectation::Answer("[secret api]"),
     ),
     attempt(
         "redirect the secret elsewhere",
         "fetch__fetch",
         request!("127.0.0.1:{server}", "/elsewhere"),
-        Expected::Answer("nothing"),
+        Expectation::Answer("nothing"),
     ),
 ];
 

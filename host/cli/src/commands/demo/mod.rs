@@ -20,7 +20,7 @@ use crate::hostile_env::HostileEnv;
 use crate::isolation::Mode;
 use crate::render::{self, quotation, table};
 use blocked::Attempt;
-use script::{Expected, Section, Step};
+use script::{Expectation, Section, Step};
 use session::SessionReport;
 
 /// Deadline for tools that would never end, short so that the demo is.
@@ -242,8 +242,8 @@ fn truncate_line(text: &str) -> String {
 impl Step {
     const fn deadline(&self) -> Duration {
         match self.expected {
-            Expected::Error(ErrorKind::Deadline) => SHORT_DEADLINE,
-            Expected::Answer(_) | Expected::Error(_) => LONG_DEADLINE,
+            Expectation::Error(ErrorKind::Deadline) => SHORT_DEADLINE,
+            Expectation::Answer(_) | Expectation::Error(_) => LONG_DEADLINE,
         }
     }
 }

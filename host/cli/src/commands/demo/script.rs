@@ -11,13 +11,13 @@ pub(crate) enum Section {
 
 /// The expected outcome of a call.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Expected {
+pub(crate) enum Expectation {
     /// A result that contains this text.
     Answer(&'static str),
     Error(ErrorKind),
 }
 
-impl Expected {
+impl Expectation {
     /// Returns whether a result is as expected.
     pub(crate) fn is_met_by(self, result: &CallResult) -> bool {
         match self {
@@ -34,7 +34,7 @@ pub(crate) struct Step {
     pub(crate) what: &'static str,
     pub(crate) tool: &'static str,
     pub(crate) arguments: &'static str,
-    pub(crate) expected: Expected,
+    pub(crate) expected: Expectation,
 }
 
 macro_rules! example {
@@ -65,40 +65,55 @@ pub(crate) const HOSTILE: &[(&str, &str)] = &[
     program!("recurse"),
 ];
 
-const fn useful(what: &'static str, tool: &'static str, arguments: &'static str, expected: Expected) -> Step {
+const fn useful(what: &'static str, tool: &'static str, arguments: &'static str, expected: Expectation) -> Step {
     Step { section: Section::Useful, what, tool, arguments, expected }
 }
 
 const fn hostile(what: &'static str, tool: &'static str, kind: ErrorKind) -> Step {
-    Step { section: Section::Hostile, what, tool, arguments: "{}", expected: Expected::Error(kind) }
+    Step { section: Section::Hostile, what, tool, arguments: "{}", expected: Expectation::Error(kind) }
 }
 
 /// All calls, in their order.
 pub(crate) const STEPS: &[Step] = &[
-    useful("add 3 and 5", "calculator__add", r#"{"a": 3, "b": 5}"#, Expected::Answer("8")),
-    useful("evaluate (3 + 5) * 2", "calculator__evaluate", r#"{"expression": "(3 + 5) * 2"}"#, Expected::Answer("16")),
-    useful("divide 1 by 0", "calculator__divide", r#"{"a": 1, "b": 0}"#, Expected::Error(ErrorKind::ToolFailed)),
-    useful("add \"3\" and nothing", "calculator__add", r#"{"a": "3"}"#, Expected::Error(ErrorKind::InvalidArguments)),
+    useful("add 3 and 5", "calculator__add", r#"{"a": 3, "b": 5}"#, Expectation::Answer("8")),
+    useful(
+        "evaluate (3 + 5) * 2",
+        "calculator__evaluate",
+        r#"{"expression": "(3 + 5) * 2"}"#,
+        Expectation::Answer("16"),
+    ),
+    useful("divide 1 by 0", "calculator__divide", r#"{"a": 1, "b": 0}"#, Expectation::Error(ErrorKind::ToolFailed)),
+    useful(
+        "add \"3\" and nothing",
+        "calculator__add",
+        r#"{"a": "3"}"#,
+        Expectation::Error(ErrorKind::InvalidArguments),
+    ),
     useful(
         "count words",
         "text__statistics",
         r#"{"text": "Behind glass, every call is a fresh start."}"#,
-        Expected::Answer("8"),
+        Expectation::Answer("8"),
     ),
     useful(
         "query JSON",
         "json__query",
         r#"{"document": {"tools": [{"name": "a"}, {"name": "b"}]}, "expression": "tools[].name"}"#,
-        Expected::Answer("b"),
+        Expectation::Answer("b"),
     ),
-    useful("count down with progress", "countdown__countdown", r#"{"from": 5, "step_ms": 10}"#, Expected::Answer("0")),
+    useful(
+        "count down with progress",
+        "countdown__countdown",
+        r#"{"from": 5, "step_ms": 10}"#,
+        Expectation::Answer("0"),
+    ),
     useful(
         "greet, without any SDK",
         "typed-greeter__greetings_greet",
         r#"{"name": "world", "formality": "polite"}"#,
-        Expected::Answer("world"),
+        Expectation::Answer("world"),
     ),
-    useful("call an unknown tool", "calculator__launch", "{}", Expected::Error(ErrorKind::UnknownTool)),
+    useful("call an unknown tool", "calculator__launch", "{}", Expectation::Error(ErrorKind::UnknownTool)),
     hostile("loop for ever", "spin__run", ErrorKind::Deadline),
     hostile("loop before being called", "spin-start__run", ErrorKind::Deadline),
     hostile("sleep in a host call", "sleep__run", ErrorKind::Deadline),

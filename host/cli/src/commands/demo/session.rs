@@ -13,7 +13,7 @@ use fumehood::model::{ScriptedModel, ScriptedReply};
 use fumehood::record::Recorder;
 use fumehood::{CallResult, ErrorKind, Host, Limits, Load};
 
-use super::script::Expected;
+use super::script::Expectation;
 use crate::host;
 
 /// The task of the model.
@@ -28,7 +28,7 @@ struct Turn {
     what: &'static str,
     tool: &'static str,
     arguments: &'static str,
-    expected: Expected,
+    expected: Expectation,
     /// Text that the model has to have read before this call.
     after: &'static str,
 }
@@ -38,35 +38,35 @@ const TURNS: &[Turn] = &[
         what: "ask to add \"3\" and 5",
         tool: "calculator__add",
         arguments: r#"{"a": "3", "b": 5}"#,
-        expected: Expected::Error(ErrorKind::InvalidArguments),
+        expected: Expectation::Error(ErrorKind::InvalidArguments),
         after: "",
     },
     Turn {
         what: "read that, and add 3 and 5",
         tool: "calculator__add",
         arguments: r#"{"a": 3, "b": 5}"#,
-        expected: Expected::Answer("8"),
+        expected: Expectation::Answer("8"),
         after: "expected a number",
     },
     Turn {
         what: "multiply the 8 by 2",
         tool: "calculator__multiply",
         arguments: r#"{"a": 8, "b": 2}"#,
-        expected: Expected::Answer("16"),
+        expected: Expectation::Answer("16"),
         after: "8",
     },
     Turn {
         what: "call a tool of another skill",
         tool: "memory-bomb__run",
         arguments: "{}",
-        expected: Expected::Error(ErrorKind::NotAllowed),
+        expected: Expectation::Error(ErrorKind::NotAllowed),
         after: "16",
     },
     Turn {
         what: "call a tool that hangs",
         tool: "stranger__run",
         arguments: "{}",
-        expected: Expected::Error(ErrorKind::Deadline),
+        expected: Expectation::Error(ErrorKind::Deadline),
         after: "not allowed for skill",
     },
 ];

@@ -13,7 +13,7 @@ use crate::render;
 
 /// A copied log, for `--json`.
 #[derive(Serialize)]
-struct Copied {
+struct CopyReport {
     log: String,
     copied: u64,
     row: u64,
@@ -21,7 +21,7 @@ struct Copied {
     seals_checked: bool,
 }
 
-impl From<&TransferReport> for Copied {
+impl From<&TransferReport> for CopyReport {
     fn from(report: &TransferReport) -> Self {
         let TransferReport { log, copied, last, seals_checked } = report;
         let log = log.to_string();
@@ -51,7 +51,7 @@ pub(super) fn export(reader: &Reader, file: &Path, writer: Option<LogId>, json: 
 
 fn print(reports: &[TransferReport], json: bool) -> Result<Exit> {
     if json {
-        render::json(&reports.iter().map(Copied::from).collect::<Vec<_>>())?;
+        render::json(&reports.iter().map(CopyReport::from).collect::<Vec<_>>())?;
         return Ok(Exit::Ok);
     }
     for TransferReport { log, copied, last, seals_checked } in reports {

@@ -26,7 +26,7 @@ const OCI_PREFIX: &str = "org.opencontainers.image.";
 const SERVER_FILE: &str = "server.json";
 
 /// A publication before anything is sent.
-struct Prepared {
+struct PreparedPublication {
     publication: Publication,
     /// The key that signed it.
     signer: Option<Signer>,
@@ -43,7 +43,7 @@ struct Signer {
     file: PathBuf,
 }
 
-impl Prepared {
+impl PreparedPublication {
     /// Returns the folder that the package for MCP clients goes to.
     fn mcp_folder(&self) -> &Path {
         self.file.parent().unwrap_or(Path::new(""))
@@ -80,7 +80,7 @@ pub(crate) async fn run(arguments: &Arguments, options: &args::Publish) -> Resul
 }
 
 /// Reads the component and signs it.
-fn prepare(options: &args::Publish) -> Result<Prepared> {
+fn prepare(options: &args::Publish) -> Result<PreparedPublication> {
     let file = match &options.file {
         Some(file) => file.clone(),
         None => Project::open(&options.project)?.built_component()?,
@@ -101,13 +101,13 @@ fn prepare(options: &args::Publish) -> Result<Prepared> {
         None
     };
     let Some(name) = &options.sign else {
-        return Ok(Prepared { publication, signer: None, provenance, file, mcp });
+        return Ok(PreparedPublication { publication, signer: None, provenance, file, mcp });
     };
     let files = KeyFiles::find(name)?;
     let key = files.open(&options.passphrase)?;
     let publication = publication.sign(&key, provenance.clone())?;
     let signer = Signer { key: key.public().clone(), file: files.public };
-    Ok(Prepared { publication, signer: Some(signer), provenance, file, mcp })
+    Ok(PreparedPublication { publication, signer: Some(signer), provenance, file, mcp })
 }
 
 /// Returns the origin of the component: what its metadata say, and what built it.

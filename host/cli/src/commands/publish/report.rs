@@ -5,19 +5,19 @@ use fumehood::Digest;
 use fumehood::limits::display_bytes;
 use fumehood_registry::artifact::{CONFIG_MEDIA_TYPE, LAYER_MEDIA_TYPE};
 use fumehood_registry::metadata::SBOM_MEDIA_TYPE;
-use fumehood_registry::publish::Published;
+use fumehood_registry::publish::PublishReport;
 use fumehood_registry::reference::OciReference;
 use fumehood_registry::signature::BUNDLE_MEDIA_TYPE;
 use serde_json::{Value, json};
 
-use super::{Prepared, SERVER_FILE, Signer};
+use super::{PreparedPublication, SERVER_FILE, Signer};
 use crate::args::Arguments;
 use crate::flags::quoted;
 use crate::render;
 use crate::signing_key::KeyFiles;
 
 /// Prints everything that would be sent.
-pub(super) fn dry_run(arguments: &Arguments, reference: &OciReference, prepared: &Prepared) -> Result<()> {
+pub(super) fn dry_run(arguments: &Arguments, reference: &OciReference, prepared: &PreparedPublication) -> Result<()> {
     let publication = &prepared.publication;
     let artifact = publication.artifact();
     let parts = [
@@ -80,7 +80,11 @@ pub(super) fn dry_run(arguments: &Arguments, reference: &OciReference, prepared:
 }
 
 /// Prints what was sent.
-pub(super) fn published(arguments: &Arguments, prepared: &Prepared, published: &Published) -> Result<()> {
+pub(super) fn published(
+    arguments: &Arguments,
+    prepared: &PreparedPublication,
+    published: &PublishReport,
+) -> Result<()> {
     let size = prepared.publication.artifact().component().len() as u64;
     let next = match &prepared.signer {
         Some(Signer { file, .. }) if file.is_file() => {
@@ -141,7 +145,7 @@ pub(super) fn published(arguments: &Arguments, prepared: &Prepared, published: &
     line(&format!("next: {next}"))
 }
 
-fn mcp_json(prepared: &Prepared) -> Option<Value> {
+fn mcp_json(prepared: &PreparedPublication) -> Option<Value> {
     let package = prepared.mcp.as_ref()?;
     let folder = prepared.mcp_folder();
     let path = |name: &str| folder.join(name).display().to_string();

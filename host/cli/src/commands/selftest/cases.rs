@@ -9,7 +9,7 @@ pub(super) const RUN_CODE: &str = fumehood::agent::code::RUN_CODE;
 
 /// The expected outcome of every attempt of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expected {
+pub(super) enum Expectation {
     Error(ErrorKind),
     /// Any error but one of the host.
     Failed,
@@ -19,7 +19,7 @@ pub(super) enum Expected {
     AtLeast(u64),
 }
 
-impl Expected {
+impl Expectation {
     /// Returns whether a result is as expected.
     pub(super) fn is_met_by(self, result: &CallResult) -> bool {
         match self {
@@ -40,7 +40,7 @@ pub(super) struct Case {
     pub(super) tool: &'static str,
     /// The arguments of each attempt. `{server}` and `{listener}` stand for ports.
     pub(super) attempts: &'static [&'static str],
-    pub(super) expected: Expected,
+    pub(super) expected: Expectation,
     /// True if all attempts run at the same time.
     pub(super) at_once: bool,
     /// Fuel of a call, if not the default.
@@ -52,13 +52,13 @@ const fn case(
     what: &'static str,
     tool: &'static str,
     attempts: &'static [&'static str],
-    expected: Expected,
+    expected: Expectation,
 ) -> Case {
     Case { row, what, tool, attempts, expected, at_once: false, fuel: None }
 }
 
 /// Defines a case with one program.
-const fn program(row: u8, what: &'static str, code: &'static [&'static str], expected: Expected) -> Case {
+const fn program(row: u8, what: &'static str, code: &'static [&'static str], expected: Expectation) -> Case {
     case(row, what, RUN_CODE, code, expected)
 }
 
@@ -68,7 +68,7 @@ const fn endless(row: u8, what: &'static str, tool: &'static str) -> Case {
 }
 
 /// Defines a case with one attempt, without arguments.
-const fn once(row: u8, what: &'static str, tool: &'static str, expected: Expected) -> Case {
+const fn once(row: u8, what: &'static str, tool: &'static str, expected: Expectation) -> Case {
     case(row, what, tool, &["{}"], expected)
 }
 
@@ -154,7 +154,7 @@ pub(super) const COMPONENTS: &[(&str, &str, Powers)] = &[
 ];
 
 use ErrorKind::{BadResult, Deadline, Denied, Fuel, Memory, OutputTooLarge, Quota, ToolFailed, Trap};
-use Expected::{Answer, AtLeast, Error, Failed};
+use Expectation::{Answer, AtLeast, Error, Failed};
 
 /// Cases about time, memory and results.
 const BOUNDS: &[Case] = &[

@@ -12,7 +12,7 @@ use fumehood::{Call, CallError, CallResult, ErrorKind, Host, Limits, Metadata, S
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-use super::cases::{Case, Expected, RUN_CODE};
+use super::cases::{Case, Expectation, RUN_CODE};
 use super::rejected_components::RejectedComponent;
 use crate::hostile_env::HostileEnv;
 
@@ -156,14 +156,15 @@ pub(super) async fn run_case(host: &Arc<Host>, env: &HostileEnv, case: &Case) ->
         .map_or_else(|| attempts.first().map(|attempt| describe_outcome(&attempt.result)).ok_or_else(String::new), Err);
     let mut finding = before.to_finding(case.row, case.what, attempts.len(), ended);
     finding.peak_memory = attempts.iter().map(|attempt| attempt.result.metadata.peak_memory).max().unwrap_or_default();
-    if case.expected == Expected::Error(ErrorKind::Deadline) {
+    if case.expected == Expectation::Error(ErrorKind::Deadline) {
         finding.overshoots = attempts.iter().map(|attempt| attempt.took.saturating_sub(SHORT_DEADLINE)).collect();
     }
     Ok(finding)
 }
 
 async fn run_attempts(host: &Arc<Host>, env: &HostileEnv, case: &Case) -> Result<Vec<Attempt>> {
-    let deadline = if case.expected == Expected::Error(ErrorKind::Deadline) { SHORT_DEADLINE } else { LONG_DEADLINE };
+    let deadline =
+        if case.expected == Expectation::Error(ErrorKind::Deadline) { SHORT_DEADLINE } else { LONG_DEADLINE };
     let default = Limits::default();
     let limits = Limits { deadline, fuel: case.fuel.unwrap_or(default.fuel), ..default };
     let mut running = JoinSet::new();

@@ -39,7 +39,7 @@ impl Sources<'_> {
 }
 
 /// The tools that are offered to clients, which share the places.
-pub(super) struct Offered {
+pub(super) struct OfferedTools {
     /// The tools, perhaps with code mode in front of them.
     pub(super) tools: TenantTools,
     /// The same without code mode.
@@ -51,7 +51,7 @@ pub(super) struct Offered {
     pub(super) names: Vec<String>,
 }
 
-impl Offered {
+impl OfferedTools {
     /// Returns the agents of sessions, and their tools.
     pub(super) fn agents(
         &self,
@@ -72,7 +72,7 @@ pub(super) fn offer(
     sources: Sources<'_>,
     recording: Option<&Recording>,
     usage: UsageLedger,
-) -> Result<Offered> {
+) -> Result<OfferedTools> {
     let log = recording.map(|recording| recording.calls().clone());
     let host = sources.host;
     let hooks = hooks::from_config(config, host)?;
@@ -107,5 +107,5 @@ pub(super) fn offer(
     };
     let callable = all.iter().filter(|tool| tool.is_approved());
     let names = callable.map(|tool| tool.full_name().to_owned()).collect();
-    Ok(Offered { tools: shared, behind_code, for_agents, hooks, names })
+    Ok(OfferedTools { tools: shared, behind_code, for_agents, hooks, names })
 }

@@ -83,13 +83,13 @@ impl Faces<'_> {
 }
 
 /// A listener that accepts connections already, and rejects requests until its services are opened.
-pub(super) struct Listening {
+pub(super) struct OpenListener {
     pub(super) listener: Arc<Listener>,
     stop: CancellationToken,
     serving: JoinHandle<()>,
 }
 
-impl Listening {
+impl OpenListener {
     /// Listens at the socket that the service manager passed on, or else at the address of the options.
     async fn start_as_service(options: HttpOptions) -> Result<Self> {
         let listener = match service_manager::take_listener().context("the socket of the service manager")? {
@@ -201,7 +201,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
             served
         }
     };
-    Open { dashboard, watching, watch, host, jobs, usage, remotes, recording }.close(grace, served).await
+    ServerParts { dashboard, watching, watch, host, jobs, usage, remotes, recording }.close(grace, served).await
 }
 
 /// Connects to the approved MCP servers of the configuration, if that was asked for.
@@ -224,8 +224,8 @@ async fn open_usage(serve: &ServeOptions, config: &Config, tenants: Option<&Tena
 }
 
 /// The parts of a server that has stopped serving.
-struct Open {
-    dashboard: Option<Listening>,
+struct ServerParts {
+    dashboard: Option<OpenListener>,
     watching: CancellationToken,
     watch: Option<std::thread::JoinHandle<()>>,
     host: Host,
@@ -235,7 +235,7 @@ struct Open {
     recording: Option<Recording>,
 }
 
-impl Open {
+impl ServerParts {
     /// Ends the running calls within `grace`, and closes everything in order.
     async fn close(self, grace: Duration, served: Result<()>) -> Result<Exit> {
         if let Some(dashboard) = self.dashboard {
@@ -306,10 +306,10 @@ async fn listen(
     http: Option<(HttpOptions, Option<Token>)>,
     serve: &ServeOptions,
     config: &Config,
-) -> Result<(Option<Listening>, Option<Listening>)> {
+) -> Result<(Option<OpenListener>, Option<OpenListener>)> {
     let (http, new_token) = http.unzip();
     let listening = match http {
-        Some(http) => Some(Listening::start_as_service(http).await?),
+        Some(http) => Some(OpenListener::start_as_service(http).await?),
         None => None,
     };
     let dashboard = dashboard::listen(serve, config).await?;

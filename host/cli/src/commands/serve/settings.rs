@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use fumehood::NameForm;
 use fumehood::http_api::{ApiOptions, CallStore, SessionAgents};
 use fumehood::listener::{HttpOptions, Jobs, TenantTools, Token, TokenVerifier};
-use fumehood::mcp::{Naming, ServerOptions};
+use fumehood::mcp::{NamingScheme, ServerOptions};
 use fumehood::oauth::ResourceServer;
 
 use super::library::library_from_config;
@@ -64,7 +64,7 @@ pub(crate) fn server_options(typed: &ServeOptions, config: &Config) -> Result<Se
         actor,
         message_bytes: config.serve.body_limit.map_or(default.message_bytes, |bytes| bytes.0),
         repairs: config.arguments.repairs().map(Arc::new),
-        naming: Naming {
+        naming: NamingScheme {
             short: typed.short_names,
             form: if typed.portable_names { NameForm::Portable } else { NameForm::Mcp },
         },

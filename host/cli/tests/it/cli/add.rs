@@ -9,10 +9,10 @@ use fumehood_registry::fetch::FetchError;
 use fumehood_registry::policy::Policy;
 use fumehood_registry::reference::{OciReference, Reference};
 use fumehood_registry::store::Store;
-use fumehood_tests::contract::Described;
+use fumehood_tests::contract::ToolDescription;
 
 use super::published::{KEY, OTHER_KEY, Registry, store_files, trusting_bench, unwrapped};
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 /// Number of times that the command is killed.
 const KILLS: u32 = 200;
@@ -25,7 +25,7 @@ pub(crate) fn assert_refused(bench: &Workbench, arguments: &[&str], code: i32, p
     }
 }
 
-pub(crate) fn assert_ok(ran: Ran) -> Ran {
+pub(crate) fn assert_ok(ran: CommandOutput) -> CommandOutput {
     assert_eq!(ran.code, 0, "{ran:?}");
     ran
 }
@@ -37,7 +37,7 @@ fn trusting_policy() -> Policy {
 #[test]
 fn adds_what_a_trusted_key_signed() {
     let Some(registry) = Registry::start() else { return };
-    let published = registry.publish("1.0", &[Described::new("read")], Some(&KEY));
+    let published = registry.publish("1.0", &[ToolDescription::new("read")], Some(&KEY));
     let bench = trusting_bench();
     let before = std::fs::read_to_string(bench.path("fumehood.toml")).unwrap();
     let reference = registry.reference("1.0");
@@ -81,7 +81,7 @@ fn adds_what_a_trusted_key_signed() {
 #[test]
 fn a_key_can_be_trusted_while_adding() {
     let Some(registry) = Registry::start() else { return };
-    registry.publish("1.0", &[Described::new("read")], Some(&KEY));
+    registry.publish("1.0", &[ToolDescription::new("read")], Some(&KEY));
     let bench = Workbench::new();
     let reference = registry.reference("1.0");
     assert_refused(
@@ -118,9 +118,9 @@ fn assert_add_refused(bench: &Workbench, registry: &Registry, tag: &str, parts: 
 fn refuses_what_no_trusted_key_signed() {
     let Some(registry) = Registry::start() else { return };
     let bench = trusting_bench();
-    registry.publish("unsigned", &[Described::new("one")], None);
+    registry.publish("unsigned", &[ToolDescription::new("one")], None);
     assert_add_refused(&bench, &registry, "unsigned", &["acme/greeter is not signed"]);
-    registry.publish("foreign", &[Described::new("two")], Some(&OTHER_KEY));
+    registry.publish("foreign", &[ToolDescription::new("two")], Some(&OTHER_KEY));
     assert_add_refused(
         &bench,
         &registry,
@@ -142,7 +142,7 @@ fn refuses_what_no_trusted_key_signed() {
 #[test]
 fn refuses_what_the_policy_forbids() {
     let Some(registry) = Registry::start() else { return };
-    let published = registry.publish("1.0", &[Described::new("read")], Some(&KEY));
+    let published = registry.publish("1.0", &[ToolDescription::new("read")], Some(&KEY));
     let bench = trusting_bench();
     let base = std::fs::read_to_string(bench.path("fumehood.toml")).unwrap();
     for (line, part) in [
@@ -180,7 +180,7 @@ fn assert_noticed_at_registry(
 #[test]
 fn refuses_what_was_tampered_with_at_the_registry() {
     let Some(registry) = Registry::start() else { return };
-    let first = registry.publish("1.0", &[Described::new("read")], Some(&KEY));
+    let first = registry.publish("1.0", &[ToolDescription::new("read")], Some(&KEY));
     let bench = trusting_bench();
     let pinned = first.reference.to_string();
     assert_noticed_at_registry(
@@ -208,7 +208,7 @@ fn assert_noticed_here(bench: &Workbench, file: &std::path::Path, code: i32, par
 #[test]
 fn refuses_what_was_tampered_with_here() {
     let Some(registry) = Registry::start() else { return };
-    let published = registry.publish("1.0", &[Described::new("read")], Some(&KEY));
+    let published = registry.publish("1.0", &[ToolDescription::new("read")], Some(&KEY));
     let bench = trusting_bench();
     assert_ok(bench.run(&["add", &registry.reference("1.0"), "--yes"]));
     let blobs = bench.path("state/fumehood/store/blobs");
@@ -233,7 +233,7 @@ fn refuses_what_was_tampered_with_here() {
 #[test]
 fn a_model_and_a_client_are_given_components_by_reference() {
     let Some(registry) = Registry::start() else { return };
-    registry.publish("1.0", &[Described::new("read")], Some(&KEY));
+    registry.publish("1.0", &[ToolDescription::new("read")], Some(&KEY));
     let bench = trusting_bench();
     bench.put("script.jsonl", "{\"calls\": [{\"name\": \"hello__read\", \"arguments\": {}}]}\n{\"text\": \"Done.\"}\n");
     let reference = registry.reference("1.0");
@@ -249,7 +249,7 @@ fn a_model_and_a_client_are_given_components_by_reference() {
 #[test]
 fn embedders_load_by_reference() {
     let Some(registry) = Registry::start() else { return };
-    registry.publish("1.0", &[Described::new("read")], Some(&KEY));
+    registry.publish("1.0", &[ToolDescription::new("read")], Some(&KEY));
     let folder = tempfile::tempdir().unwrap();
     let store = || Store::open(folder.path().join("store")).unwrap();
     let reference: OciReference = registry.reference("1.0").parse().unwrap();
@@ -279,7 +279,7 @@ fn many_stored_components_are_verified_in_their_order() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut references: Vec<Reference> = Vec::new();
     for (tag, key) in [("1", &*KEY), ("2", &*KEY), ("3", &*OTHER_KEY), ("4", &*KEY), ("5", &*KEY)] {
-        let published = registry.publish(tag, &[Described::new(&format!("read-{tag}"))], Some(key));
+        let published = registry.publish(tag, &[ToolDescription::new(&format!("read-{tag}"))], Some(key));
         references.push(Reference::Oci(published.reference));
     }
     // The third is signed by somebody else; the last is not in the store.
@@ -324,7 +324,7 @@ fn undo_add(bench: &Workbench, old: &str) {
 #[test]
 fn a_killed_add_leaves_nothing_half_written() {
     let Some(registry) = Registry::start() else { return };
-    registry.publish("1.0", &[Described::new("read")], Some(&KEY));
+    registry.publish("1.0", &[ToolDescription::new("read")], Some(&KEY));
     let bench = trusting_bench();
     let file = bench.path("fumehood.toml");
     let lock = bench.path("fumehood.lock");

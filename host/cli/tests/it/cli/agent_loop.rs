@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::server::{self, Server};
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 const LIMITED: &str = r#"
 [tools.calculator]
@@ -28,7 +28,7 @@ fn lines(script: &[Value]) -> String {
     script.iter().map(|reply| format!("{reply}\n")).collect()
 }
 
-fn run(bench: &Workbench, more: &[&str]) -> Ran {
+fn run(bench: &Workbench, more: &[&str]) -> CommandOutput {
     bench.run(&[&["run", "Go", "--script", "script.jsonl", "--no-log"], more].concat())
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::process::Stdio;
 
-use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::contract::{Answer, ToolDescription};
 use nix::pty::{OpenptyResult, Winsize, openpty};
 
 use super::workbench::Workbench;
@@ -65,7 +65,8 @@ fn check(columns: u16, arguments: &[&str], text: &str) {
         "type": "object", "title": text, "properties": {text: {"type": "string", "description": text, "enum": [text]}},
     });
     let title = Some(text.chars().take(60).collect());
-    let tool = Described { title, description: text.to_owned(), read_only: Some(true), ..Described::new("add") };
+    let tool =
+        ToolDescription { title, description: text.to_owned(), read_only: Some(true), ..ToolDescription::new("add") };
     bench.answering("notes", &[tool.taking(&schema.to_string()).returning(&schema.to_string())], Answer::Nothing);
     let lines = drawn(&bench, columns, arguments);
     assert!(lines.iter().any(|line| line.contains(BAR)), "{lines:#?}");
@@ -97,7 +98,8 @@ fn all_that_is_pinned_is_shown() {
     let bench = Workbench::new();
     bench.put("fumehood.toml", "[tools.notes]\ncomponent = \"notes.wasm\"\nenv = { PLACE = \"home\" }\n");
     let schema = r#"{"type":"object","properties":{"sum":{"type":"integer"}}}"#;
-    let tool = Described { title: Some("Sum\u{202e}".to_owned()), read_only: Some(true), ..Described::new("add") };
+    let tool =
+        ToolDescription { title: Some("Sum\u{202e}".to_owned()), read_only: Some(true), ..ToolDescription::new("add") };
     bench.answering("notes", &[tool.returning(schema)], Answer::Nothing);
     let shown = bench.run(&["approve", "--full"]).stdout;
     for expected in [
@@ -123,7 +125,10 @@ fn all_that_is_pinned_is_shown() {
 fn describe_nine_tools(bench: &Workbench, line: &str) {
     let description = (1..=200).map(|number| format!("{line} {number}")).collect::<Vec<_>>().join("\n");
     let tools: Vec<_> = (1..=9)
-        .map(|number| Described { description: description.clone(), ..Described::new(&format!("tool{number}")) })
+        .map(|number| ToolDescription {
+            description: description.clone(),
+            ..ToolDescription::new(&format!("tool{number}"))
+        })
         .collect();
     bench.answering("notes", &tools, Answer::Nothing);
 }

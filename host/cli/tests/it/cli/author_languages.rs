@@ -10,7 +10,7 @@ use std::process::Command;
 use fumehood_tests::skip::skip;
 
 use super::author::root;
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 /// The folder of the components in other languages, with their toolchains, as `tests/languages/build` makes it.
 const LANGUAGES: &str = "FUMEHOOD_LANGUAGE_COMPONENTS";
@@ -20,11 +20,16 @@ pub(crate) fn skipped(language: &str, why: &str) {
 }
 
 /// Runs a command that may take minutes, in the project `NAME` of the folder.
-pub(crate) fn run_slowly(bench: &Workbench, name: &str, arguments: &[&str], variables: &[(&str, PathBuf)]) -> Ran {
+pub(crate) fn run_slowly(
+    bench: &Workbench,
+    name: &str,
+    arguments: &[&str],
+    variables: &[(&str, PathBuf)],
+) -> CommandOutput {
     let mut command = bench.command(arguments);
     command.current_dir(bench.path(name)).envs(variables.iter().map(|(name, value)| (name, value)));
     let output = command.output().unwrap();
-    Ran {
+    CommandOutput {
         code: output.status.code().unwrap(),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use expect_test::{Expect, expect};
-use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::contract::{Answer, ToolDescription};
 
 use super::workbench::Workbench;
 
@@ -287,7 +287,7 @@ fn tools_with_invalid_descriptions_are_refused() {
         ── exit 6
     "#]],
     );
-    bench.answering("name", &[Described::new("Bad Name")], Answer::Nothing);
+    bench.answering("name", &[ToolDescription::new("Bad Name")], Answer::Nothing);
     check(
         &bench,
         "name.wasm",
@@ -299,7 +299,7 @@ fn tools_with_invalid_descriptions_are_refused() {
         ── exit 6
     "#]],
     );
-    bench.answering("twice", &[Described::new("a-b"), Described::new("a_b")], Answer::Nothing);
+    bench.answering("twice", &[ToolDescription::new("a-b"), ToolDescription::new("a_b")], Answer::Nothing);
     check(
         &bench,
         "twice.wasm",
@@ -315,7 +315,7 @@ fn tools_with_invalid_descriptions_are_refused() {
 #[test]
 fn tools_with_forbidden_texts_are_refused() {
     let bench = Workbench::new();
-    bench.answering("json", &[Described::new("a").taking("{")], Answer::Nothing);
+    bench.answering("json", &[ToolDescription::new("a").taking("{")], Answer::Nothing);
     check(
         &bench,
         "json.wasm",
@@ -327,7 +327,7 @@ fn tools_with_forbidden_texts_are_refused() {
         ── exit 6
     "#]],
     );
-    bench.answering("schema", &[Described::new("a").taking(r#"{"type": "thing"}"#)], Answer::Nothing);
+    bench.answering("schema", &[ToolDescription::new("a").taking(r#"{"type": "thing"}"#)], Answer::Nothing);
     check(
         &bench,
         "schema.wasm",
@@ -338,7 +338,7 @@ fn tools_with_forbidden_texts_are_refused() {
             ── exit 6
         "#]],
     );
-    let long = Described { description: "x".repeat(17_000), ..Described::new("a") };
+    let long = ToolDescription { description: "x".repeat(17_000), ..ToolDescription::new("a") };
     bench.answering("long", &[long], Answer::Nothing);
     check(
         &bench,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use expect_test::expect;
 
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 /// Creates a folder with a component whose code is in the cache.
 fn warm() -> Workbench {
@@ -16,7 +16,7 @@ fn warm() -> Workbench {
     bench
 }
 
-fn call(bench: &Workbench) -> Ran {
+fn call(bench: &Workbench) -> CommandOutput {
     let ran = bench.run(&["call", "count.wasm", "run", r#"{"to": 7}"#]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "7\n"), "whatever the cache is like, the call works: {ran:?}");
     ran

@@ -111,9 +111,9 @@ fn a_tool_is_found_by_its_own_name_and_by_its_full_name() {
 
 #[test]
 fn a_tool_whose_name_begins_like_its_component_is_found_too() {
-    use fumehood_tests::contract::{Answer, Described};
+    use fumehood_tests::contract::{Answer, ToolDescription};
     let bench = Workbench::new();
-    bench.answering("a", &[Described::new("a__b"), Described::new("_c_")], Answer::Text(b"found"));
+    bench.answering("a", &[ToolDescription::new("a__b"), ToolDescription::new("_c_")], Answer::Text(b"found"));
     for name in ["a__b", "a__a__b", "_c_", "a___c_"] {
         let ran = bench.run(&["call", "a.wasm", name]);
         assert_eq!((ran.code, ran.stdout.as_str()), (0, "found\n"), "{name}: {ran:?}");

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 const SUMS: &str = "[tools.sums]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n[log]\npath = \"e.db\"\n";
 const ADD: &str = r#"{"calls": [{"name": "sums__add", "arguments": {"a": 1234, "b": 5}, "id": "sum"}]}"#;
 
 /// Runs a task. The judge is the model that answers, so its verdicts are in the script.
-fn run(config: &str, script: &[&str]) -> (Workbench, Ran) {
+fn run(config: &str, script: &[&str]) -> (Workbench, CommandOutput) {
     let bench = Workbench::new();
     bench.example("calculator").put("script.jsonl", script.join("\n"));
     bench.put("fumehood.toml", format!("{SUMS}{config}"));

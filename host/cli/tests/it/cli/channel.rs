@@ -1,6 +1,6 @@
 //! Channels: a tool that is not listed for one can neither be seen nor called there.
 
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 const CONFIG: &str = r#"
 [tools.sums]
@@ -33,7 +33,7 @@ fn bench(script: &str) -> Workbench {
     bench
 }
 
-fn run(bench: &Workbench, more: &[&str]) -> Ran {
+fn run(bench: &Workbench, more: &[&str]) -> CommandOutput {
     bench.run(&[&["run", "Go", "--script", "script.jsonl"], more].concat())
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::session::Session;
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 const CODE: &str = "const sum = await tools.calculator.add({a: 3, b: 5}); console.log('sum', sum.result);\
                     return (await tools.calculator.multiply({a: sum.result, b: 2})).result";
@@ -16,12 +16,12 @@ fn bench() -> Workbench {
     bench
 }
 
-fn run(bench: &Workbench, more: &[&str]) -> Ran {
+fn run(bench: &Workbench, more: &[&str]) -> CommandOutput {
     let usual = ["run", "What is (3 + 5) * 2?", "--tool", "calculator.wasm", "--script", "script.jsonl"];
     bench.run(&[&usual, more].concat())
 }
 
-fn names(ran: &Ran) -> Vec<Value> {
+fn names(ran: &CommandOutput) -> Vec<Value> {
     let lines = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let records = lines.map(|mut line| line["record"].take());
     records.filter(|record| record["kind"] == "tool_started").map(|record| record["tool"].clone()).collect()
@@ -40,7 +40,7 @@ fn a_program_calls_tools_and_each_call_is_shown() {
     assert_eq!(names(&ran), ["run_code", "calculator__add", "calculator__multiply"]);
 }
 
-fn assert_no_program(ran: Ran) {
+fn assert_no_program(ran: CommandOutput) {
     assert!(ran.code != 0 && ran.stderr.contains("run_code"), "{ran:?}")
 }
 

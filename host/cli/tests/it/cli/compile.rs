@@ -32,7 +32,7 @@ fn children(pid: u32) -> Vec<u32> {
 
 /// The outcome of an inspection.
 #[derive(Debug)]
-struct Inspected {
+struct InspectionOutcome {
     code: i32,
     stderr: String,
     time: Duration,
@@ -45,7 +45,7 @@ fn start(bench: &Workbench, arguments: &[&str]) -> Child {
     bench.command(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn inspect(bench: &Workbench, file: &str) -> Inspected {
+fn inspect(bench: &Workbench, file: &str) -> InspectionOutcome {
     let started = Instant::now();
     let mut process = start(bench, &["inspect", "--no-cache", file]);
     let mut host = 0;
@@ -60,7 +60,7 @@ fn inspect(bench: &Workbench, file: &str) -> Inspected {
     let time = started.elapsed();
     let mut stderr = String::new();
     process.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-    Inspected { code: process.wait().unwrap().code().unwrap(), stderr, time, host, compiler }
+    InspectionOutcome { code: process.wait().unwrap().code().unwrap(), stderr, time, host, compiler }
 }
 
 fn component(modules: &str) -> Vec<u8> {

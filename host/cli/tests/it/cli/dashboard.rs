@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
-use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::contract::{Answer, ToolDescription};
 
 use super::serve_http::{PATIENCE, Server};
 use super::workbench::Workbench;
@@ -68,7 +68,7 @@ impl Visitor {
 fn bench() -> Workbench {
     let bench = Workbench::new();
     std::fs::create_dir(bench.path("served")).unwrap();
-    let component = fumehood_tests::answering(&[Described::new("read")], Answer::Text(b"one")).unwrap();
+    let component = fumehood_tests::answering(&[ToolDescription::new("read")], Answer::Text(b"one")).unwrap();
     bench.put("served/notes.wasm", component);
     bench.put("served/fumehood.toml", "[tools.notes]\ncomponent = \"notes.wasm\"\n");
     bench

@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 const CALLS: &str = r#"{"calls": [{"name": "calculator__multiply", "arguments": {"a": 2, "b": 2}}, {"name": "calculator__add", "arguments": {"a": 3, "b": 5}}]}"#;
 
@@ -16,7 +16,7 @@ fn bench() -> Workbench {
     bench
 }
 
-fn agent(bench: &Workbench, arguments: &[&str], script: &str) -> Ran {
+fn agent(bench: &Workbench, arguments: &[&str], script: &str) -> CommandOutput {
     bench.run(&[arguments, &["--tool", "calculator.wasm", "--ask", "calculator__add", "--script", script]].concat())
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 /// Puts a script there that runs this program.
 fn put_program(bench: &Workbench, code: &str) {
@@ -25,7 +25,7 @@ fn started(bench: &Workbench) -> Vec<String> {
     started.map(|record| record["tool"].as_str().unwrap().to_owned()).collect()
 }
 
-fn run_asking(bench: &Workbench, arguments: &[&str], script: &str) -> Ran {
+fn run_asking(bench: &Workbench, arguments: &[&str], script: &str) -> CommandOutput {
     let options = ["--tool", "calculator.wasm", "--code", "--ask", "calculator__add", "--script", script];
     bench.run(&[arguments, &options].concat())
 }

@@ -4,7 +4,7 @@ use fumehood_tests::fake_server;
 use serde_json::{Value, json};
 
 use super::session::Session;
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 /// A server with a tool `t`, which claims nothing of itself, and a component that is labelled as a private source.
 fn bench(labels: &str, more: &str) -> Workbench {
@@ -20,7 +20,7 @@ fn bench(labels: &str, more: &str) -> Workbench {
     bench
 }
 
-fn run(bench: &Workbench) -> Ran {
+fn run(bench: &Workbench) -> CommandOutput {
     let add = json!({"calls": [{"name": "calculator__add", "arguments": {"a": 3, "b": 5}}]});
     let send = json!({"calls": [{"name": "other__t", "arguments": {}}]});
     bench.put("script.jsonl", format!("{add}\n{send}\n{}\n", json!({"text": "done"})));

@@ -3,7 +3,7 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 /// A checkout, and beside it the folder of a user with something to lose.
 struct Checkout {
@@ -35,7 +35,7 @@ impl Checkout {
         std::fs::write(self.path("tests/a.toml"), case).unwrap();
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    fn run(&self, arguments: &[&str]) -> CommandOutput {
         let mut command = self.bench.command_without_trust(arguments);
         command.current_dir(self.bench.path("work")).env("A_SECRET", "TOPSECRET");
         Workbench::run_command(command)

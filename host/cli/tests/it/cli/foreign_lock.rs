@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::contract::{Answer, ToolDescription};
 use fumehood_tests::fake_server;
 use serde_json::json;
 
 use super::session::Session;
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 /// A component and a server, each of which would leave a trace.
 const CONFIGURATION: &str = "\
@@ -17,7 +17,7 @@ const CONFIGURATION: &str = "\
 const FILES: [&str; 4] = ["fumehood.toml", "fumehood.lock", "notes.wasm", "server.sh"];
 
 fn answering(text: &str) -> Vec<u8> {
-    fumehood_tests::answering(&[Described::new("read")], Answer::Text(text.as_bytes())).unwrap()
+    fumehood_tests::answering(&[ToolDescription::new("read")], Answer::Text(text.as_bytes())).unwrap()
 }
 
 /// Returns the folder of somebody who approved everything there.
@@ -49,7 +49,7 @@ fn checkout(publisher: &Workbench) -> Workbench {
     bench
 }
 
-fn run(bench: &Workbench, arguments: &[&str]) -> Ran {
+fn run(bench: &Workbench, arguments: &[&str]) -> CommandOutput {
     Workbench::run_command(bench.command_without_trust(arguments))
 }
 
@@ -178,7 +178,7 @@ fn services_and_automation_accept_a_lock_explicitly() {
 }
 
 /// Runs a command of a user who has no folder for state.
-fn run_without_state(bench: &Workbench, state: Option<PathBuf>, arguments: &[&str]) -> Ran {
+fn run_without_state(bench: &Workbench, state: Option<PathBuf>, arguments: &[&str]) -> CommandOutput {
     let mut command = bench.command(arguments);
     match state {
         Some(state) => command.env("XDG_STATE_HOME", state),
@@ -209,7 +209,7 @@ fn a_place_without_state_says_how_to_accept() {
     assert_eq!((accepted.code, accepted.stdout.trim()), (0, "two"), "{accepted:?}");
 }
 
-fn run_signed(bench: &Workbench, arguments: &[&str]) -> Ran {
+fn run_signed(bench: &Workbench, arguments: &[&str]) -> CommandOutput {
     let mut command = bench.command(arguments);
     command.env("FUMEHOOD_KEY_PASSPHRASE", "correct horse battery");
     Workbench::run_command(command)

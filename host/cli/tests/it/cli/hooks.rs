@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::session::Session;
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 /// A configuration with two tools, a hook, and patterns.
 const CONFIG: &str = r#"
@@ -105,7 +105,7 @@ fn a_hook_with_powers_keeps_its_count_from_call_to_call() {
     assert!(refused.shown().contains("denied by the hook `rate-limit`: 1 calls in a minute"), "{refused:?}");
 }
 
-fn assert_unapproved(ran: Ran) {
+fn assert_unapproved(ran: CommandOutput) {
     let part = "`redact-email` was never approved";
     assert!(ran.code != 0 && ran.stdout.is_empty() && ran.stderr.contains(part), "{ran:?}");
 }

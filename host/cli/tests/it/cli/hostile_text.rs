@@ -1,13 +1,13 @@
 //! Text of a guest never reaches a terminal raw, wherever it is printed.
 
-use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::contract::{Answer, ToolDescription};
 
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 /// Colours, a window title, the clipboard, a carriage return, C1 controls, right-to-left override, zero width.
 const EVIL: &str = "\u{1b}[31mred\u{1b}]0;title\u{7}\u{1b}]52;c;aGk=\u{7}\rover\u{9b}31m\u{202e}txt\u{200b}\u{8}";
 
-fn assert_clean(ran: &Ran) {
+fn assert_clean(ran: &CommandOutput) {
     for (name, text) in [("stdout", &ran.stdout), ("stderr", &ran.stderr)] {
         let raw = text
             .chars()
@@ -17,7 +17,7 @@ fn assert_clean(ran: &Ran) {
 }
 
 /// Runs a command, and again with `--json`.
-fn check(bench: &Workbench, arguments: &[&str]) -> Ran {
+fn check(bench: &Workbench, arguments: &[&str]) -> CommandOutput {
     let plain = bench.run(arguments);
     assert_clean(&plain);
     let mut json = vec!["--json"];
@@ -32,22 +32,26 @@ fn check(bench: &Workbench, arguments: &[&str]) -> Ran {
 #[test]
 fn in_a_result() {
     let bench = Workbench::new();
-    bench.answering("text", &[Described::new("run")], Answer::Text(EVIL.as_bytes()));
+    bench.answering("text", &[ToolDescription::new("run")], Answer::Text(EVIL.as_bytes()));
     let ran = check(&bench, &["call", "text.wasm", "run"]);
     assert_eq!(ran.code, 0);
     assert!(ran.stdout.contains("\\u{1b}[31mred"), "{ran:?}");
-    bench.answering("bytes", &[Described::new("run")], Answer::Text(b"\xff\x1b[31m"));
+    bench.answering("bytes", &[ToolDescription::new("run")], Answer::Text(b"\xff\x1b[31m"));
     check(&bench, &["call", "bytes.wasm", "run"]);
 }
 
 #[test]
 fn in_a_json_result_which_stays_json() {
     let bench = Workbench::new();
-    bench.answering("json", &[Described::new("run")], Answer::Json("{\r\"a\": \"\u{9b}31m\u{202e}\"}".as_bytes()));
+    bench.answering(
+        "json",
+        &[ToolDescription::new("run")],
+        Answer::Json("{\r\"a\": \"\u{9b}31m\u{202e}\"}".as_bytes()),
+    );
     let ran = check(&bench, &["call", "json.wasm", "run"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(ran.json()["a"], "\u{9b}31m\u{202e}");
-    bench.answering("bad", &[Described::new("run")], Answer::Json("{\"a\": \"\u{1b}[31m\"}".as_bytes()));
+    bench.answering("bad", &[ToolDescription::new("run")], Answer::Json("{\"a\": \"\u{1b}[31m\"}".as_bytes()));
     assert_eq!(check(&bench, &["call", "bad.wasm", "run"]).code, 1);
 }
 
@@ -56,7 +60,7 @@ fn in_an_error() {
     let bench = Workbench::new();
     for kind in 0..4 {
         let message = format!("{EVIL}\nerror: forged");
-        bench.answering("fails", &[Described::new("run")], Answer::Failure(kind, &message));
+        bench.answering("fails", &[ToolDescription::new("run")], Answer::Failure(kind, &message));
         let ran = check(&bench, &["call", "fails.wasm", "run"]);
         assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{ran:?}");
         assert!(!ran.stderr.contains("\nerror:"), "a guest begins no line of ours: {ran:?}");
@@ -76,7 +80,7 @@ fn in_a_description() {
         },
         "required": [EVIL],
     });
-    let tool = Described { description: format!("{EVIL}\n\n{EVIL}"), ..Described::new("run") };
+    let tool = ToolDescription { description: format!("{EVIL}\n\n{EVIL}"), ..ToolDescription::new("run") };
     let tool = tool.taking(&schema.to_string()).returning(&schema.to_string());
     bench.answering("described", &[tool], Answer::Nothing);
     let inspected = check(&bench, &["inspect", "described.wasm"]);
@@ -94,10 +98,10 @@ fn in_a_description() {
 #[test]
 fn in_a_name_or_a_schema_that_is_refused() {
     let bench = Workbench::new();
-    bench.answering("name", &[Described::new(EVIL)], Answer::Nothing);
+    bench.answering("name", &[ToolDescription::new(EVIL)], Answer::Nothing);
     assert_eq!(check(&bench, &["inspect", "name.wasm"]).code, 6);
     let schema = serde_json::json!({"type": EVIL, "$ref": EVIL}).to_string();
-    bench.answering("schema", &[Described::new("run").taking(&schema)], Answer::Nothing);
+    bench.answering("schema", &[ToolDescription::new("run").taking(&schema)], Answer::Nothing);
     assert_eq!(check(&bench, &["inspect", "schema.wasm"]).code, 6);
 }
 
@@ -134,7 +138,7 @@ fn in_arguments_of_the_command_line() {
     assert_eq!(check(&bench, &["call", "calculator.wasm", "add", "--args-file", EVIL]).code, 2);
 }
 
-fn call_failing_server(bench: &Workbench, variable: &str, more: &[&str]) -> Ran {
+fn call_failing_server(bench: &Workbench, variable: &str, more: &[&str]) -> CommandOutput {
     bench.run(&[&["mcp", "call", "--no-log", "--env", variable], more, &["t", "--", "sh", "server.sh"]].concat())
 }
 

@@ -3,7 +3,7 @@
 use fumehood_tests::docker_registry::{DockerRegistry, Settings};
 
 use super::key::{PASSPHRASE, run_with_passphrase};
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 /// A folder with a key, and two components that were published with it.
 struct Catalogue {
@@ -35,13 +35,13 @@ impl Catalogue {
         Some(Self { bench, references, _registry: registry })
     }
 
-    fn build(&self, options: &[&str]) -> Ran {
+    fn build(&self, options: &[&str]) -> CommandOutput {
         let references: Vec<&str> = self.references.iter().map(String::as_str).collect();
         let arguments = [&["index", "build", "--out", "tools.json"], &references[..], options].concat();
         run_with_passphrase(&self.bench, PASSPHRASE, &arguments)
     }
 
-    fn search(&self, words: &[&str], key: &str) -> Ran {
+    fn search(&self, words: &[&str], key: &str) -> CommandOutput {
         self.bench.run(&[&["search", "--index", "tools.json", "--index-key", key], words].concat())
     }
 }

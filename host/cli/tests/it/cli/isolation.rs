@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::runtime::{Builder, Runtime};
 
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -280,7 +280,7 @@ fn only_approved_components_run_in_process() {
     });
 }
 
-fn run_with_file_limit(bench: &Workbench, cache: &str) -> Ran {
+fn run_with_file_limit(bench: &Workbench, cache: &str) -> CommandOutput {
     let script = format!(
         "ulimit -f 8; exec '{}' {cache} call files.wasm list '{{}}' --no-log --isolation process",
         env!("CARGO_BIN_EXE_fumehood")

@@ -5,13 +5,13 @@ use std::process::Command;
 
 use fumehood_tests::skip::skip;
 
-use super::terminal::AtTerminal;
-use super::workbench::{Ran, Workbench};
+use super::terminal::TerminalCommand;
+use super::workbench::{CommandOutput, Workbench};
 
 pub(crate) const PASSPHRASE: &str = "correct horse battery";
 
 /// Runs a command with the passphrase in its variable, as automation does.
-pub(crate) fn run_with_passphrase(bench: &Workbench, passphrase: &str, arguments: &[&str]) -> Ran {
+pub(crate) fn run_with_passphrase(bench: &Workbench, passphrase: &str, arguments: &[&str]) -> CommandOutput {
     let mut command = bench.command(arguments);
     command.env("FUMEHOOD_KEY_PASSPHRASE", passphrase);
     Workbench::run_command(command)
@@ -144,7 +144,7 @@ fn imports_keys_of_openssl() {
 #[test]
 fn passphrase_is_typed_twice_and_never_shown() {
     let bench = Workbench::new();
-    let mut at = AtTerminal::of(bench.command(&["key", "new"]));
+    let mut at = TerminalCommand::of(bench.command(&["key", "new"]));
     at.wait_for("new passphrase for the key `default`: ");
     at.type_in(&format!("wrong\x15{PASSPHRASE}\n"));
     at.wait_for("repeat the passphrase: ");
@@ -155,7 +155,7 @@ fn passphrase_is_typed_twice_and_never_shown() {
     assert_eq!(run_with_passphrase(&bench, PASSPHRASE, &["key", "export"]).code, 0);
 
     let bench = Workbench::new();
-    let mut at = AtTerminal::of(bench.command(&["key", "new"]));
+    let mut at = TerminalCommand::of(bench.command(&["key", "new"]));
     at.wait_for("new passphrase");
     at.type_in(&format!("{PASSPHRASE}\n"));
     at.wait_for("repeat the passphrase: ");
@@ -163,7 +163,7 @@ fn passphrase_is_typed_twice_and_never_shown() {
     let (code, _, screen) = at.finish();
     assert!(code == Some(2) && screen.contains("the passphrases differ"), "{screen}");
 
-    let mut at = AtTerminal::of(bench.command(&["key", "new"]));
+    let mut at = TerminalCommand::of(bench.command(&["key", "new"]));
     at.wait_for("new passphrase");
     at.type_in("\x03");
     let (code, _, screen) = at.finish();

@@ -3,7 +3,7 @@
 use expect_test::expect;
 
 use super::arguments::{calculator, check};
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 #[test]
 fn limits_of_zero_or_above_the_ceiling_are_refused() {
@@ -113,7 +113,7 @@ fn limits_that_are_no_amount_are_refused() {
     );
 }
 
-fn call_with_long_text(bench: &Workbench, component: &str, more: &[&str]) -> Ran {
+fn call_with_long_text(bench: &Workbench, component: &str, more: &[&str]) -> CommandOutput {
     bench.run(&[&["call", component, "statistics", "--args-file", "long.json"], more].concat())
 }
 

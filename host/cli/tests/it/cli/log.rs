@@ -6,7 +6,7 @@ use std::process::Stdio;
 use expect_test::expect;
 use serde_json::Value;
 
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 const SCRIPT: &str = r#"
 {"calls": [{"name": "calculator__add", "arguments": {"a": "3", "b": 5}, "id": "first"}]}
@@ -24,11 +24,11 @@ fn bench() -> Workbench {
     bench
 }
 
-fn log(bench: &Workbench, arguments: &[&str]) -> Ran {
+fn log(bench: &Workbench, arguments: &[&str]) -> CommandOutput {
     bench.run(&[&["log"], arguments, &["--log", "e.db"]].concat())
 }
 
-fn rows(ran: &Ran) -> Vec<Value> {
+fn rows(ran: &CommandOutput) -> Vec<Value> {
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
     ran.json().as_array().unwrap().clone()
 }

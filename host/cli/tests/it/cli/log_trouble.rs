@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 const SCRIPT: &str = r#"
 {"calls": [{"name": "sleep__run", "id": "nap"}]}
@@ -32,7 +32,7 @@ fn with_log() -> Workbench {
 }
 
 /// Checks that nothing was called, and that the message has a hint.
-fn refused(ran: &Ran, words: &[&str]) {
+fn refused(ran: &CommandOutput, words: &[&str]) {
     assert_eq!((ran.code, ran.stdout.as_str()), (7, ""), "{ran:?}");
     for words in words.iter().chain(&["nothing was run", "e.db", "name another log with `--log FILE`"]) {
         assert!(ran.stderr.contains(words), "{words}: {ran:?}");

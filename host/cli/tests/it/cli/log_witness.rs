@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 /// Creates a folder with a log of some calls.
 fn bench() -> Workbench {
@@ -18,7 +18,7 @@ fn add(bench: &Workbench) {
     assert_eq!(ran.code, 0, "{ran:?}");
 }
 
-fn log(bench: &Workbench, arguments: &[&str]) -> Ran {
+fn log(bench: &Workbench, arguments: &[&str]) -> CommandOutput {
     bench.run(&[&["log"], arguments, &["--log", "e.db"]].concat())
 }
 
@@ -29,7 +29,7 @@ fn head(bench: &Workbench) -> String {
 }
 
 /// Checks the exit code, and that all words are on one of the streams.
-fn check(ran: &Ran, code: i32, words: &[&str]) {
+fn check(ran: &CommandOutput, code: i32, words: &[&str]) {
     assert_eq!(ran.code, code, "{ran:?}");
     let said = format!("{}{}", ran.stdout, ran.stderr);
     words.iter().for_each(|words| assert!(said.contains(words), "{words}: {ran:?}"));

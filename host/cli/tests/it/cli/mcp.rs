@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::session::Session;
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 #[test]
 fn a_client_lists_and_calls_over_pipes() {
@@ -151,7 +151,7 @@ fn knowledge_and_prompts_are_served_as_configured() {
     assert!(ran.code == 2 && ran.stderr.contains("[knowledge.rules]: invalid URI `no address`"), "{ran:?}");
 }
 
-fn call_our_server(bench: &Workbench, cache: &str, server: &[&str], tool: &str, arguments: &str) -> Ran {
+fn call_our_server(bench: &Workbench, cache: &str, server: &[&str], tool: &str, arguments: &str) -> CommandOutput {
     bench.run(&[&["mcp", "call", "--json", "--env", cache, tool, arguments, "--"], server].concat())
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 /// A working folder, with the state and the cache of the command beside it.
 struct Work {
@@ -23,13 +23,13 @@ impl Work {
         self.bench.path("work").join(name)
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    fn run(&self, arguments: &[&str]) -> CommandOutput {
         let mut command = self.bench.command(arguments);
         command.current_dir(self.bench.path("work"));
         Workbench::run_command(command)
     }
 
-    fn write(&self, component: &[&str], path: &str) -> Ran {
+    fn write(&self, component: &[&str], path: &str) -> CommandOutput {
         let arguments = json!({"folder": 0, "path": path, "how": 1 | 8, "offset": 0, "size": 9, "times": 1});
         self.run(&[&["call", "--json"], component, &["write", &arguments.to_string()]].concat())
     }

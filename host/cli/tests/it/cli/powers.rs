@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 fn check(bench: &Workbench, arguments: &[&str], expected: Expect) {
     expected.assert_eq(&bench.run(arguments).shown());
@@ -152,12 +152,12 @@ fn a_configured_component_has_its_powers_from_there_alone() {
     );
 }
 
-fn run_with_policy(bench: &Workbench, lines: &str) -> Ran {
+fn run_with_policy(bench: &Workbench, lines: &str) -> CommandOutput {
     bench.put("fumehood.toml", format!("[tools.a]\ncomponent = \"count.wasm\"\napproval = \"off\"\n{lines}\n"));
     bench.run(&["call", "a", "run", r#"{"to": 3}"#])
 }
 
-fn run_with_secret(bench: &Workbench, from: &str) -> Ran {
+fn run_with_secret(bench: &Workbench, from: &str) -> CommandOutput {
     run_with_policy(
         bench,
         &format!(

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::service::{Seen, Service, StandIn};
-use super::workbench::{Ran, Workbench};
+use super::service::{RequestLog, Service, StandIn};
+use super::workbench::{CommandOutput, Workbench};
 
 const PAGE: &str = include_str!("../../../../../docs/agents.md");
 
@@ -31,7 +31,7 @@ fn examples(provider: &str) -> Vec<Vec<String>> {
 }
 
 /// Runs a command with a key in the environment and a task on standard input.
-fn ran(arguments: &[&str], stand_in: &StandIn) -> Ran {
+fn ran(arguments: &[&str], stand_in: &StandIn) -> CommandOutput {
     let bench = Workbench::new();
     let dist = bench.path("example-tools/dist");
     std::fs::create_dir_all(&dist).unwrap();
@@ -46,14 +46,14 @@ fn ran(arguments: &[&str], stand_in: &StandIn) -> Ran {
 }
 
 /// Runs the task of the sum with this model.
-fn sum(service: Service, model: &str, more: &[&str]) -> (Ran, Seen) {
+fn sum(service: Service, model: &str, more: &[&str]) -> (CommandOutput, RequestLog) {
     let stand_in = StandIn::of(service);
     let usual = ["run", TASK, "--tool", "example-tools/dist/calculator.wasm", "--model", model];
     let ran = ran(&[&usual, more].concat(), &stand_in);
     (ran, stand_in.seen())
 }
 
-fn solves(ran: &Ran) {
+fn solves(ran: &CommandOutput) {
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is 16.\n"), "{ran:?}");
 }
 
@@ -68,7 +68,7 @@ fn the_examples_of_the_page_are_refused_nothing() {
             let stand_in = StandIn::of(service);
             let arguments: Vec<&str> = example.iter().map(String::as_str).collect();
             solves(&ran(&arguments, &stand_in));
-            let Seen { answered, refused } = stand_in.seen();
+            let RequestLog { answered, refused } = stand_in.seen();
             assert_eq!((answered.len(), refused.len()), (3, 0), "{provider}: {refused:?}");
             for body in answered {
                 assert_eq!(body.get("temperature"), None, "{provider}");

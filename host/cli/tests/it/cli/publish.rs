@@ -5,15 +5,15 @@ use fumehood_tests::docker_registry::{DockerRegistry, PASSWORD, Settings, USER};
 use serde_json::Value;
 
 use super::key::{PASSPHRASE, run_with_passphrase};
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 /// A registry and a folder with a component and a key.
-struct Published {
+struct PublishBench {
     bench: Workbench,
     registry: DockerRegistry,
 }
 
-impl Published {
+impl PublishBench {
     /// Starts the registry; `None` if it is not installed.
     fn start(settings: Settings<'_>) -> Option<Self> {
         let bench = Workbench::new();
@@ -28,7 +28,7 @@ impl Published {
         format!("oci://{}/{rest}", self.registry.host())
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    fn run(&self, arguments: &[&str]) -> CommandOutput {
         run_with_passphrase(&self.bench, PASSPHRASE, arguments)
     }
 
@@ -44,7 +44,7 @@ impl Published {
 
 #[test]
 fn publishes_with_signature_and_the_same_digest_again() {
-    let Some(published) = Published::start(Settings::default()) else { return };
+    let Some(published) = PublishBench::start(Settings::default()) else { return };
     let reference = published.reference("acme/calculator:1.0.0");
     let first = published.run(&["publish", &reference, "calculator.wasm", "--sign", "default", "--json"]);
     assert_eq!(first.code, 0, "{first:?}");
@@ -66,7 +66,7 @@ fn publishes_with_signature_and_the_same_digest_again() {
 
 #[test]
 fn dry_run_shows_everything_and_sends_nothing() {
-    let Some(published) = Published::start(Settings::default()) else { return };
+    let Some(published) = PublishBench::start(Settings::default()) else { return };
     let reference = published.reference("acme/calculator:1.0.0");
     let arguments = ["publish", &reference, "calculator.wasm", "--sign", "default", "--dry-run"];
     let shown = published.run(&arguments);
@@ -95,7 +95,7 @@ fn dry_run_shows_everything_and_sends_nothing() {
 
 #[test]
 fn unsigned_component_is_published_with_a_warning() {
-    let Some(published) = Published::start(Settings::default()) else { return };
+    let Some(published) = PublishBench::start(Settings::default()) else { return };
     let ran = published.run(&["publish", &published.reference("a/b:1"), "calculator.wasm"]);
     assert!(ran.code == 0 && ran.stderr.contains("it is not signed"), "{ran:?}");
     assert!(ran.stderr.contains("run this again with `--sign default`"), "{ran:?}");
@@ -106,7 +106,7 @@ fn unsigned_component_is_published_with_a_warning() {
 
 #[test]
 fn a_tag_that_moves_is_reported() {
-    let Some(published) = Published::start(Settings::default()) else { return };
+    let Some(published) = PublishBench::start(Settings::default()) else { return };
     published.bench.example("files");
     let reference = published.reference("acme/tool:latest");
     let first = published.run(&["publish", &reference, "calculator.wasm", "--json"]).json();
@@ -118,7 +118,7 @@ fn a_tag_that_moves_is_reported() {
 
 #[test]
 fn annotations_and_versions_are_those_of_the_component() {
-    let Some(published) = Published::start(Settings::default()) else { return };
+    let Some(published) = PublishBench::start(Settings::default()) else { return };
     let reference = published.reference("acme/calculator:9.9.9");
     let annotation = "org.opencontainers.image.vendor=Acme";
     let arguments = ["publish", &reference, "calculator.wasm", "--annotation", annotation, "--dry-run", "--json"];
@@ -141,14 +141,14 @@ fn project_gives_the_component() {
     assert!(ran.code == 0 && ran.stdout.contains("would publish dist/calculator.wasm as oci://"), "{ran:?}");
 }
 
-fn assert_publish_refused(published: &Published, reference: &str, file: &str, code: i32, expected: &str) {
+fn assert_publish_refused(published: &PublishBench, reference: &str, file: &str, code: i32, expected: &str) {
     let ran = published.run(&["publish", reference, file]);
     assert!(ran.code == code && ran.stderr.contains(expected), "{ran:?}");
 }
 
 #[test]
 fn refuses_what_is_no_component_or_has_another_digest() {
-    let Some(published) = Published::start(Settings::default()) else { return };
+    let Some(published) = PublishBench::start(Settings::default()) else { return };
     let reference = published.reference("acme/calculator:1");
     assert_publish_refused(&published, &reference, "none.wasm", 2, "no such file none.wasm");
     published.bench.put("text.wasm", "hello");
@@ -177,7 +177,7 @@ fn refuses_what_is_no_component_or_has_another_digest() {
 
 #[test]
 fn refuses_wrong_passphrases_and_keys_before_anything_is_sent() {
-    let Some(published) = Published::start(Settings::default()) else { return };
+    let Some(published) = PublishBench::start(Settings::default()) else { return };
     let reference = published.reference("acme/calculator:1");
     let arguments = ["publish", &reference, "calculator.wasm", "--sign", "default"];
     let wrong = run_with_passphrase(&published.bench, "another passphrase", &arguments);
@@ -207,7 +207,7 @@ fn registry_that_is_not_there_is_named() {
     assert!(message.contains(&format!("127.0.0.1:{port} cannot be reached")), "{message}");
 }
 
-fn publish_with_password(published: &Published, reference: &str, password: &str) -> Ran {
+fn publish_with_password(published: &PublishBench, reference: &str, password: &str) -> CommandOutput {
     let entry = base64::engine::general_purpose::STANDARD.encode(format!("{USER}:{password}"));
     let host = published.registry.host();
     published.bench.put("config.json", format!(r#"{{"auths":{{"{host}":{{"auth":"{entry}"}}}}}}"#));
@@ -219,7 +219,7 @@ fn publish_with_password(published: &Published, reference: &str, password: &str)
 #[test]
 fn registry_with_passwords_takes_those_of_docker() {
     let settings = Settings { has_password: true, ..Settings::default() };
-    let Some(published) = Published::start(settings) else { return };
+    let Some(published) = PublishBench::start(settings) else { return };
     let reference = published.reference("acme/calculator:1");
     let ran = published.run(&["publish", &reference, "calculator.wasm"]);
     assert!(ran.code == 3 && ran.stderr.contains("log in with `docker login 127.0.0.1:"), "{ran:?}");
@@ -247,7 +247,7 @@ fn roots_and_plain_hosts_are_options() {
 
 #[test]
 fn mcp_package_is_written_beside_the_component() {
-    let Some(published) = Published::start(Settings::default()) else { return };
+    let Some(published) = PublishBench::start(Settings::default()) else { return };
     let reference = published.reference("acme/calculator:1.0.0");
     let name = ["--mcp", "--mcp-name", "com.example/calculator", "--mcp-url", "https://example.com/calculator.mcpb"];
     let arguments = [&["publish", &reference, "calculator.wasm", "--json"], &name[..]].concat();

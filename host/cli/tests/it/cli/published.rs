@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use fumehood_registry::client::RegistryClient;
-use fumehood_registry::publish::{Publication, Published};
+use fumehood_registry::publish::{Publication, PublishReport};
 use fumehood_registry::signature::{Algorithm, Provenance, SigningKey};
-use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::contract::{Answer, ToolDescription};
 use fumehood_tests::docker_registry::{DockerRegistry, Settings};
 
 use super::workbench::Workbench;
@@ -38,7 +38,7 @@ impl Registry {
     }
 
     /// Publishes a component under [`Self::reference`] that describes these tools and answers `hello`.
-    pub(crate) fn publish(&self, tag: &str, tools: &[Described], key: Option<&SigningKey>) -> Published {
+    pub(crate) fn publish(&self, tag: &str, tools: &[ToolDescription], key: Option<&SigningKey>) -> PublishReport {
         let component = fumehood_tests::answering(tools, Answer::Text(b"hello")).unwrap();
         let reference = self.reference(tag).parse().unwrap();
         let publication = Publication::new(reference, component, BTreeMap::new()).unwrap();

@@ -7,7 +7,7 @@ use regex::Regex;
 use super::author::root;
 use super::author_languages::{skipped, toolchain};
 use super::published::unwrapped;
-use super::shell::{Shell, Typed};
+use super::shell::{BlockOutcome, Shell};
 use super::workbench::Workbench;
 
 const PAGE: &str = "docs/quick-start.md";
@@ -39,7 +39,7 @@ fn steady(text: &str) -> String {
 }
 
 /// Checks that the page shows lines that were printed. `…` stands for anything.
-fn check_output(block: &Block, printed: &Typed) {
+fn check_output(block: &Block, printed: &BlockOutcome) {
     let printed = steady(&printed.output);
     for line in block.text.lines().map(steady) {
         let parts: Vec<String> = line.split('…').map(regex::escape).collect();

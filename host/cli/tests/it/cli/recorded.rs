@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::session::Session;
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 fn bench() -> Workbench {
     let bench = Workbench::new();
@@ -14,7 +14,7 @@ fn bench() -> Workbench {
     bench
 }
 
-fn call(bench: &Workbench, arguments: &str, more: &[&str]) -> Ran {
+fn call(bench: &Workbench, arguments: &str, more: &[&str]) -> CommandOutput {
     bench.run(&[&["call", "calculator.wasm", "add", arguments, "--log", "e.db"], more].concat())
 }
 

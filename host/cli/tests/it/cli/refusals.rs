@@ -7,10 +7,10 @@ use super::service::{ReceivedRequest, Service};
 /// A refusal: a status and a body.
 pub(crate) struct Refusal(pub(crate) u16, pub(crate) Value);
 
-type Checked = Result<(), Refusal>;
+type CheckResult = Result<(), Refusal>;
 
 /// Checks a request as this service does.
-pub(crate) fn check(service: Service, asked: &ReceivedRequest) -> Checked {
+pub(crate) fn check(service: Service, asked: &ReceivedRequest) -> CheckResult {
     match service {
         Service::OpenAi => openai(asked),
         Service::Anthropic => anthropic(asked),
@@ -36,12 +36,12 @@ const OPENAI_KEYS: &[&str] = &[
     "stop",
 ];
 
-fn refuse_as_openai(message: String, param: Option<&str>) -> Checked {
+fn refuse_as_openai(message: String, param: Option<&str>) -> CheckResult {
     let error = json!({"message": message, "type": "invalid_request_error", "param": param, "code": null});
     Err(Refusal(400, json!({"error": error})))
 }
 
-fn openai(asked: &ReceivedRequest) -> Checked {
+fn openai(asked: &ReceivedRequest) -> CheckResult {
     if asked.header("authorization").as_deref() != Some("Bearer sk-test") {
         return Err(Refusal(401, json!({"error": {"message": "Incorrect API key provided."}})));
     }
@@ -145,12 +145,12 @@ const ANTHROPIC_KEYS: &[&str] = &[
 /// Maximum tokens of an answer of Claude Sonnet 4.5.
 const ANTHROPIC_MOST: u64 = 64_000;
 
-fn refuse_as_anthropic(message: String) -> Checked {
+fn refuse_as_anthropic(message: String) -> CheckResult {
     let error = json!({"type": "invalid_request_error", "message": message});
     Err(Refusal(400, json!({"type": "error", "error": error})))
 }
 
-fn anthropic(asked: &ReceivedRequest) -> Checked {
+fn anthropic(asked: &ReceivedRequest) -> CheckResult {
     if asked.header("x-api-key").as_deref() != Some("sk-test") || asked.header("anthropic-version").is_none() {
         return Err(Refusal(401, json!({"type": "error", "error": {"message": "invalid x-api-key"}})));
     }
@@ -240,11 +240,11 @@ fn anthropic_messages(messages: &[Value], has_tools: bool, thinks: bool) -> Resu
     Ok(())
 }
 
-fn refuse_as_ollama(message: String) -> Checked {
+fn refuse_as_ollama(message: String) -> CheckResult {
     Err(Refusal(400, json!({"error": message})))
 }
 
-fn ollama(asked: &ReceivedRequest) -> Checked {
+fn ollama(asked: &ReceivedRequest) -> CheckResult {
     if asked.path() != "/api/chat" {
         return Err(Refusal(404, json!("404 page not found")));
     }

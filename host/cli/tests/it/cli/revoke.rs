@@ -1,9 +1,9 @@
 //! Approvals that are revoked, and those of components that are not configured any more.
 
 use expect_test::{Expect, expect};
-use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::contract::{Answer, ToolDescription};
 
-use super::terminal::AtTerminal;
+use super::terminal::TerminalCommand;
 use super::workbench::Workbench;
 
 const BOTH: &str = "[tools.notes]\ncomponent = \"notes.wasm\"\n[tools.post]\ncomponent = \"post.wasm\"\n";
@@ -13,8 +13,8 @@ const NOTES: &str = "[tools.notes]\ncomponent = \"notes.wasm\"\n";
 fn bench() -> Workbench {
     let bench = Workbench::new();
     bench.put("fumehood.toml", BOTH);
-    bench.answering("notes", &[Described::new("read")], Answer::Text(b"hello"));
-    bench.answering("post", &[Described::new("send")], Answer::Text(b"sent"));
+    bench.answering("notes", &[ToolDescription::new("read")], Answer::Text(b"hello"));
+    bench.answering("post", &[ToolDescription::new("send")], Answer::Text(b"sent"));
     assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
     bench
 }
@@ -188,7 +188,7 @@ fn nothing_is_pruned_without_a_configuration() {
 fn a_revocation_during_another_approval_is_not_lost() {
     let bench = bench();
     bench.put("fumehood.toml", BOTH.replace("[tools.post]\n", "[tools.post]\nstate = true\n"));
-    let mut approves = AtTerminal::of(bench.command(&["approve", "post"]));
+    let mut approves = TerminalCommand::of(bench.command(&["approve", "post"]));
     // The command has read the lock by now.
     approves.wait_for("Approve `post`?");
     assert_eq!(bench.run(&["approve", "--revoke", "notes"]).code, 0);

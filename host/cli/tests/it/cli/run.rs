@@ -4,7 +4,7 @@ use expect_test::expect;
 use serde_json::Value;
 
 use super::server::{self, Response, Server};
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 const TASK: &str = "What is (3 + 5) * 2?";
 
@@ -22,7 +22,7 @@ fn bench(script: &str) -> Workbench {
     bench
 }
 
-fn run(bench: &Workbench, more: &[&str]) -> Ran {
+fn run(bench: &Workbench, more: &[&str]) -> CommandOutput {
     let usual = ["run", TASK, "--tool", "calculator.wasm", "--script", "script.jsonl"];
     bench.run(&[&usual, more].concat())
 }

@@ -1,6 +1,6 @@
 //! Answers of a run for programs: JSON that matches a schema, and their cost.
 
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 const SCHEMA: &str = r#"{"type": "object", "required": ["sum"], "properties": {"sum": {"type": "integer"}}}"#;
 
@@ -11,7 +11,7 @@ fn bench(script: &str) -> Workbench {
     bench
 }
 
-fn run(bench: &Workbench, more: &[&str]) -> Ran {
+fn run(bench: &Workbench, more: &[&str]) -> CommandOutput {
     let usual = ["--tool", "calculator.wasm", "--script", "script.jsonl"];
     bench.run(&[more, &usual].concat())
 }

@@ -1,6 +1,6 @@
 //! Powers of the command line for the components of a run.
 
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 const READ: &str = r#"
 {"calls": [{"name": "files__read", "arguments": {"path": "/docs/a.txt"}}]}
@@ -15,7 +15,7 @@ fn bench(expected: &str) -> Workbench {
     bench
 }
 
-fn run(bench: &Workbench, more: &[&str]) -> Ran {
+fn run(bench: &Workbench, more: &[&str]) -> CommandOutput {
     let usual = ["run", "Read it", "--tool", "files.wasm", "--script", "script.jsonl", "--log", "log/e.db"];
     bench.run(&[&usual, more].concat())
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::server::{self, Server};
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 fn bench(script: &str) -> Workbench {
     let bench = Workbench::new();
@@ -11,7 +11,7 @@ fn bench(script: &str) -> Workbench {
     bench
 }
 
-fn run(bench: &Workbench, more: &[&str]) -> Ran {
+fn run(bench: &Workbench, more: &[&str]) -> CommandOutput {
     let usual = ["run", "Go", "--tool", "calculator.wasm", "--script", "script.jsonl", "--no-log"];
     bench.run(&[&usual, more].concat())
 }

@@ -8,7 +8,7 @@ use fumehood::event_log::{EventLog, Options};
 use serde_json::Value;
 
 use super::server::{self, Response, Server};
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 const TASK: &str = "Add up the numbers.";
 const SCRIPT: &str = r#"{"calls": [{"name": "calculator__add", "arguments": {"a": 3, "b": 5}}]}
@@ -22,7 +22,7 @@ fn bench() -> Workbench {
     bench
 }
 
-fn scripted(bench: &Workbench, arguments: &[&str]) -> Ran {
+fn scripted(bench: &Workbench, arguments: &[&str]) -> CommandOutput {
     bench.run(&[arguments, &["--tool", "calculator.wasm", "--script", "script.jsonl"]].concat())
 }
 
@@ -104,7 +104,7 @@ fn session_that_was_stopped_before_its_message_begins_again() {
     assert_eq!(scripted(&bench, &["run", TASK, "--session", "cut"]).code, 2, "now there is something in it");
 }
 
-fn chat_with(bench: &Workbench, input: &str) -> Ran {
+fn chat_with(bench: &Workbench, input: &str) -> CommandOutput {
     let arguments = ["chat", "--session", "talk", "--tool", "calculator.wasm", "--script", "script.jsonl"];
     bench.run_with_input(&arguments, input)
 }

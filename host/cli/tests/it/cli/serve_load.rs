@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::contract::{Answer, ToolDescription};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::json;
 
@@ -89,7 +89,7 @@ struct Server {
 impl Server {
     fn start(bench: &Workbench, face: Face) -> Self {
         // It takes any arguments, so that all of a message is parsed and checked.
-        bench.answering("any", &[Described::new("call")], Answer::Text(b"done"));
+        bench.answering("any", &[ToolDescription::new("call")], Answer::Text(b"done"));
         let errors = tempfile::NamedTempFile::new().unwrap();
         let mut command = bench.command(&face.arguments());
         let child = command.stdout(Stdio::null()).stderr(errors.reopen().unwrap()).spawn().unwrap();

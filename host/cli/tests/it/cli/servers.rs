@@ -7,7 +7,7 @@ use expect_test::{Expect, expect};
 use fumehood_tests::fake_server;
 
 use super::session::Session;
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 const FUMEHOOD: &str = env!("CARGO_BIN_EXE_fumehood");
 const ADD: &str = r#"
@@ -46,7 +46,7 @@ fn configure(bench: &Workbench, env: &[(&str, &str)], more: &str) {
     bench.put("fumehood.toml", format!("{file}{more}"));
 }
 
-fn run(bench: &Workbench, more: &[&str]) -> Ran {
+fn run(bench: &Workbench, more: &[&str]) -> CommandOutput {
     bench.run(&[&["run", "What is 3 + 5?", "--script", "script.jsonl"], more].concat())
 }
 
@@ -450,9 +450,9 @@ fn hooks_decide_on_calls_of_servers() {
     let bench = ours(ADD, hook);
     bench.example("rate-limit");
     let call = || bench.run(&["call", "sums__calculator__add", "a=3", "b=5", "--no-log", "--actor", "ada"]);
-    let calls: Vec<Ran> = (0..4).map(|_| call()).collect();
+    let calls: Vec<CommandOutput> = (0..4).map(|_| call()).collect();
     // A new minute may begin in between.
-    let refused: Vec<&Ran> = calls.iter().filter(|ran| ran.code != 0).collect();
+    let refused: Vec<&CommandOutput> = calls.iter().filter(|ran| ran.code != 0).collect();
     assert!(calls[0].code == 0 && refused.len() >= 2, "{calls:?}");
     assert!(refused[0].stderr.contains("denied by the hook `rate-limit`"), "{refused:?}");
 }

@@ -40,12 +40,12 @@ impl ReceivedRequest {
 /// The imitation. It serves until the test ends.
 pub(crate) struct StandIn {
     pub(crate) url: String,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<RequestLog>>,
 }
 
 /// The requests that it received.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Seen {
+pub(crate) struct RequestLog {
     /// The requests that were answered.
     pub(crate) answered: Vec<Value>,
     /// The requests that were refused, with the messages.
@@ -57,7 +57,7 @@ impl StandIn {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let path = if service == Service::Ollama { "" } else { "v1/" };
-        let seen = Arc::new(Mutex::new(Seen::default()));
+        let seen = Arc::new(Mutex::new(RequestLog::default()));
         let kept = Arc::clone(&seen);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
@@ -67,12 +67,12 @@ impl StandIn {
         Self { url: format!("http://{address}/{path}"), seen }
     }
 
-    pub(crate) fn seen(&self) -> Seen {
+    pub(crate) fn seen(&self) -> RequestLog {
         self.seen.lock().unwrap().clone()
     }
 }
 
-fn serve(service: Service, mut stream: TcpStream, seen: &Mutex<Seen>) {
+fn serve(service: Service, mut stream: TcpStream, seen: &Mutex<RequestLog>) {
     let asked = request(&mut stream);
     let (status, kind, body) = match refusals::check(service, &asked) {
         Ok(()) => {

@@ -8,14 +8,14 @@ use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::contract::{Answer, ToolDescription};
 use fumehood_tests::fake_server;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::serve_http::{PATIENCE, Server};
 use super::session::Session;
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 /// A token of a client, which must be in no line.
 const TOKEN: &str = "a-token-of-a-client-0123456789abcdef";
@@ -56,7 +56,7 @@ format = "json"
 "#;
 
 fn answering(text: &str) -> Vec<u8> {
-    fumehood_tests::answering(&[Described::new("read")], Answer::Text(text.as_bytes())).unwrap()
+    fumehood_tests::answering(&[ToolDescription::new("read")], Answer::Text(text.as_bytes())).unwrap()
 }
 
 /// Puts the token into a file that only its owner can read.
@@ -202,7 +202,7 @@ fn lines_about_a_client_that_fails_again_and_again_are_bounded() {
 }
 
 /// Runs a call with these options and this value of `RUST_LOG`.
-fn run_with_variable(bench: &Workbench, options: &[&str], variable: &str) -> Ran {
+fn run_with_variable(bench: &Workbench, options: &[&str], variable: &str) -> CommandOutput {
     let call = ["call", "calculator.wasm", "add", "a=1", "b=2", "--no-log"];
     let mut command = bench.command(&[options, &call].concat());
     command.env("RUST_LOG", variable);

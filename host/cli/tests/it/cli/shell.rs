@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::terminal::AtTerminal;
+use super::terminal::TerminalCommand;
 use super::workbench::Workbench;
 
 /// Begins the line that a shell prints after each command of a block.
@@ -19,7 +19,7 @@ pub(crate) struct Shell<'a> {
 
 /// The outcome of a block.
 #[derive(Debug)]
-pub(crate) struct Typed {
+pub(crate) struct BlockOutcome {
     /// The exit code of each line.
     pub(crate) codes: Vec<i32>,
     /// Standard output, without the codes, and then standard error.
@@ -46,10 +46,10 @@ impl<'a> Shell<'a> {
     }
 
     /// Types a block, and yes at each of this number of questions.
-    pub(crate) fn type_in(&mut self, block: &str, questions: usize) -> Typed {
+    pub(crate) fn type_in(&mut self, block: &str, questions: usize) -> BlockOutcome {
         let mut script: String = block.lines().map(|line| format!("{line}\necho \"{MARK} $?\"\n")).collect();
         script.push_str("pwd\n");
-        let mut terminal = AtTerminal::of(self.command(&script));
+        let mut terminal = TerminalCommand::of(self.command(&script));
         for _ in 0..questions {
             terminal.wait_for("[y/N]");
             terminal.type_in("y\n");
@@ -64,7 +64,7 @@ impl<'a> Shell<'a> {
             |line: &&str| line.strip_prefix(MARK).map(|code| code.trim().trim_end_matches(']').parse().unwrap());
         let codes = lines.iter().filter_map(code_of).collect();
         lines.retain(|line| !line.starts_with(MARK));
-        Typed { codes, output: format!("{}\n{screen}", lines.join("\n")) }
+        BlockOutcome { codes, output: format!("{}\n{screen}", lines.join("\n")) }
     }
 
     /// Returns a shell with the surroundings that the program has in other tests.
@@ -91,7 +91,7 @@ impl<'a> Shell<'a> {
     }
 }
 
-impl Typed {
+impl BlockOutcome {
     /// Checks that every line succeeded, and that these words were printed.
     pub(crate) fn assert_ok(&self, words: &[&str]) {
         assert!(self.codes.iter().all(|code| *code == 0), "{self:#?}");

@@ -1,6 +1,6 @@
 //! Skills that a tool or a program implements, and skills whose result has a schema.
 
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 
 const CONFIG: &str = r#"
 [tools.sums]
@@ -39,7 +39,7 @@ fn bench() -> Workbench {
     bench
 }
 
-fn run(bench: &Workbench, skill: &str, task: &str, more: &[&str]) -> Ran {
+fn run(bench: &Workbench, skill: &str, task: &str, more: &[&str]) -> CommandOutput {
     bench.run(&[&["run", "--skill", skill, task], more].concat())
 }
 

@@ -1,6 +1,6 @@
 //! `fumehood store` and `fumehood audit`: what is kept, what is used, and what is revoked.
 
-use fumehood_tests::contract::Described;
+use fumehood_tests::contract::ToolDescription;
 use serde_json::Value;
 
 use super::published::{KEY, Registry, store_files, trusting_bench};
@@ -12,8 +12,8 @@ fn lists_verifies_and_prunes() {
     let bench = trusting_bench();
     let empty = bench.run(&["store", "list"]);
     assert!(empty.code == 0 && empty.stderr.contains("the store is empty"), "{empty:?}");
-    let used = registry.publish("1", &[Described::new("read")], Some(&KEY));
-    let unused = registry.publish("2", &[Described::new("send")], Some(&KEY));
+    let used = registry.publish("1", &[ToolDescription::new("read")], Some(&KEY));
+    let unused = registry.publish("2", &[ToolDescription::new("send")], Some(&KEY));
     assert_eq!(bench.run(&["add", &registry.reference("1"), "--yes"]).code, 0);
     assert_eq!(bench.run(&["inspect", &registry.reference("2")]).code, 0);
     let listed = bench.run(&["store", "list", "--json"]).json();
@@ -41,10 +41,10 @@ fn lists_verifies_and_prunes() {
 #[test]
 fn a_component_that_is_missing_is_got_again_by_its_digest() {
     let Some(registry) = Registry::start() else { return };
-    registry.publish("1", &[Described::new("read")], Some(&KEY));
+    registry.publish("1", &[ToolDescription::new("read")], Some(&KEY));
     let bench = trusting_bench();
     assert_eq!(bench.run(&["add", &registry.reference("1"), "--yes"]).code, 0);
-    registry.publish("1", &[Described::new("other")], Some(&KEY));
+    registry.publish("1", &[ToolDescription::new("other")], Some(&KEY));
     std::fs::remove_dir_all(bench.path("state/fumehood/store")).unwrap();
     let refused = bench.run(&["--offline", "call", "greeter", "read"]);
     assert!(refused.code == 6 && refused.stderr.contains("is not in the store"), "{refused:?}");
@@ -61,7 +61,7 @@ fn audit_row(bench: &Workbench, arguments: &[&str], code: i32) -> Value {
 #[test]
 fn an_audit_names_signers_unused_grants_updates_and_revocations() {
     let Some(registry) = Registry::start() else { return };
-    let first = registry.publish("1", &[Described::new("read")], Some(&KEY));
+    let first = registry.publish("1", &[ToolDescription::new("read")], Some(&KEY));
     let bench = trusting_bench();
     assert_eq!(bench.run(&["add", &registry.reference("1"), "--yes"]).code, 0);
     let toml = std::fs::read_to_string(bench.path("fumehood.toml")).unwrap();
@@ -74,7 +74,7 @@ fn an_audit_names_signers_unused_grants_updates_and_revocations() {
     assert_eq!((&good["calls"], &good["is_approved"]), (&1.into(), &true.into()), "{good}");
     assert!(good["unused_grants"][0].as_str().unwrap().contains("api.example.com"), "{good}");
     assert!(good.get("update").is_none(), "{good}");
-    registry.publish("1", &[Described::new("other")], Some(&KEY));
+    registry.publish("1", &[ToolDescription::new("other")], Some(&KEY));
     let newer = audit_row(&bench, &["audit", "--json"], 0);
     assert!(newer["update"].as_str().unwrap().contains("fumehood update greeter"), "{newer}");
     assert!(audit_row(&bench, &["--offline", "audit", "--json"], 0).get("update").is_none());

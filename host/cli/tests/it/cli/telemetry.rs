@@ -10,7 +10,7 @@ use fumehood_tests::skip::skip;
 use serde_json::{Value, json};
 
 use super::session::Session;
-use super::terminal::AtTerminal;
+use super::terminal::TerminalCommand;
 use super::workbench::Workbench;
 
 /// Timeout of every wait, far above what any of them takes.
@@ -233,7 +233,7 @@ fn a_trace_goes_through_a_gateway_to_another_server() {
     assert_eq!(sum["result"]["structuredContent"], json!({"result": 8}), "{sum}");
     let inner = collector.span("execute_tool calculator__add").unwrap();
     let server = collector.span("tools/call calculator__add").unwrap();
-    let client = |exported: &fumehood_tests::otlp_collector::Exported| {
+    let client = |exported: &fumehood_tests::otlp_collector::ExportedTelemetry| {
         exported.spans.iter().find(|span| span.name == "tools/call sums__calculator__add" && span.kind == 3).cloned()
     };
     let client = collector.wait(client).unwrap();
@@ -346,7 +346,7 @@ fn a_key_of_the_live_view_stops_a_call_once_it_is_confirmed() {
     let server = Server::start(&bench, &["countdown.wasm", "--no-auth", "--timeout", "60s"]);
     let mut waiting = server.count_down();
     let address = format!("http://{}", server.address);
-    let mut top = AtTerminal::on_screen(bench.command(&["top", &address, "--interval", "50ms"]));
+    let mut top = TerminalCommand::on_screen(bench.command(&["top", &address, "--interval", "50ms"]));
     top.wait_for("countdown__countdown");
     top.type_in("x");
     top.wait_for("? y/n");

@@ -31,7 +31,7 @@ fn terminal() -> (File, OwnedFd) {
 }
 
 /// A command whose standard input and error are a terminal.
-pub(crate) struct AtTerminal {
+pub(crate) struct TerminalCommand {
     child: Child,
     keys: File,
     screen: Receiver<Vec<u8>>,
@@ -40,7 +40,7 @@ pub(crate) struct AtTerminal {
     pub(crate) passed: String,
 }
 
-impl AtTerminal {
+impl TerminalCommand {
     fn start(bench: &Workbench, arguments: &[&str]) -> Self {
         Self::of(bench.command(arguments))
     }
@@ -117,7 +117,7 @@ fn verdicts(bench: &Workbench) -> Vec<(String, String)> {
 #[test]
 fn a_person_who_says_yes_lets_the_call_run() {
     let bench = bench(&format!("{ADD}\n{}", r#"{"text": "It is 8.", "expect": "8"}"#));
-    let mut terminal = AtTerminal::start(&bench, &[RUN, &["--ask", "calculator__add"]].concat());
+    let mut terminal = TerminalCommand::start(&bench, &[RUN, &["--ask", "calculator__add"]].concat());
     terminal.wait_for("may calculator__add run?");
     terminal.wait_for(r#"calculator__add {"a":3,"b":5}"#);
     terminal.wait_for("[y/N]");
@@ -134,7 +134,7 @@ fn anything_but_yes_denies_and_the_model_gets_the_reason() {
     for typed in ["n\n", "\n", "\u{4}"] {
         let bench =
             bench(&format!("{ADD}\n{}", r#"{"text": "Then not.", "expect": "refused by the person at the terminal"}"#));
-        let mut terminal = AtTerminal::start(&bench, &[RUN, &["--ask", "calculator__add"]].concat());
+        let mut terminal = TerminalCommand::start(&bench, &[RUN, &["--ask", "calculator__add"]].concat());
         terminal.wait_for("[y/N]");
         terminal.type_in(typed);
         let (code, stdout, screen) = terminal.finish();
@@ -149,7 +149,7 @@ fn earlier_input_answers_no_question() {
     let slow = ADD.replace("]}", "], \"delay_ms\": 1500}");
     let bench =
         bench(&format!("{slow}\n{}", r#"{"text": "Then not.", "expect": "refused by the person at the terminal"}"#));
-    let mut terminal = AtTerminal::start(&bench, &[RUN, &["--ask", "calculator__add"]].concat());
+    let mut terminal = TerminalCommand::start(&bench, &[RUN, &["--ask", "calculator__add"]].concat());
     terminal.type_in("yes\ny\nyes\ny");
     terminal.wait_for("may calculator__add run?");
     terminal.wait_for("[y/N]");
@@ -162,7 +162,7 @@ fn earlier_input_answers_no_question() {
 #[test]
 fn a_yes_among_pasted_lines_is_no_answer() {
     let bench = bench(&format!("{ADD}\n{}", r#"{"text": "It is 8.", "expect": "8"}"#));
-    let mut terminal = AtTerminal::start(&bench, &[RUN, &["--ask", "calculator__add"]].concat());
+    let mut terminal = TerminalCommand::start(&bench, &[RUN, &["--ask", "calculator__add"]].concat());
     terminal.wait_for("[y/N]");
     terminal.type_in("yes\nand then\nyes\n");
     terminal.wait_for("type the answer on a separate line");
@@ -180,7 +180,7 @@ fn section(name: &str) -> String {
 fn every_approval_has_an_answer_of_its_own() {
     let bench = bench("");
     bench.put("fumehood.toml", section("one") + &section("two"));
-    let mut terminal = AtTerminal::start(&bench, &["approve"]);
+    let mut terminal = TerminalCommand::start(&bench, &["approve"]);
     terminal.type_in("y\ny\n");
     terminal.wait_for("Approve `one`?");
     terminal.wait_for("[y/N]");
@@ -199,7 +199,7 @@ fn all_of_a_call_stands_behind_the_bar_of_its_question() {
     let call =
         format!(r#"{{"calls": [{{"name": "calculator__evaluate", "arguments": {{"expression": "{long}END"}}}}]}}"#);
     let bench = bench(&format!("{call}\n{}", r#"{"text": "Then not."}"#));
-    let mut terminal = AtTerminal::start(&bench, &[RUN, &["--ask", "calculator__evaluate"]].concat());
+    let mut terminal = TerminalCommand::start(&bench, &[RUN, &["--ask", "calculator__evaluate"]].concat());
     terminal.wait_for("│ may calculator__evaluate run?");
     terminal.wait_for("│ calculator__evaluate");
     terminal.wait_for("│ {\"expression\":\"x");
@@ -212,14 +212,14 @@ fn all_of_a_call_stands_behind_the_bar_of_its_question() {
 #[test]
 fn a_person_is_asked_for_more_turns_unless_that_is_not_wanted() {
     let bench = bench(&format!("{ADD}\n{}", r#"{"text": "It is 8."}"#));
-    let mut terminal = AtTerminal::start(&bench, &[RUN, &["--max-turns", "1"]].concat());
+    let mut terminal = TerminalCommand::start(&bench, &[RUN, &["--max-turns", "1"]].concat());
     terminal.wait_for("The model has not finished after 1 requests. Allow 1 more?");
     terminal.wait_for("[y/N]");
     terminal.type_in("yes\n");
     let (code, stdout, screen) = terminal.finish();
     assert_eq!((code, stdout.as_str()), (Some(0), "It is 8.\n"), "{screen}");
     bench.put("fumehood.toml", "[agent]\nask_for_turns = false\n");
-    let terminal = AtTerminal::start(&bench, &[RUN, &["--max-turns", "1"]].concat());
+    let terminal = TerminalCommand::start(&bench, &[RUN, &["--max-turns", "1"]].concat());
     let (code, _, screen) = terminal.finish();
     assert_eq!(code, Some(4), "{screen}");
     assert!(!screen.contains("[y/N]") && screen.contains("raise it with `--max-turns`"), "{screen}");
@@ -228,7 +228,7 @@ fn a_person_is_asked_for_more_turns_unless_that_is_not_wanted() {
 #[test]
 fn a_conversation_is_typed_line_by_line() {
     let bench = bench(r#"{"text": "Hello to you."}"#);
-    let mut terminal = AtTerminal::start(&bench, &["chat", "--script", "script.jsonl", "--no-log"]);
+    let mut terminal = TerminalCommand::start(&bench, &["chat", "--script", "script.jsonl", "--no-log"]);
     terminal.wait_for("`/quit` or Ctrl-D ends the session");
     terminal.wait_for("> ");
     terminal.type_in("Hello\n");
@@ -248,7 +248,7 @@ fn understanding(expected: &str) -> String {
 #[test]
 fn lines_of_a_chat_are_edited_go_on_and_are_kept() {
     let bench = bench(&understanding(r#""one\ntwo""#));
-    let mut terminal = AtTerminal::on_screen(bench.command(CHAT));
+    let mut terminal = TerminalCommand::on_screen(bench.command(CHAT));
     terminal.wait_for("> ");
     // Deletes a wrong letter, and continues a line with a backslash; Enter sends a carriage return.
     terminal.type_in("onne\u{8}\u{8}e\\\rtwo\r");
@@ -258,7 +258,7 @@ fn lines_of_a_chat_are_edited_go_on_and_are_kept() {
     assert_eq!(terminal.finish().0, Some(0));
     // The next session has the message in its history.
     bench.put("script.jsonl", understanding(r#""one\ntwo""#));
-    let mut terminal = AtTerminal::on_screen(bench.command(CHAT));
+    let mut terminal = TerminalCommand::on_screen(bench.command(CHAT));
     terminal.wait_for("> ");
     terminal.type_in("\u{1b}[A\r");
     terminal.wait_for("Understood.");
@@ -270,7 +270,7 @@ fn lines_of_a_chat_are_edited_go_on_and_are_kept() {
 #[test]
 fn a_paste_of_several_lines_is_one_message() {
     let bench = bench(r#"{"text": "Understood.", "expect": "one\ntwo"}"#);
-    let mut terminal = AtTerminal::on_screen(bench.command(CHAT));
+    let mut terminal = TerminalCommand::on_screen(bench.command(CHAT));
     terminal.wait_for("> ");
     terminal.type_in("\u{1b}[200~one\ntwo\u{1b}[201~\r");
     terminal.wait_for("Understood.");
@@ -285,7 +285,7 @@ fn a_paste_of_several_lines_is_one_message() {
 #[test]
 fn ctrl_c_while_a_question_waits_ends_the_run() {
     let bench = bench(ADD);
-    let mut terminal = AtTerminal::start(&bench, &[RUN, &["--ask", "calculator__add"]].concat());
+    let mut terminal = TerminalCommand::start(&bench, &[RUN, &["--ask", "calculator__add"]].concat());
     terminal.wait_for("[y/N]");
     let pid = rustix::process::Pid::from_child(&terminal.child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();

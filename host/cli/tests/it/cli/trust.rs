@@ -7,8 +7,8 @@ use std::process::Command;
 
 use expect_test::expect;
 
-use super::terminal::AtTerminal;
-use super::workbench::{Ran, Workbench};
+use super::terminal::TerminalCommand;
+use super::workbench::{CommandOutput, Workbench};
 
 /// Everything that a hostile file could do, with canaries: a program that is started leaves a file, and the listener at
 /// `PORT` notices every connection.
@@ -60,7 +60,7 @@ impl Hostile {
         Self { bench, canary }
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    fn run(&self, arguments: &[&str]) -> CommandOutput {
         let mut command = self.bench.command_without_trust(arguments);
         command.env("OPENAI_API_KEY", "sk-canary");
         Workbench::run_command(command)
@@ -243,8 +243,8 @@ fn answer_question(bench: &Workbench, typed: &str) -> (Option<i32>, String, Stri
     terminal.finish()
 }
 
-fn check_at_terminal(bench: &Workbench) -> AtTerminal {
-    AtTerminal::of(bench.command_without_trust(&["approve", "--check"]))
+fn check_at_terminal(bench: &Workbench) -> TerminalCommand {
+    TerminalCommand::of(bench.command_without_trust(&["approve", "--check"]))
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn a_person_at_a_terminal_is_asked_once_for_each_text() {
 fn trust_asks_at_a_terminal_and_approves_together_if_told_to() {
     let bench = Workbench::new();
     bench.example("calculator").put("fumehood.toml", "[tools.c]\ncomponent = \"calculator.wasm\"\n");
-    let trust = |arguments: &[&str]| AtTerminal::of(bench.command_without_trust(arguments));
+    let trust = |arguments: &[&str]| TerminalCommand::of(bench.command_without_trust(arguments));
     let mut terminal = trust(&["trust"]);
     terminal.wait_for("Trust fumehood.toml in its current state?");
     terminal.type_in("n\n");
@@ -293,7 +293,7 @@ fn a_server_is_started_after_its_entry_was_approved_and_not_before() {
     bench.put("server.sh", fumehood_tests::fake_server::SCRIPT);
     let server = "[mcp.servers.other]\ncommand = [\"sh\", \"server.sh\"]\nstart_timeout = \"60s\"\n";
     bench.put("fumehood.toml", format!("{server}env = {{ ON_START = 'touch started' }}\n"));
-    let approve = || AtTerminal::of(bench.command(&["approve", "other"]));
+    let approve = || TerminalCommand::of(bench.command(&["approve", "other"]));
     let mut terminal = approve();
     terminal.wait_for("Start or connect to `other` like this, to review its tools?");
     terminal.type_in("n\n");

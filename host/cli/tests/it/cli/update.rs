@@ -1,19 +1,19 @@
 //! `fumehood update`: a tag moves only when an operator approves what changed.
 
-use fumehood_tests::contract::Described;
+use fumehood_tests::contract::ToolDescription;
 
 use super::published::{KEY, Registry, trusting_bench, unwrapped};
 
 #[test]
 fn a_moved_tag_changes_nothing_before_it_is_approved() {
     let Some(registry) = Registry::start() else { return };
-    let first = registry.publish("1", &[Described::new("read")], Some(&KEY));
+    let first = registry.publish("1", &[ToolDescription::new("read")], Some(&KEY));
     let bench = trusting_bench();
     assert_eq!(bench.run(&["add", &registry.reference("1"), "--yes"]).code, 0);
     let unchanged = bench.run(&["update", "--dry-run"]);
     assert_eq!((unchanged.code, unchanged.stdout.as_str()), (0, "✓ greeter is approved\n"), "{unchanged:?}");
     assert_eq!(unchanged.stderr, "no tag has moved; there is nothing to update\n");
-    let second = registry.publish("1", &[Described::new("read"), Described::new("send")], Some(&KEY));
+    let second = registry.publish("1", &[ToolDescription::new("read"), ToolDescription::new("send")], Some(&KEY));
     let lock = std::fs::read_to_string(bench.path("fumehood.lock")).unwrap();
     assert_eq!(bench.run(&["call", "greeter", "read"]).code, 0, "what was approved stays");
     assert_eq!(bench.run(&["call", "greeter", "send"]).code, 3);
@@ -37,7 +37,7 @@ fn a_moved_tag_changes_nothing_before_it_is_approved() {
 #[test]
 fn says_what_cannot_be_updated() {
     let Some(registry) = Registry::start() else { return };
-    let published = registry.publish("1", &[Described::new("read")], Some(&KEY));
+    let published = registry.publish("1", &[ToolDescription::new("read")], Some(&KEY));
     let bench = trusting_bench();
     bench.example("calculator");
     let pinned = published.reference.to_string();
@@ -59,7 +59,7 @@ fn says_what_cannot_be_updated() {
 #[test]
 fn a_tag_that_nobody_pinned_needs_approval() {
     let Some(registry) = Registry::start() else { return };
-    registry.publish("1", &[Described::new("read")], Some(&KEY));
+    registry.publish("1", &[ToolDescription::new("read")], Some(&KEY));
     let bench = trusting_bench();
     let toml = std::fs::read_to_string(bench.path("fumehood.toml")).unwrap();
     bench.put("fumehood.toml", format!("{toml}[tools.greeter]\nreference = \"{}\"\n", registry.reference("1")));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::contract::{Answer, ToolDescription};
 use serde_json::{Value, json};
 
 use super::session::Session;
@@ -14,7 +14,7 @@ const A_WHILE: Duration = Duration::from_millis(2_500);
 
 /// Returns a component with the tool `read` that answers with this text.
 fn answering(text: &str) -> Vec<u8> {
-    fumehood_tests::answering(&[Described::new("read")], Answer::Text(text.as_bytes())).unwrap()
+    fumehood_tests::answering(&[ToolDescription::new("read")], Answer::Text(text.as_bytes())).unwrap()
 }
 
 /// Creates a folder with the component `notes` and this section.

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::contract::{Answer, ToolDescription};
 use fumehood_tests::skip::skip;
 
 use super::add::{assert_ok, assert_refused};
@@ -31,7 +31,7 @@ fn wkg(bench: &Workbench, registry: &Registry, command: &str, arguments: &[&str]
 #[test]
 fn wkg_pulls_what_we_publish() {
     let Some(registry) = Registry::start() else { return };
-    let published = registry.publish("1.0", &[Described::new("read")], Some(&KEY));
+    let published = registry.publish("1.0", &[ToolDescription::new("read")], Some(&KEY));
     let bench = Workbench::new();
     let reference = registry.reference("1.0");
     let pull = [reference.trim_start_matches("oci://"), "--output", "pulled.wasm"];
@@ -47,7 +47,7 @@ fn wkg_pulls_what_we_publish() {
 fn add_takes_what_wkg_pushed() {
     let Some(registry) = Registry::start() else { return };
     let bench = trusting_bench();
-    bench.answering("theirs", &[Described::new("read")], Answer::Text(b"hello"));
+    bench.answering("theirs", &[ToolDescription::new("read")], Answer::Text(b"hello"));
     let reference = registry.reference("theirs");
     let push = [reference.trim_start_matches("oci://"), "theirs.wasm"];
     if wkg(&bench, &registry, "push", &push).is_none() {

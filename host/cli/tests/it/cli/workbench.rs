@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::contract::{Answer, ToolDescription};
 use regex::Regex;
 
 /// Timeout of a command, far above what any of them takes, so that a hang is a failure.
@@ -41,7 +41,7 @@ pub(crate) struct Workbench {
 
 /// The outcome of a command.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -84,7 +84,7 @@ impl Workbench {
     }
 
     /// Puts a component there that describes these tools and gives this answer.
-    pub(crate) fn answering(&self, name: &str, tools: &[Described], answer: Answer<'_>) -> &Self {
+    pub(crate) fn answering(&self, name: &str, tools: &[ToolDescription], answer: Answer<'_>) -> &Self {
         self.put(&format!("{name}.wasm"), fumehood_tests::answering(tools, answer).unwrap());
         self
     }
@@ -112,30 +112,30 @@ impl Workbench {
         command
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> CommandOutput {
         Self::finish(assert_cmd::Command::from_std(self.command(arguments)))
     }
 
     /// Runs the command with this standard input.
-    pub(crate) fn run_with_input(&self, arguments: &[&str], input: impl Into<Vec<u8>>) -> Ran {
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: impl Into<Vec<u8>>) -> CommandOutput {
         Self::run_command_with_input(self.command(arguments), input)
     }
 
     /// Runs a command to its end.
-    pub(crate) fn run_command(command: Command) -> Ran {
+    pub(crate) fn run_command(command: Command) -> CommandOutput {
         Self::finish(assert_cmd::Command::from_std(command))
     }
 
     /// Runs a command to its end with this standard input.
-    pub(crate) fn run_command_with_input(command: Command, input: impl Into<Vec<u8>>) -> Ran {
+    pub(crate) fn run_command_with_input(command: Command, input: impl Into<Vec<u8>>) -> CommandOutput {
         let mut command = assert_cmd::Command::from_std(command);
         command.write_stdin(input);
         Self::finish(command)
     }
 
-    fn finish(mut command: assert_cmd::Command) -> Ran {
+    fn finish(mut command: assert_cmd::Command) -> CommandOutput {
         let output = command.timeout(PATIENCE).output().unwrap();
-        Ran {
+        CommandOutput {
             code: output.status.code().expect("it ends by itself"),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
@@ -143,7 +143,7 @@ impl Workbench {
     }
 }
 
-impl Ran {
+impl CommandOutput {
     /// Formats both streams and the exit code for a snapshot, without the parts that differ between runs.
     pub(crate) fn shown(&self) -> String {
         let mut shown = String::new();

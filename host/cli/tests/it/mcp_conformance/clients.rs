@@ -6,8 +6,8 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::real_servers::everything;
-use super::served::{FUMEHOOD, Served, example};
-use super::tools::{Printed, folder, node, root, run};
+use super::server_process::{FUMEHOOD, ServerProcess, example};
+use super::tools::{ProgramOutput, folder, node, root, run};
 
 const INSPECTOR: &str = "@modelcontextprotocol/inspector/clients/launcher/build/index.js";
 
@@ -16,7 +16,7 @@ fn inspect(tools: &Path, target: &[&str], asked: &[&str]) -> Value {
     let home = tempfile::tempdir().unwrap();
     let mut command = node(tools, INSPECTOR);
     command.env("HOME", home.path()).env_remove("XDG_CONFIG_HOME").env_remove("XDG_CACHE_HOME");
-    let Printed { succeeded, stdout, stderr } = run(command.args(["--cli"]).args(target).args(asked));
+    let ProgramOutput { succeeded, stdout, stderr } = run(command.args(["--cli"]).args(target).args(asked));
     assert!(succeeded, "{target:?} {asked:?}: {stdout}{stderr}");
     serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"))
 }
@@ -24,7 +24,7 @@ fn inspect(tools: &Path, target: &[&str], asked: &[&str]) -> Value {
 #[test]
 fn the_inspector_lists_and_calls() {
     let Some(tools) = folder("node", "the Inspector") else { return };
-    let server = Served::fixture();
+    let server = ServerProcess::fixture();
     let component = example("mcp-conformance");
     let program = [FUMEHOOD, "serve", "mcp", "--no-log", "--short-names", component.to_str().unwrap()];
     let http = [server.url.as_str(), "--transport", "http"];
@@ -41,7 +41,7 @@ fn the_inspector_lists_and_calls() {
 #[test]
 fn the_python_client_lists_and_calls() {
     let Some(tools) = folder("python", "the Python client") else { return };
-    let server = Served::fixture();
+    let server = ServerProcess::fixture();
     let component = example("mcp-conformance");
     let program = [FUMEHOOD, "serve", "mcp", "--no-log", "--short-names", component.to_str().unwrap()];
     for target in [&program[..], &[server.url.as_str()]] {
@@ -69,7 +69,7 @@ fn use_gateway(language: &str, script: &str, program: &[&Path], expected: &[&str
     let file = everything(&tools).written_to(folder.path());
     let command =
         [FUMEHOOD, "--trust-config", "--config", file.to_str().unwrap(), "serve", "mcp", "--servers", "--no-log"];
-    let server = Served::gateway(&file);
+    let server = ServerProcess::gateway(&file);
     for target in [&command[..], &[server.url.as_str()]] {
         let mut command = Command::new(tools.join(program[0]));
         command.arg(root().join("tests/mcp/clients").join(script));

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::real_servers::{RealServer, large, small};
-use super::served::FUMEHOOD;
+use super::server_process::FUMEHOOD;
 use super::stdio_client::StdioClient;
 use super::tools::{folder, root};
 

@@ -9,7 +9,7 @@ mod expected;
 mod matrix;
 mod real_servers;
 mod registry_entry;
-mod served;
+mod server_process;
 mod servers;
 mod stdio_client;
 mod suite;

@@ -5,10 +5,10 @@ use std::process::Command;
 
 use fumehood_author::mcp_package::{McpPackage, ServerInfo};
 
-use super::tools::{Printed, folder, run};
+use super::tools::{ProgramOutput, folder, run};
 
 /// Runs the validator over a folder with this `server.json`.
-fn validate(tools: &Path, server: &str) -> Printed {
+fn validate(tools: &Path, server: &str) -> ProgramOutput {
     let place = tempfile::tempdir().unwrap();
     std::fs::write(place.path().join("server.json"), server).unwrap();
     let mut command = Command::new(tools.join("python/bin/skillsaw"));

@@ -4,10 +4,10 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::served::FUMEHOOD;
-use super::tools::{Printed, folder, root, run};
+use super::server_process::FUMEHOOD;
+use super::tools::{ProgramOutput, folder, root, run};
 
-fn ask(arguments: &[&str]) -> (Printed, Value) {
+fn ask(arguments: &[&str]) -> (ProgramOutput, Value) {
     let printed = run(Command::new(FUMEHOOD).args(arguments));
     let value = serde_json::from_str(&printed.stdout).unwrap_or_else(|error| panic!("{error}: {printed:?}"));
     (printed, value)

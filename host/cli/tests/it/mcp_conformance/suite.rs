@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::expected::{self, Check};
-use super::served::{FUMEHOOD, Served};
-use super::tools::{Printed, folder, node, root, run};
+use super::server_process::{FUMEHOOD, ServerProcess};
+use super::tools::{ProgramOutput, folder, node, root, run};
 
 const SUITE: &str = "@modelcontextprotocol/conformance/dist/index.js";
 /// The revision with a handshake, and the one without.
@@ -20,7 +20,7 @@ const CLIENTS: [&str; 5] = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-2
 
 /// The findings of the suite.
 #[derive(Debug, Default)]
-struct Found {
+struct SuiteFindings {
     passed: usize,
     failed: BTreeSet<Check>,
     scenarios: BTreeSet<String>,
@@ -28,7 +28,7 @@ struct Found {
     warnings_fail: bool,
 }
 
-impl Found {
+impl SuiteFindings {
     /// Adds the results that the suite wrote into a folder: `ROLE-SCENARIO-TIME/checks.json`.
     fn read(&mut self, folder: &Path, scenarios: &[String]) {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -96,12 +96,12 @@ fn our_server_conforms() {
     let Some(tools) = folder("node", "the conformance of the server") else { return };
     let names = scenarios(&tools, "server");
     for revision in REVISIONS {
-        let server = Served::fixture();
+        let server = ServerProcess::fixture();
         let out = server.folder().join("results");
         let mut command = node(&tools, SUITE);
         command.args(["server", "--url", &server.url, "--suite", "all", "--spec-version", revision, "-o"]).arg(&out);
-        let Printed { stdout, .. } = run(&mut command);
-        let mut found = Found::default();
+        let ProgramOutput { stdout, .. } = run(&mut command);
+        let mut found = SuiteFindings::default();
         found.read(&out, &names);
         assert!(found.scenarios.len() > 20 && found.passed > 20, "{revision}: {found:?}\n{stdout}");
         found.is_as_expected("server", revision, &stdout);
@@ -143,12 +143,12 @@ fn our_gateway_conforms_where_a_server_asks() {
         let names: Vec<String> = here.map(|(name, _)| name.clone()).collect();
         for scenario in &names {
             // A call that a scenario leaves waiting for an answer keeps the program from asking other clients.
-            let gateway = Served::gateway(&file);
+            let gateway = ServerProcess::gateway(&file);
             let mut command = node(&tools, SUITE);
             command.args(["server", "--url", &gateway.url, "--scenario", scenario, "--spec-version", revision, "-o"]);
             printed.push_str(&run(command.arg(&out)).stdout);
         }
-        let mut found = Found::default();
+        let mut found = SuiteFindings::default();
         found.read(&out, &names);
         assert_eq!(found.scenarios, names.into_iter().collect(), "{printed}");
         assert!(found.scenarios.len() > 5, "{revision}: {found:?}\n{printed}");
@@ -163,7 +163,7 @@ fn our_tasks_conform() {
     let tasks = scenarios.iter().filter(|(_, revisions)| revisions.iter().any(|it| it == EXTENSION));
     let names: Vec<String> = tasks.map(|(name, _)| name.clone()).filter(|name| name.starts_with("tasks-")).collect();
     assert!(names.len() > 5, "{names:?}");
-    let server = Served::fixture();
+    let server = ServerProcess::fixture();
     let out = server.folder().join("results");
     let mut printed = String::new();
     for scenario in &names {
@@ -171,7 +171,7 @@ fn our_tasks_conform() {
         command.args(["server", "--url", &server.url, "--scenario", scenario, "-o"]).arg(&out);
         printed.push_str(&run(&mut command).stdout);
     }
-    let mut found = Found::default();
+    let mut found = SuiteFindings::default();
     found.read(&out, &names);
     assert_eq!(found.scenarios, names.into_iter().collect(), "{printed}");
     assert!(found.passed > 30, "{found:?}\n{printed}");
@@ -213,7 +213,7 @@ fn our_client_conforms() {
                 passed.insert(scenario.clone());
             }
         }
-        let mut found = Found { warnings_fail: true, ..Found::default() };
+        let mut found = SuiteFindings { warnings_fail: true, ..SuiteFindings::default() };
         found.read(out.path(), &names);
         assert_eq!(found.scenarios, here.map(|(name, _)| name.clone()).collect(), "{revision}: {printed}");
         found.is_as_expected("client", revision, &printed);

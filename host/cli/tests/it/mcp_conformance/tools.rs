@@ -45,7 +45,7 @@ pub(crate) fn node(folder: &Path, script: &str) -> Command {
 
 /// The output of a program.
 #[derive(Debug)]
-pub(crate) struct Printed {
+pub(crate) struct ProgramOutput {
     pub(crate) succeeded: bool,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -56,7 +56,7 @@ fn to_text(bytes: Vec<u8>) -> String {
 }
 
 /// Runs a program to its end.
-pub(crate) fn run(command: &mut Command) -> Printed {
+pub(crate) fn run(command: &mut Command) -> ProgramOutput {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
     let mut stderr = child.stderr.take().unwrap();
@@ -81,7 +81,7 @@ pub(crate) fn run(command: &mut Command) -> Printed {
             None => std::thread::sleep(Duration::from_millis(20)),
         }
     };
-    Printed {
+    ProgramOutput {
         succeeded: status.success(),
         stdout: to_text(watching.join().unwrap()),
         stderr: to_text(reading.join().unwrap()),

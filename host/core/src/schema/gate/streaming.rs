@@ -266,7 +266,7 @@ impl<'t> Reader<'_, 't> {
         self.cursor.punctuation(b'{')?;
         let mut seen = 0_u128;
         let mut expected = 0;
-        let mut undeclared = Undeclared::default();
+        let mut undeclared = UndeclaredNames::default();
         let mut more = !self.cursor.is_empty(b'}')?;
         while more {
             let name = self.name()?;
@@ -296,7 +296,7 @@ impl<'t> Reader<'_, 't> {
             b'{' => {
                 self.enter(depth + 1)?;
                 self.cursor.punctuation(b'{')?;
-                let mut names = Undeclared::default();
+                let mut names = UndeclaredNames::default();
                 let mut more = !self.cursor.is_empty(b'}')?;
                 while more {
                     let name = self.name()?;
@@ -339,13 +339,13 @@ impl<'t> Reader<'_, 't> {
 
 /// The names of an object that its schema does not declare.
 #[derive(Default)]
-struct Undeclared<'t> {
+struct UndeclaredNames<'t> {
     /// A digest of each name, to compare many at once.
     digests: Vec<u64>,
     names: Vec<&'t str>,
 }
 
-impl<'t> Undeclared<'t> {
+impl<'t> UndeclaredNames<'t> {
     /// Adds a name. Fails if it is there already, or there are too many.
     fn add(&mut self, name: &'t str) -> Option<()> {
         let digest = digest(name);

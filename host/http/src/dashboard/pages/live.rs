@@ -17,7 +17,7 @@ use tokio_util::bytes::Bytes;
 
 use super::super::charts::format_ms;
 use super::super::routes::redirect;
-use super::super::service::Shared;
+use super::super::service::DashboardState;
 use super::{Layout, Visit, call_path, html, not_found};
 use crate::response::{self, Response};
 
@@ -147,7 +147,7 @@ fn format_used(used: String, max: Option<String>) -> String {
 }
 
 impl Live {
-    fn new(shared: &Shared, csrf: String) -> Self {
+    fn new(shared: &DashboardState, csrf: String) -> Self {
         let running = shared.served.running();
         let is_recorded = shared.options.calls.is_some();
         let calls = running.list(MAX_SHOWN, |_, _| true);
@@ -199,7 +199,7 @@ pub(crate) fn stop(visit: &Visit, number: &str) -> Response {
 
 /// The state of a stream of events.
 struct Events {
-    shared: Arc<Shared>,
+    shared: Arc<DashboardState>,
     csrf: String,
     headers: HeaderMap,
     last: String,

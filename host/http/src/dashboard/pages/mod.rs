@@ -18,7 +18,7 @@ use fumehood_core::time::Timestamp;
 use http::StatusCode;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::service::Shared;
+use super::service::DashboardState;
 use crate::response::{self, Response};
 
 /// Pages in the navigation: path and name.
@@ -35,7 +35,7 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove
 
 /// A request of a browser that is logged in.
 pub(crate) struct Visit {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<DashboardState>,
     /// The token of its forms.
     pub(crate) csrf: String,
 }
@@ -112,7 +112,7 @@ struct MessagePage {
 }
 
 /// Creates the page with the form for the token.
-pub(crate) fn login(shared: &Arc<Shared>, status: StatusCode, notice: Option<Notice>) -> Response {
+pub(crate) fn login(shared: &Arc<DashboardState>, status: StatusCode, notice: Option<Notice>) -> Response {
     let visit = Visit { shared: Arc::clone(shared), csrf: String::new() };
     let layout = Layout { csrf: None, notice, ..visit.layout("", "Log in") };
     html(status, &LoginPage { layout })

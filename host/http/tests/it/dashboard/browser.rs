@@ -5,8 +5,8 @@ use std::process::Command;
 
 use fumehood_tests::skip::skip;
 
-use super::visitor::Opened;
-use crate::served::TOKEN;
+use super::visitor::DashboardServer;
+use crate::api_server::TOKEN;
 
 /// Folder with `playwright-core`, as `tests/dashboard/setup` leaves it.
 const MODULES: &str = "FUMEHOOD_BROWSER_MODULES";
@@ -24,7 +24,7 @@ async fn every_page_does_its_act_in_a_browser() {
     if !modules.join("node_modules/playwright-core").is_dir() {
         return skip("browser", "`tests/dashboard/setup` could not install a browser");
     }
-    let opened = Opened::new().await;
+    let opened = DashboardServer::new().await;
     let one = opened.start_waiting(1).await;
     let two = opened.start_waiting(2).await;
     let url = format!("http://{}", opened.address);

@@ -6,12 +6,12 @@ use futures_util::FutureExt as _;
 use http_body_util::BodyExt as _;
 
 use super::hostile::MARKUP;
-use super::visitor::Opened;
-use crate::served::PATIENCE;
+use super::visitor::DashboardServer;
+use crate::api_server::PATIENCE;
 
 #[tokio::test]
 async fn a_form_calls_a_tool_through_the_gate() {
-    let opened = Opened::new().await;
+    let opened = DashboardServer::new().await;
     let visitor = opened.visitor().await;
     let page = visitor.get("tools/test__echo").await.body;
     for part in ["name=\"a.0\"", "inputmode=\"decimal\"", "<option value=\"\">not given</option>", "name=\"json\""] {
@@ -33,7 +33,7 @@ async fn a_form_calls_a_tool_through_the_gate() {
 
 #[tokio::test]
 async fn a_running_call_is_seen_and_killed() {
-    let opened = Opened::with_places(2).await;
+    let opened = DashboardServer::with_places(2).await;
     let visitor = opened.visitor().await;
     assert!(visitor.get("live").await.body.contains("No call is running."));
     let one = opened.start_waiting(1).await;
@@ -70,7 +70,7 @@ async fn a_running_call_is_seen_and_killed() {
 
 #[tokio::test]
 async fn running_calls_are_sent_as_events_until_the_session_ends() {
-    let opened = Opened::new().await;
+    let opened = DashboardServer::new().await;
     let visitor = opened.visitor().await;
     let (_sender, response) = visitor.open("GET", "/dashboard/live/events", &[], "").await;
     assert_eq!(response.headers()["content-type"], "text/event-stream");
@@ -102,7 +102,7 @@ fn count_rows(page: &str) -> usize {
 
 #[tokio::test]
 async fn recorded_calls_are_filtered_and_paged() {
-    let opened = Opened::new().await;
+    let opened = DashboardServer::new().await;
     let visitor = opened.visitor().await;
     let first = visitor.get("calls?outcome=ok").await.body;
     assert_eq!(count_rows(&first), 50);
@@ -130,7 +130,7 @@ async fn recorded_calls_are_filtered_and_paged() {
 
 #[tokio::test]
 async fn a_row_opens_its_own_call() {
-    let opened = Opened::new().await;
+    let opened = DashboardServer::new().await;
     let visitor = opened.visitor().await;
     let page = visitor.get("calls").await.body;
     let hrefs: Vec<&str> =
@@ -159,7 +159,8 @@ fn encode(part: &str) -> String {
 #[tokio::test]
 async fn without_a_log_the_newest_calls_are_listed() {
     let opened =
-        Opened::with(|options| DashboardOptions { calls: None, timelines: None, approvals: None, ..options }).await;
+        DashboardServer::with(|options| DashboardOptions { calls: None, timelines: None, approvals: None, ..options })
+            .await;
     let visitor = opened.visitor().await;
     visitor.submit("tools/test__say/try", &[("json", "{}")]).await;
     visitor.submit("tools/test__fail/try", &[("json", "{}")]).await;
@@ -176,7 +177,7 @@ async fn without_a_log_the_newest_calls_are_listed() {
 
 #[tokio::test]
 async fn decisions_are_about_what_was_seen() {
-    let opened = Opened::new().await;
+    let opened = DashboardServer::new().await;
     let visitor = opened.visitor().await;
     let page = visitor.get("approvals").await.body;
     assert!(page.contains("Changes since the approval") && page.contains("name=\"pin\" value=\"sha256:1\""), "{page}");
@@ -195,7 +196,7 @@ async fn decisions_are_about_what_was_seen() {
 
 #[tokio::test]
 async fn a_self_test_is_run_and_reported() {
-    let opened = Opened::new().await;
+    let opened = DashboardServer::new().await;
     let visitor = opened.visitor().await;
     let before = visitor.get("containment").await.body;
     assert!(before.contains("Run the self-test") && !before.contains("Time after deadlines, by run"));
@@ -224,7 +225,7 @@ async fn a_self_test_is_run_and_reported() {
 
 #[tokio::test]
 async fn a_tool_says_who_approved_it_and_what_it_lacks() {
-    let opened = Opened::new().await;
+    let opened = DashboardServer::new().await;
     let visitor = opened.visitor().await;
     for page in ["tools", "tools/test__echo"] {
         let page = visitor.get(page).await.body;
@@ -237,7 +238,7 @@ async fn a_tool_says_who_approved_it_and_what_it_lacks() {
 
 #[tokio::test]
 async fn health_counts_calls_by_outcome() {
-    let opened = Opened::new().await;
+    let opened = DashboardServer::new().await;
     let visitor = opened.visitor().await;
     let idle = visitor.get("health").await.body;
     assert!(idle.contains("No call has ended") && idle.contains('–') && !idle.contains(">0 ms<"), "{idle}");
@@ -261,7 +262,7 @@ fn processor_ms() -> u64 {
 #[tokio::test]
 #[ignore = "it measures for ten seconds"]
 async fn a_thousand_live_calls_cost_little() {
-    let opened = Opened::with_places(1_000).await;
+    let opened = DashboardServer::with_places(1_000).await;
     let visitor = opened.visitor().await;
     let client = std::sync::Arc::clone(&opened.client);
     let calls: Vec<_> = (0..1_000)

@@ -5,8 +5,8 @@ use std::time::Duration;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::hostile::{ESCAPED, MARKUP, RAW};
-use super::visitor::{Opened, Visitor};
-use crate::served::{Answer, TOKEN};
+use super::visitor::{DashboardServer, Visitor};
+use crate::api_server::{Answer, TOKEN};
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
@@ -22,7 +22,7 @@ fn check_headers(answer: &Answer) {
 
 #[tokio::test]
 async fn pages_lead_strangers_to_the_login() {
-    let opened = Opened::new().await;
+    let opened = DashboardServer::new().await;
     let stranger = opened.stranger();
     for page in ["tools", "tools/test__echo", "live", "calls", "approvals", "containment", "health", "nothing", ""] {
         let answer = stranger.get(page).await;
@@ -49,7 +49,7 @@ async fn pages_lead_strangers_to_the_login() {
 
 #[tokio::test]
 async fn the_token_opens_a_session_that_ends() {
-    let opened = Opened::new().await;
+    let opened = DashboardServer::new().await;
     let stranger = opened.stranger();
     let wrong = stranger.post("login", &[("token", "another-token-of-a-test")]).await;
     assert_eq!((wrong.status, wrong.header("set-cookie")), (403, ""));
@@ -70,7 +70,7 @@ async fn the_token_opens_a_session_that_ends() {
     let other = Visitor { cookie: cookie.split(';').next().unwrap().to_owned(), ..opened.stranger() };
     assert_eq!(other.get("tools").await.status, 200);
     opened.end().await;
-    let short = Opened::with(|options| fumehood_http::dashboard::DashboardOptions {
+    let short = DashboardServer::with(|options| fumehood_http::dashboard::DashboardOptions {
         session_lifetime: Duration::ZERO,
         ..options
     });
@@ -81,7 +81,7 @@ async fn the_token_opens_a_session_that_ends() {
 
 #[tokio::test]
 async fn pages_of_the_web_do_not_lock_the_operator_out() {
-    let opened = Opened::new().await;
+    let opened = DashboardServer::new().await;
     let stranger = opened.stranger();
     let wrong = "/dashboard/login?token=a-wrong-token-of-a-page";
     for _ in 0..20 {
@@ -113,7 +113,7 @@ fn approval_form(csrf: &str) -> String {
 
 #[tokio::test]
 async fn forms_of_other_pages_are_refused() {
-    let opened = Opened::new().await;
+    let opened = DashboardServer::new().await;
     let visitor = opened.visitor().await;
     let other = opened.visitor().await;
     let csrf = visitor.csrf().await;
@@ -160,7 +160,7 @@ async fn forms_of_other_pages_are_refused() {
 
 #[tokio::test]
 async fn only_reading_and_sending_are_methods() {
-    let opened = Opened::new().await;
+    let opened = DashboardServer::new().await;
     let visitor = opened.visitor().await;
     for method in ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"] {
         for (path, allow) in [
@@ -203,7 +203,7 @@ fn check_escaped(page: &str, answer: &Answer) {
 
 #[tokio::test]
 async fn no_text_of_a_guest_is_markup() {
-    let opened = Opened::new().await;
+    let opened = DashboardServer::new().await;
     let visitor = opened.visitor().await;
     let waiting = opened.start_waiting(1).await;
     let encoded = utf8_percent_encode(&format!("call/4 {MARKUP}"), NON_ALPHANUMERIC).to_string();
@@ -236,7 +236,7 @@ async fn no_text_of_a_guest_is_markup() {
             }
         }
     };
-    check_escaped("containment", &tokio::time::timeout(crate::served::PATIENCE, reported).await.unwrap());
+    check_escaped("containment", &tokio::time::timeout(crate::api_server::PATIENCE, reported).await.unwrap());
     waiting.abort();
     opened.end().await;
 }

@@ -22,10 +22,10 @@ use url::form_urlencoded;
 use super::hostile::{
     HostileApprovals, HostileCalls, HostileImports, HostileSelfTest, HostileTimelines, HostileTools, MARKUP,
 };
-use crate::served::{Answer, PATIENCE, TOKEN};
+use crate::api_server::{Answer, PATIENCE, TOKEN};
 
 /// A listener that serves the dashboard.
-pub(crate) struct Opened {
+pub(crate) struct DashboardServer {
     pub(crate) address: SocketAddr,
     pub(crate) tools: Arc<HostileTools>,
     pub(crate) client: Arc<dyn ToolProvider>,
@@ -43,7 +43,7 @@ pub(crate) struct Visitor {
     pub(crate) cookie: String,
 }
 
-impl Opened {
+impl DashboardServer {
     pub(crate) async fn new() -> Self {
         Self::with(|options| options).await
     }

@@ -71,7 +71,7 @@ async fn read_kind(
     before: &[Definition],
     notices: &mut Vec<ToolNotice>,
 ) -> Vec<Definition> {
-    let mut listed = Listed::new(kind, options);
+    let mut listed = PartialList::new(kind, options);
     let mut pager = Pager::new(MAX_LISTED_ITEMS);
     let mut cursor = None;
     loop {
@@ -106,7 +106,7 @@ async fn read_kind(
 }
 
 /// The definitions of a list until now.
-struct Listed<'a> {
+struct PartialList<'a> {
     kind: ListKind,
     options: &'a RemoteOptions,
     definitions: Vec<Definition>,
@@ -115,7 +115,7 @@ struct Listed<'a> {
     count: usize,
 }
 
-impl<'a> Listed<'a> {
+impl<'a> PartialList<'a> {
     fn new(kind: ListKind, options: &'a RemoteOptions) -> Self {
         let (definitions, keys, notices) = Default::default();
         Self { kind, options, definitions, keys, notices, count: 0 }
@@ -155,11 +155,11 @@ mod tests {
     #[test]
     fn a_page_is_cut_off_however_long_it_is() {
         let options = RemoteOptions::default();
-        let mut listed = Listed::new(ListKind::Prompts, &options);
+        let mut listed = PartialList::new(ListKind::Prompts, &options);
         assert!(listed.add(prompts(0, MAX_LISTED_ITEMS)), "the maximum number of");
         assert!(!listed.add(prompts(MAX_LISTED_ITEMS, MAX_LISTED_ITEMS + 1)));
         assert_eq!(listed.definitions.len(), MAX_LISTED_ITEMS);
-        let mut listed = Listed::new(ListKind::Prompts, &options);
+        let mut listed = PartialList::new(ListKind::Prompts, &options);
         assert!(!listed.add(vec![json!({}); MAX_LISTED_ITEMS + 1]), "those that are left out count");
         let notices = listed.notices.into_vec();
         assert_eq!(

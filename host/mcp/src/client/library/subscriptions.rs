@@ -28,7 +28,7 @@ pub(super) struct Subscriptions(Mutex<Subscribers>);
 struct Subscribers {
     /// The connection that has the subscriptions.
     connection: Weak<Connection>,
-    by_uri: HashMap<Arc<str>, Subscribed>,
+    by_uri: HashMap<Arc<str>, SubscriptionState>,
     /// The number of subscriptions of each principal.
     owned: HashMap<Arc<str>, usize>,
 }
@@ -36,7 +36,7 @@ struct Subscribers {
 /// The answer of a server to a subscription, which all sessions get.
 pub(super) type Outcome = Arc<OnceCell<Result<(), String>>>;
 
-struct Subscribed {
+struct SubscriptionState {
     sessions: usize,
     /// Ends the subscription at a server of the newest revision.
     ended: CancellationToken,
@@ -129,7 +129,7 @@ impl Subscribers {
         if !self.by_uri.contains_key(uri) && self.by_uri.len() >= MAX_SUBSCRIPTIONS {
             return Err(format!("there are already {MAX_SUBSCRIPTIONS} subscriptions to resources of this server"));
         }
-        let known = self.by_uri.entry(Arc::clone(uri)).or_insert_with(|| Subscribed {
+        let known = self.by_uri.entry(Arc::clone(uri)).or_insert_with(|| SubscriptionState {
             sessions: 0,
             ended: CancellationToken::new(),
             outcome: Outcome::default(),

@@ -20,7 +20,7 @@ const WELL_KNOWN: [(&str, bool); 3] = [
 const OFFLINE_ACCESS: &str = "offline_access";
 
 /// An authorization server that was found.
-pub(super) struct Discovered {
+pub(super) struct DiscoveredServer {
     /// rmcp's state machine, with the metadata.
     pub(super) manager: AuthorizationManager,
     pub(super) token_endpoint: String,
@@ -45,7 +45,11 @@ pub(super) enum Trust<'a> {
 ///
 /// # Errors
 /// If there is none, its metadata cannot be used, or it is not trusted.
-pub(super) async fn discover(url: &str, options: &OAuthOptions, trust: Trust<'_>) -> Result<Discovered, LoginError> {
+pub(super) async fn discover(
+    url: &str,
+    options: &OAuthOptions,
+    trust: Trust<'_>,
+) -> Result<DiscoveredServer, LoginError> {
     let server = Url::parse(url).map_err(AuthError::from)?;
     let authorization_server =
         options.authorization_server.as_deref().map(Url::parse).transpose().map_err(AuthError::from)?;
@@ -71,7 +75,7 @@ pub(super) async fn discover(url: &str, options: &OAuthOptions, trust: Trust<'_>
     } else if offers_refresh && !has_offline_access(&scopes) {
         scopes.push(OFFLINE_ACCESS.to_owned());
     }
-    Ok(Discovered { manager, token_endpoint, issuer, client, scopes })
+    Ok(DiscoveredServer { manager, token_endpoint, issuer, client, scopes })
 }
 
 fn has_offline_access(scopes: &[String]) -> bool {

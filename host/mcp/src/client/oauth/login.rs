@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use super::credential_file::{CredentialFile, Origin};
-use super::discovery::{Discovered, Trust, discover};
+use super::discovery::{DiscoveredServer, Trust, discover};
 use super::{ClientSecret, OAuthOptions};
 
 /// Path of the redirect.
@@ -106,7 +106,8 @@ impl Login {
             Some(_) => Trust::Issuer(options.authorization_server.as_deref()),
             None => Trust::Anybody,
         };
-        let Discovered { mut manager, token_endpoint, issuer, client, scopes } = discover(url, options, trust).await?;
+        let DiscoveredServer { mut manager, token_endpoint, issuer, client, scopes } =
+            discover(url, options, trust).await?;
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let redirect = format!("http://{}{CALLBACK_PATH}", listener.local_addr()?);
         let mut origin = Origin { issuer, client_secret: None, token_endpoint: Some(token_endpoint) };

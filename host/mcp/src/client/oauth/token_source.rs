@@ -9,7 +9,7 @@ use rmcp::transport::auth::{AuthError, OAuthClientConfig, StoredCredentials};
 use tokio::sync::Mutex;
 
 use super::credential_file::{CredentialFile, Origin};
-use super::discovery::{Discovered, Trust, discover};
+use super::discovery::{DiscoveredServer, Trust, discover};
 use super::{LoginError, OAuthOptions};
 
 /// Maximum time before its end at which a token is refreshed: half of its life, if that is short.
@@ -102,7 +102,7 @@ impl TokenSource {
             Some(_) => Trust::Issuer(self.options.authorization_server.as_deref()),
             None => Trust::Origin(&origin),
         };
-        let Discovered { mut manager, token_endpoint, .. } = discover(&self.url, &self.options, trust).await?;
+        let DiscoveredServer { mut manager, token_endpoint, .. } = discover(&self.url, &self.options, trust).await?;
         let origin = Origin { token_endpoint: Some(token_endpoint), ..origin };
         let registered = origin.client_secret.clone();
         manager.set_credential_store(CredentialFile::with_origin(&self.options.file, &self.url, origin).held());

@@ -58,7 +58,7 @@ pub(crate) struct InvalidCursor;
 
 impl Catalogue {
     /// Builds the catalogue with names according to `naming`; `own` is the operator's part of the instructions.
-    pub(crate) fn new(tools: &[Arc<Tool>], naming: Naming, own: Option<&str>) -> Self {
+    pub(crate) fn new(tools: &[Arc<Tool>], naming: NamingScheme, own: Option<&str>) -> Self {
         let aliases = naming.aliases(tools);
         let mut catalogue = Self { instructions: instructions(own, tools), ..Self::default() };
         for listed in tools {
@@ -220,7 +220,7 @@ fn annotations(hints: Annotations) -> Option<ToolAnnotations> {
 
 /// The scheme of tool names that clients see. Clients may call a tool by its full name as well.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Naming {
+pub struct NamingScheme {
     /// Bare names, `tool`, where no other tool has the same. By default, clients see full names, `component__tool`, which
     /// stay the same whatever else is served, unless a tool has an alias of its own.
     pub short: bool,
@@ -228,7 +228,7 @@ pub struct Naming {
     pub form: NameForm,
 }
 
-impl Naming {
+impl NamingScheme {
     fn aliases(self, tools: &[Arc<Tool>]) -> ToolAliases {
         let names = tools.iter().map(|tool| {
             let short = self.short.then(|| tool.definition().name.as_str());
@@ -247,7 +247,7 @@ mod tests {
 
     use super::*;
 
-    const SHORT: Naming = Naming { short: true, form: NameForm::Mcp };
+    const SHORT: NamingScheme = NamingScheme { short: true, form: NameForm::Mcp };
 
     fn tool(name: &str) -> Arc<Tool> {
         let QualifiedName { namespace, tool } = QualifiedName::parse(name).unwrap();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     fn catalogue_of(names: &[&str]) -> Catalogue {
-        Catalogue::new(&names.iter().map(|name| tool(name)).collect::<Vec<_>>(), Naming::default(), None)
+        Catalogue::new(&names.iter().map(|name| tool(name)).collect::<Vec<_>>(), NamingScheme::default(), None)
     }
 
     fn join_names(page: &[McpTool]) -> String {
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn adds_object_type_to_input_schemas() {
-        let catalogue = Catalogue::new(&[tool("a__t")], Naming::default(), None);
+        let catalogue = Catalogue::new(&[tool("a__t")], NamingScheme::default(), None);
         let listed = catalogue.tool("a__t").unwrap();
         assert_eq!(Value::Object(listed.input_schema.as_ref().clone()), json!({"type": "object"}));
         assert_eq!((&listed.output_schema, &listed.annotations), (&None, &None));
@@ -305,7 +305,7 @@ mod tests {
             let (page, _) = Catalogue::new(&tools, naming, None).page(None, 10).unwrap();
             join_names(&page)
         };
-        assert_eq!(names(Naming::default()), "a__add a__get b__get c__a__add");
+        assert_eq!(names(NamingScheme::default()), "a__add a__get b__get c__a__add");
         assert_eq!(names(SHORT), "a__get add b__get c__a__add");
         let catalogue = Catalogue::new(&["a__add", "a__get", "b__get"].map(tool), SHORT, None);
         assert_eq!(catalogue.suggestions(), "the tools are: a__get, add, b__get");
@@ -318,10 +318,10 @@ mod tests {
     #[test]
     fn names_longer_than_the_form_allows_have_aliases() {
         let longest = format!("{}__{}", "n".repeat(64), "t".repeat(64));
-        let full = Catalogue::new(&["c__add", &longest].map(tool), Naming::default(), None);
+        let full = Catalogue::new(&["c__add", &longest].map(tool), NamingScheme::default(), None);
         let shown: Vec<_> = full.page(None, 10).unwrap().0.iter().map(|tool| tool.name.len()).collect();
         assert_eq!(shown, [6, 128], "MCP allows no more");
-        let portable = Naming { short: false, form: NameForm::Portable };
+        let portable = NamingScheme { short: false, form: NameForm::Portable };
         let portable = Catalogue::new(&["c__add", &longest].map(tool), portable, None);
         let (page, _) = portable.page(None, 10).unwrap();
         assert_eq!(page.iter().map(|tool| tool.name.len()).collect::<Vec<_>>(), [6, 64]);

@@ -6,4 +6,4 @@ mod instructions;
 mod part_members;
 
 pub(super) use catalogue::Catalogue;
-pub use catalogue::Naming;
+pub use catalogue::NamingScheme;

@@ -270,12 +270,12 @@ proptest! {
 #[test]
 fn a_list_is_bounded_while_it_is_read() {
     #[derive(Debug, Deserialize)]
-    struct Unbounded {
+    struct UnboundedParts {
         #[expect(dead_code, reason = "only decoding it matters")]
         parts: Vec<Part>,
     }
     let parts = vec![Part::Text(String::new()); crate::isolation::message::MAX_PARTS + 1];
     let bytes = postcard::to_stdvec(&parts).unwrap();
-    assert!(postcard::from_bytes::<Unbounded>(&bytes).is_ok());
+    assert!(postcard::from_bytes::<UnboundedParts>(&bytes).is_ok());
     assert!(postcard::from_bytes::<crate::isolation::message::Parts>(&bytes).is_err());
 }

@@ -28,9 +28,9 @@ const MAX_ATTEMPTS: usize = 8;
 
 /// The scratch folder of one sandbox, created on first use. Clones share it.
 #[derive(Clone)]
-pub(crate) struct ScratchRoot(Arc<Shared>);
+pub(crate) struct ScratchRoot(Arc<RootInner>);
 
-struct Shared {
+struct RootInner {
     /// The folder in which it is created.
     parent: PathBuf,
     made: Mutex<RootState>,
@@ -100,14 +100,14 @@ impl ScratchRoot {
 
     /// Creates a root in `parent`.
     pub(crate) fn new_in(parent: &Path) -> Self {
-        Self(Arc::new(Shared { parent: parent.to_owned(), made: Mutex::default() }))
+        Self(Arc::new(RootInner { parent: parent.to_owned(), made: Mutex::default() }))
     }
 
     /// Wraps the open folder that the host made for this worker process. The host removes it.
     pub(crate) fn from_host(folder: File) -> Self {
         let root = Arc::new(LockedFolder { folder, path: None });
         let made = Mutex::new(RootState { root: Some(root), spaces: 0 });
-        Self(Arc::new(Shared { parent: PathBuf::new(), made }))
+        Self(Arc::new(RootInner { parent: PathBuf::new(), made }))
     }
 
     /// Creates a folder to be passed to a worker process.

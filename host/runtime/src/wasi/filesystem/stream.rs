@@ -83,7 +83,7 @@ pub(super) struct QuotaExceeded;
 /// The error of a stream whose last write failed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the file: {0}")]
-struct WriteFailed(ErrorCode);
+struct WriteFailure(ErrorCode);
 
 impl FileOutputStream {
     pub(super) fn new(
@@ -106,7 +106,7 @@ impl FileOutputStream {
                 State::Ready
             }
             Ok(Err(WriteError::System(code))) => {
-                State::Failed(StreamError::LastOperationFailed(WriteFailed(code).into()))
+                State::Failed(StreamError::LastOperationFailed(WriteFailure(code).into()))
             }
             Ok(Err(WriteError::QuotaExceeded(spent))) => {
                 let _code = self.attempt.spent_error(spent);
@@ -184,7 +184,7 @@ pub(super) fn write(open: &OpenFile, bytes: &[u8], position: Position) -> Result
 /// Returns the error code for an error of a [`FileOutputStream`].
 pub(super) fn to_error_code(error: &wasmtime::Error) -> Option<ErrorCode> {
     match error.downcast_ref() {
-        Some(WriteFailed(code)) => Some(*code),
+        Some(WriteFailure(code)) => Some(*code),
         None => error.is::<QuotaExceeded>().then_some(ErrorCode::Quota),
     }
 }

@@ -60,11 +60,11 @@ impl Body for RequestBody {
 /// The body of a response. The request counts as running until this has ended or is dropped.
 pub(super) struct ResponseBody {
     /// `None` once the body has ended or failed.
-    running: Option<Running>,
+    running: Option<RunningBody>,
     between_bytes: Duration,
 }
 
-struct Running {
+struct RunningBody {
     body: Incoming,
     report: ReportOnDrop,
     /// Created when a frame is first awaited.
@@ -74,7 +74,7 @@ struct Running {
 
 impl ResponseBody {
     pub(super) fn new(body: Incoming, between_bytes: Duration, report: ReportOnDrop, permits: RequestPermits) -> Self {
-        Self { running: Some(Running { body, report, patience: None, _permits: permits }), between_bytes }
+        Self { running: Some(RunningBody { body, report, patience: None, _permits: permits }), between_bytes }
     }
 
     /// Ends the body, with an error if there is one.
@@ -87,7 +87,7 @@ impl ResponseBody {
     }
 }
 
-impl Running {
+impl RunningBody {
     /// Polls for the next frame, `None` at the end of the body.
     fn poll(
         &mut self,

@@ -3,7 +3,7 @@
 use futures_util::future::{join, join3, try_join_all};
 
 use super::Writer;
-use super::batch::{Item, Known, NewRow, Plan};
+use super::batch::{Item, KnownRows, NewRow, Plan};
 use crate::error::StorageError;
 use crate::event_log::anchor::Sealer;
 use crate::event_log::chain::{Hash, Mark};
@@ -139,7 +139,7 @@ async fn begin(
     connection: &mut Connection,
     writer: &Writer,
     items: &[Item],
-) -> Result<(i64, Mark, Known), tokio_postgres::Error> {
+) -> Result<(i64, Mark, KnownRows), tokio_postgres::Error> {
     let ids: Vec<&str> = items.iter().flat_map(Item::records).map(|record| record.record.id.as_str()).collect();
     let entries = items.iter().filter_map(|item| match item {
         Item::Entry(entry, _) => Some((entry.session.as_str(), row::to_sql(entry.number))),
@@ -160,7 +160,7 @@ async fn begin(
     let found = found?;
     let hash: Vec<u8> = locked.try_get(2)?;
     let head = Mark { seq: row::from_sql(locked.try_get(1)?), hash: Hash::from_bytes(&hash).unwrap_or(Hash([0; 32])) };
-    let mut known = Known::default();
+    let mut known = KnownRows::default();
     for row in found {
         known.ids.insert(row.try_get(0)?, row.try_get(1)?);
     }

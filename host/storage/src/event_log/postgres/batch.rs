@@ -28,13 +28,13 @@ pub(super) struct PreparedRecord {
 }
 
 /// A record, or why it cannot be written.
-type Prepared = Result<PreparedRecord, String>;
+type PreparationResult = Result<PreparedRecord, String>;
 
 /// An item that is written as a whole.
 #[derive(Debug)]
 pub(super) enum Item {
-    Record(Box<Prepared>),
-    Entry(SessionEntry, Vec<Prepared>),
+    Record(Box<PreparationResult>),
+    Entry(SessionEntry, Vec<PreparationResult>),
 }
 
 impl Item {
@@ -56,7 +56,7 @@ impl Item {
     }
 }
 
-fn prepare(record: &Record) -> Prepared {
+fn prepare(record: &Record) -> PreparationResult {
     let body = serde_json::to_string(&record.body)
         .map_err(|error| format!("cannot write the body of record {}: {error}", record.id))?;
     if body.len() > MAX_BODY_BYTES {
@@ -82,7 +82,7 @@ pub(super) fn model_call(body: &serde_json::Value) -> Option<&str> {
 
 /// Records and entries that the database has already.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownRows {
     /// Hashes of contents by the ids of records.
     pub(super) ids: HashMap<String, Vec<u8>>,
     /// Contents of entries by their sessions and numbers.
@@ -106,9 +106,9 @@ pub(super) struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     /// Links all records of the items that are not there yet to the head.
-    pub(super) fn new(items: &'a [Item], known: Known, head: Mark) -> Self {
+    pub(super) fn new(items: &'a [Item], known: KnownRows, head: Mark) -> Self {
         let mut plan = Self { outcomes: Vec::new(), rows: Vec::new(), anchors: Vec::new(), entries: Vec::new(), head };
-        let Known { mut ids, mut entries } = known;
+        let KnownRows { mut ids, mut entries } = known;
         for item in items {
             let outcome = match item {
                 Item::Record(record) => plan.add(&mut ids, record),
@@ -127,7 +127,7 @@ impl<'a> Plan<'a> {
         plan
     }
 
-    fn add(&mut self, ids: &mut HashMap<String, Vec<u8>>, record: &'a Prepared) -> Outcome {
+    fn add(&mut self, ids: &mut HashMap<String, Vec<u8>>, record: &'a PreparationResult) -> Outcome {
         let record = record.as_ref().map_err(Clone::clone)?;
         let id = &record.record.id;
         match ids.get(id) {
@@ -195,7 +195,7 @@ mod tests {
     fn records_that_are_there_are_linked_once() {
         let items = ["a", "b", "a", "c"].map(|id| item(record(id)));
         let known = item(record("b")).records().next().unwrap().content.0.to_vec();
-        let known = Known { ids: [("b".to_owned(), known)].into(), ..Known::default() };
+        let known = KnownRows { ids: [("b".to_owned(), known)].into(), ..KnownRows::default() };
         let plan = Plan::new(&items, known, begin());
         assert_eq!(plan.outcomes, [Ok(()), Ok(()), Ok(()), Ok(())]);
         let written: Vec<_> = plan.rows.iter().map(|row| (row.mark.seq, row.record.record.id.as_str())).collect();
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn another_record_with_the_same_id_is_refused_alone() {
         let items = [item(record("a")), item(Record { tool: Some("t".to_owned()), ..record("a") }), item(record("b"))];
-        let plan = Plan::new(&items, Known::default(), begin());
+        let plan = Plan::new(&items, KnownRows::default(), begin());
         assert!(plan.outcomes[1].as_ref().unwrap_err().contains("belongs to another record"));
         assert_eq!((plan.rows.len(), plan.head.seq), (2, 2));
     }
@@ -217,7 +217,7 @@ mod tests {
             item(Record { actor: Some("a\0b".to_owned()), ..record("a") }),
             item(Record { body: json!({"text": "a\0b", "model_call": "a\0b"}), ..record("b") }),
         ];
-        let plan = Plan::new(&items, Known::default(), begin());
+        let plan = Plan::new(&items, KnownRows::default(), begin());
         assert!(plan.outcomes[0].as_ref().unwrap_err().contains("NUL"));
         assert_eq!((plan.rows.len(), &plan.rows[0].record.model_call), (1, &None));
     }
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn entry_of_another_process_is_refused_with_its_records() {
         let items = [prepare_entry("one"), prepare_entry("one"), prepare_entry("two")];
-        let plan = Plan::new(&items, Known::default(), begin());
+        let plan = Plan::new(&items, KnownRows::default(), begin());
         assert_eq!((plan.entries.len(), plan.rows.len()), (1, 1));
         assert!(plan.outcomes[1].is_ok());
         assert!(plan.outcomes[2].as_ref().unwrap_err().contains("was continued by another process"));
@@ -239,10 +239,10 @@ mod tests {
     #[test]
     fn anchors_are_due_where_a_session_ends() {
         let items = [item(record("a")), item(Record { kind: RecordKind::SessionFinished, ..record("b") })];
-        let plan = Plan::new(&items, Known::default(), Mark { seq: 1022, ..begin() });
+        let plan = Plan::new(&items, KnownRows::default(), Mark { seq: 1022, ..begin() });
         let due: Vec<_> = plan.anchors.iter().map(|(mark, reason)| (mark.seq, *reason)).collect();
         assert_eq!(due, [(1024, "rows")], "one anchor for a row, as in a file");
-        let plan = Plan::new(&items, Known::default(), begin());
+        let plan = Plan::new(&items, KnownRows::default(), begin());
         assert_eq!(plan.anchors, [(plan.head, "session")]);
     }
 }

@@ -50,7 +50,7 @@ impl ServerCopy {
 }
 
 /// A chain that is there already.
-struct Begun {
+struct ExistingChain {
     number: i64,
     is_imported: bool,
     head: Mark,
@@ -73,7 +73,7 @@ impl CopyTarget for ServerCopy {
                 let name_key = "UPDATE writers SET key_id = coalesce(key_id, $2) WHERE number = $1 AND is_imported";
                 connection.execute(name_key, &[&number, &key_id.as_ref().map(|id| id.as_slice())]).await?;
                 connection.run("COMMIT").await?;
-                return Ok::<_, StorageError>(Begun { number, is_imported, head: mark_columns(&found, 2, 3)? });
+                return Ok::<_, StorageError>(ExistingChain { number, is_imported, head: mark_columns(&found, 2, 3)? });
             }
             let insert = "INSERT INTO writers (log, key_id, is_imported, seq, hash) VALUES ($1, $2, true, $3, $4)
                           RETURNING number";
@@ -88,7 +88,7 @@ impl CopyTarget for ServerCopy {
                 insert_anchor(connection, number, anchor).await?;
             }
             connection.run("COMMIT").await?;
-            Ok(Begun { number, is_imported: true, head: before })
+            Ok(ExistingChain { number, is_imported: true, head: before })
         })?;
         if !begun.is_imported {
             return Err(TransferError::Own(checkpoint::LogId(log)));

@@ -18,7 +18,7 @@ pub(super) struct ContainmentReports(PathBuf);
 
 /// The content of a file.
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct ReportFile {
     /// The end of the run, in milliseconds since 1970.
     at: Timestamp,
     duration_ms: u64,
@@ -46,7 +46,7 @@ impl ContainmentReports {
         fumehood_platform::private::create_folders(&self.0)
             .with_context(|| format!("cannot create {}", self.0.display()))?;
         let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let text = serde_json::to_string(&Written { at, duration_ms, report: RawValue::from_string(text)? })?;
+        let text = serde_json::to_string(&ReportFile { at, duration_ms, report: RawValue::from_string(text)? })?;
         let path = self.0.join(format!("{:020}.json", at.0));
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         for old in self.files().into_iter().skip(max) {
@@ -60,7 +60,7 @@ impl ContainmentReports {
 fn read(path: &Path) -> Option<StoredReport> {
     let mut text = String::new();
     std::fs::File::open(path).ok()?.take(MAX_REPORT_BYTES).read_to_string(&mut text).ok()?;
-    let Written { at, duration_ms, report } = serde_json::from_str(&text).ok()?;
+    let ReportFile { at, duration_ms, report } = serde_json::from_str(&text).ok()?;
     Some(StoredReport { at, duration: Duration::from_millis(duration_ms), text: report.get().to_owned() })
 }
 

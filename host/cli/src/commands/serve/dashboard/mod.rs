@@ -17,7 +17,7 @@ use tokio::process::Command;
 
 use self::approvals::ServedApprovals;
 use self::containment_reports::ContainmentReports;
-use super::server::Listening;
+use super::server::OpenListener;
 use crate::args::ServeOptions;
 use crate::config::Config;
 use crate::exit::UsageError;
@@ -32,7 +32,7 @@ const MAX_FORM_BYTES: usize = 4 << 20;
 ///
 /// # Errors
 /// If the address is not a loopback address, or cannot be listened at.
-pub(super) async fn listen(serve: &ServeOptions, config: &Config) -> Result<Option<Listening>> {
+pub(super) async fn listen(serve: &ServeOptions, config: &Config) -> Result<Option<OpenListener>> {
     let configured = config.serve.dashboard.as_ref().and_then(|setting| setting.address().ok()).flatten();
     let Some(address) = serve.dashboard.or(configured) else { return Ok(None) };
     if !address.ip().is_loopback() {
@@ -44,7 +44,7 @@ pub(super) async fn listen(serve: &ServeOptions, config: &Config) -> Result<Opti
     }
     // Whoever may look is decided by the login: browsers send no bearer tokens.
     let options = HttpOptions { body_bytes: MAX_FORM_BYTES, ..HttpOptions::new(address, Access::Anyone) };
-    Listening::start(options).await.map(Some)
+    OpenListener::start(options).await.map(Some)
 }
 
 /// The parts of a server that its dashboard shows.
@@ -61,7 +61,7 @@ pub(super) struct Sources<'a> {
 /// # Errors
 /// If the system has no random bytes for its token.
 pub(super) fn open(
-    Listening { listener, .. }: &Listening,
+    OpenListener { listener, .. }: &OpenListener,
     Sources { tools, tenants, host, servers, recording }: Sources<'_>,
     serve: &ServeOptions,
     config: &Config,

@@ -106,7 +106,7 @@ pub(super) enum Argument {
 
 /// The answer that is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expected {
+pub(super) enum ExpectedAnswer {
     Works,
     Fails(Errno),
     /// The filter refuses it.
@@ -117,16 +117,16 @@ pub(super) struct Attempt {
     pub(super) what: &'static str,
     pub(super) number: i64,
     pub(super) arguments: &'static [Argument],
-    pub(super) expected: Expected,
+    pub(super) expected: ExpectedAnswer,
 }
 
 use Argument::{
     Host, Number, Numbers, Outside, OutsideRelative, Own, OwnMemory, Read, ReadFile, Room, Socket, Stream, Text, Write,
     WriteFile,
 };
-use Expected::{Fails, Refused, Works};
+use ExpectedAnswer::{Fails, Refused, Works};
 
-const fn attempt(what: &'static str, number: i64, arguments: &'static [Argument], expected: Expected) -> Attempt {
+const fn attempt(what: &'static str, number: i64, arguments: &'static [Argument], expected: ExpectedAnswer) -> Attempt {
     Attempt { what, number, arguments, expected }
 }
 

@@ -22,9 +22,9 @@ use nix::unistd::Pid;
 use rustix::process::getuid;
 use tokio::runtime::{Builder, Runtime};
 
-use super::workbench::{Ran, Workbench};
+use super::workbench::{CommandOutput, Workbench};
 use calls::{
-    ALWAYS, ANYWHERE, Argument, Attempt, Expected, FATAL, NOT_TRIED, OF_THE_KERNEL, WITH_FOLDERS, WITH_PATHS,
+    ALWAYS, ANYWHERE, Argument, Attempt, ExpectedAnswer, FATAL, NOT_TRIED, OF_THE_KERNEL, WITH_FOLDERS, WITH_PATHS,
     WITH_WRITING,
 };
 use tracee::{Answer, Tracee};
@@ -165,9 +165,9 @@ fn try_attempts(ground: &Ground, tracee: &mut Tracee, attempts: &[Attempt]) -> V
         let arguments: Vec<u64> = arguments.iter().map(|argument| value(ground, tracee, *argument, stream)).collect();
         let answer = tracee.call(*number, &arguments);
         let is_right = match expected {
-            Expected::Works => matches!(answer, Answer::Value(_)),
-            Expected::Fails(errno) => answer == Answer::Error(*errno),
-            Expected::Refused => answer == Answer::Error(Errno::EPERM),
+            ExpectedAnswer::Works => matches!(answer, Answer::Value(_)),
+            ExpectedAnswer::Fails(errno) => answer == Answer::Error(*errno),
+            ExpectedAnswer::Refused => answer == Answer::Error(Errno::EPERM),
         };
         if !is_right {
             wrong.push(format!("{what}: {answer:?}, expected {expected:?}"));
@@ -279,7 +279,7 @@ fn a_worker_has_no_capabilities() {
 }
 
 /// Runs the tool that writes a note into a folder which belongs to `nobody`, as this user or as `nobody`.
-fn write_note(as_nobody: bool) -> (Workbench, Ran) {
+fn write_note(as_nobody: bool) -> (Workbench, CommandOutput) {
     let bench = Workbench::new();
     bench.example("files");
     std::fs::create_dir(bench.path("notes")).unwrap();

@@ -3,7 +3,7 @@
 use fumehood_core::chat::{ModelFailure, StopReason};
 use serde_json::{Value, json};
 
-use super::{Read, check, events, failure};
+use super::{ReplyContent, check, events, failure};
 
 /// Returns the events of a block: its start, these deltas and its end.
 fn block(start: Value, deltas: &[Value]) -> Vec<Value> {
@@ -42,8 +42,8 @@ fn named(data: &[Value]) -> String {
 
 #[tokio::test]
 async fn reads_calls_with_any_input() {
-    fn one_call() -> Read {
-        Read::calls([["a", "calculator__add", r#"{"a":1}"#]])
+    fn one_call() -> ReplyContent {
+        ReplyContent::calls([["a", "calculator__add", r#"{"a":1}"#]])
     }
 
     let whole = json!({"type": "tool_use", "id": "a", "name": "calculator__add", "input": {"a": 1}});
@@ -56,12 +56,12 @@ async fn reads_calls_with_any_input() {
         // Some servers leave the names and the last event out.
         check("anthropic", &events(&reply(&blocks, "TOOL_USE")[..blocks[0].len() + 2]), &one_call()).await;
     }
-    let empty = Read::calls([["a", "calculator__add", "{}"]]);
+    let empty = ReplyContent::calls([["a", "calculator__add", "{}"]]);
     for deltas in [vec![], vec![input("")], vec![input("null")]] {
         check("anthropic", &named(&reply(&[call("a", &deltas)], "tool_use")), &empty).await;
     }
     let same = [call("a", &[input(r#"{"a":1}"#)]), call("a", &[input(r#"{"a":2}"#)]), call("", &[])];
-    let expected = Read::calls([
+    let expected = ReplyContent::calls([
         ["a", "calculator__add", r#"{"a":1}"#],
         ["call_0", "calculator__add", r#"{"a":2}"#],
         ["call_1", "calculator__add", "{}"],
@@ -75,10 +75,10 @@ async fn reads_blocks_whose_events_are_interleaved() {
         event["type"] == "content_block_stop"
     }
 
-    fn expected() -> Read {
-        Read {
+    fn expected() -> ReplyContent {
+        ReplyContent {
             text: "Or so.".to_owned(),
-            ..Read::calls([["a", "calculator__add", r#"{"a":1}"#], ["b", "calculator__add", r#"{"a":2}"#]])
+            ..ReplyContent::calls([["a", "calculator__add", r#"{"a":1}"#], ["b", "calculator__add", r#"{"a":2}"#]])
         }
     }
 
@@ -100,8 +100,8 @@ async fn reads_blocks_whose_events_are_interleaved() {
 
 #[tokio::test]
 async fn reads_text_in_other_places_than_the_usual_one() {
-    fn expected() -> Read {
-        Read::text("It is 8.", StopReason::Done)
+    fn expected() -> ReplyContent {
+        ReplyContent::text("It is 8.", StopReason::Done)
     }
 
     let content = json!([{"type": "text", "text": "It is "}]);
@@ -128,7 +128,7 @@ async fn leaves_blocks_out_that_are_not_for_the_host() {
     let mut data = reply(&blocks, "end_turn");
     data.insert(1, json!({"type": "ping"}));
     data.insert(1, json!({"type": "later_extension", "index": 0}));
-    check("anthropic", &named(&data), &Read::text("It is 8.", StopReason::Done)).await;
+    check("anthropic", &named(&data), &ReplyContent::text("It is 8.", StopReason::Done)).await;
 }
 
 #[tokio::test]
@@ -140,7 +140,10 @@ async fn reads_a_whole_message() {
     ]);
     let whole = json!({"type": "message", "role": "assistant", "content": content, "stop_reason": "tool_use",
         "usage": {"input_tokens": 11, "output_tokens": 7}});
-    let expected = Read { text: "Let me see.".to_owned(), ..Read::calls([["a", "calculator__add", r#"{"a":1}"#]]) };
+    let expected = ReplyContent {
+        text: "Let me see.".to_owned(),
+        ..ReplyContent::calls([["a", "calculator__add", r#"{"a":1}"#]])
+    };
     check("anthropic", &whole.to_string(), &expected.thoughts("hmm")).await;
 }
 
@@ -167,6 +170,6 @@ async fn says_why_an_answer_is_incomplete() {
         ("refusal", StopReason::Refused),
         ("stop_sequence", StopReason::Done),
     ] {
-        check("anthropic", &named(&reply(&[text("par")], reason)), &Read::text("par", stop)).await;
+        check("anthropic", &named(&reply(&[text("par")], reason)), &ReplyContent::text("par", stop)).await;
     }
 }

@@ -3,7 +3,7 @@
 use fumehood_core::chat::{ModelFailure, StopReason};
 use serde_json::{Value, json};
 
-use super::{Read, check, events, failure, play};
+use super::{ReplyContent, check, events, failure, play};
 use crate::provider::reply;
 
 fn event(parts: Value, reason: Value) -> Value {
@@ -25,8 +25,8 @@ async fn reads_calls_without_ids_or_arguments() {
         event(json!([{"text": ""}]), json!("STOP"))
     }
 
-    fn two_calls(first: &str, second: &str) -> Read {
-        Read::calls([[first, "calculator__add", r#"{"a":1}"#], [second, "calculator__add", r#"{"a":2}"#]])
+    fn two_calls(first: &str, second: &str) -> ReplyContent {
+        ReplyContent::calls([[first, "calculator__add", r#"{"a":1}"#], [second, "calculator__add", r#"{"a":2}"#]])
     }
 
     for function in [
@@ -34,7 +34,7 @@ async fn reads_calls_without_ids_or_arguments() {
         json!({"name": "calculator__add", "args": null}),
         json!({"id": "", "name": "calculator__add", "args": {}}),
     ] {
-        let expected = Read::calls([["call#calculator__add#0", "calculator__add", "{}"]]);
+        let expected = ReplyContent::calls([["call#calculator__add#0", "calculator__add", "{}"]]);
         check("gemini", &events(&[event(call(function), Value::Null), stop()]), &expected).await;
     }
     let body = [event(with(Value::Null, 1), Value::Null), event(with(Value::Null, 2), json!("")), stop()];
@@ -45,8 +45,8 @@ async fn reads_calls_without_ids_or_arguments() {
 
 #[tokio::test]
 async fn reads_parts_in_other_forms() {
-    fn one_call() -> Read {
-        Read::calls([["call#calculator__add#0", "calculator__add", r#"{"a":1}"#]])
+    fn one_call() -> ReplyContent {
+        ReplyContent::calls([["call#calculator__add#0", "calculator__add", r#"{"a":1}"#]])
     }
 
     fn add() -> Value {
@@ -63,7 +63,7 @@ async fn reads_parts_in_other_forms() {
     }
     for content in [json!("It is 8."), json!(["It is ", {"text": "8."}]), json!({"parts": ["It is ", null, "8."]})] {
         let candidate = json!({"content": content, "finishReason": "STOP"});
-        let expected = Read::text("It is 8.", StopReason::Done);
+        let expected = ReplyContent::text("It is 8.", StopReason::Done);
         let event = json!({"candidates": [candidate]});
         check("gemini", &events(&[json!({ "response": event })]), &expected).await;
         check("gemini", &events(&[event]), &expected).await;
@@ -84,7 +84,7 @@ async fn reads_on_after_a_reason_with_every_event() {
     assert_eq!((response.reply.text(), response.reply.calls().len()), ("It is 8.", 1));
     assert_eq!((response.usage.input, response.usage.output), (7, 2));
     let cut = [event(json!([{"text": "par"}]), json!(2)), said("t")];
-    check("gemini", &events(&cut), &Read::text("part", StopReason::Length)).await;
+    check("gemini", &events(&cut), &ReplyContent::text("part", StopReason::Length)).await;
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn reads_all_thoughts_and_facts_without_content() {
     let parts = json!([{"text": "h", "thought": true}, {"text": "m", "thought": true}, {"text": "8"}]);
     let usage = json!({"usageMetadata": {"promptTokenCount": 1}, "modelVersion": "m"});
     let data = [usage.clone(), event(parts, Value::Null), usage, event(json!([]), json!("STOP"))];
-    let expected = Read::text("8", StopReason::Done).thoughts("hm");
+    let expected = ReplyContent::text("8", StopReason::Done).thoughts("hm");
     check("gemini", &events(&data), &expected).await;
     // A server that does not know `alt=sse`.
     check("gemini", &json!(data).to_string(), &expected).await;
@@ -116,7 +116,8 @@ async fn says_why_an_answer_is_incomplete() {
         ("RECITATION", StopReason::Filtered),
         ("OTHER", StopReason::Failed),
     ] {
-        check("gemini", &events(&[event(json!([{"text": "par"}]), json!(reason))]), &Read::text("par", stop)).await;
+        check("gemini", &events(&[event(json!([{"text": "par"}]), json!(reason))]), &ReplyContent::text("par", stop))
+            .await;
     }
     let malformed = json!({"candidates": [{"content": {}, "finishReason": "MALFORMED_FUNCTION_CALL",
         "finishMessage": "Malformed function call: print(x)"}]});

@@ -14,14 +14,14 @@ use super::{ask, config, provider, question, reply};
 
 /// The content of a reply.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Read {
+struct ReplyContent {
     text: String,
     thoughts: String,
     calls: Vec<[String; 3]>,
     stop: StopReason,
 }
 
-impl Read {
+impl ReplyContent {
     /// Creates a reply of text that ended for this reason.
     fn text(text: &str, stop: StopReason) -> Self {
         Self { text: text.to_owned(), stop, ..Self::default() }
@@ -73,11 +73,11 @@ async fn play(service: &str, play: Play) -> Result<(Response, Vec<Delta>), Model
 }
 
 /// Asks a model whose server sends this body, and compares the reply.
-async fn check(service: &str, body: &str, expected: &Read) {
+async fn check(service: &str, body: &str, expected: &ReplyContent) {
     let (response, heard) = play(service, reply(200, "content-type: text/event-stream\r\n", body))
         .await
         .unwrap_or_else(|error| panic!("{error}\n{body}"));
-    assert_eq!(Read::of(&response, &heard), *expected, "{service}: {body}");
+    assert_eq!(ReplyContent::of(&response, &heard), *expected, "{service}: {body}");
     let streamed: String = heard
         .iter()
         .filter_map(|delta| match delta {

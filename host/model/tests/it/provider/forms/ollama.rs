@@ -3,7 +3,7 @@
 use fumehood_core::chat::{ModelFailure, StopReason};
 use serde_json::{Value, json};
 
-use super::{Read, check, failure};
+use super::{ReplyContent, check, failure};
 
 fn lines(data: &[Value]) -> String {
     data.iter().map(|line| format!("{line}\n")).collect()
@@ -20,7 +20,7 @@ async fn reads_calls_with_any_arguments_and_ids() {
         json!({"name": "calculator__add", "arguments": arguments})
     }
 
-    let empty = Read::calls([["call_0", "calculator__add", "{}"]]);
+    let empty = ReplyContent::calls([["call_0", "calculator__add", "{}"]]);
     for function in [
         json!({"name": "calculator__add"}),
         json!({"name": "calculator__add", "arguments": null}),
@@ -36,7 +36,7 @@ async fn reads_calls_with_any_arguments_and_ids() {
         {"id": "a", "function": function(json!(r#"{"a":2}"#))},
         {"id": "", "function": function(json!({"a": 3}))},
     ]);
-    let expected = Read::calls([
+    let expected = ReplyContent::calls([
         ["a", "calculator__add", r#"{"a":1}"#],
         ["call_0", "calculator__add", r#"{"a":2}"#],
         ["call_1", "calculator__add", r#"{"a":3}"#],
@@ -50,7 +50,7 @@ async fn reads_other_places_types_and_frames() {
         json!({"message": { "content": content }, "done": false})
     }
 
-    let text = Read::text("It is 8.", StopReason::Done);
+    let text = ReplyContent::text("It is 8.", StopReason::Done);
     let usual = [said(json!("It is ")), said(json!("8.")), json!({"message": {"content": ""}, "done": true})];
     for body in [
         lines(&[json!({"response": "It is ", "done": false}), json!({"response": "8.", "done": "true"})]),
@@ -62,9 +62,9 @@ async fn reads_other_places_types_and_frames() {
     }
     let function = json!({"name": "calculator__add", "arguments": {"a": 1}});
     let legacy = json!({"message": { "function_call": function }, "done": true});
-    check("ollama", &lines(&[legacy]), &Read::calls([["call_0", "calculator__add", r#"{"a":1}"#]])).await;
+    check("ollama", &lines(&[legacy]), &ReplyContent::calls([["call_0", "calculator__add", r#"{"a":1}"#]])).await;
     let numbered = calling(json!({"0": { "function": function }}));
-    check("ollama", &numbered, &Read::calls([["call_0", "calculator__add", r#"{"a":1}"#]])).await;
+    check("ollama", &numbered, &ReplyContent::calls([["call_0", "calculator__add", r#"{"a":1}"#]])).await;
 }
 
 #[tokio::test]
@@ -85,6 +85,6 @@ async fn says_why_an_answer_is_incomplete() {
         (json!({"done": true, "done_reason": ""}), StopReason::Done),
     ] {
         let body = lines(&[json!({"message": {"content": "<think>hm</think>par"}}), end]);
-        check("ollama", &body, &Read::text("par", stop).thoughts("hm")).await;
+        check("ollama", &body, &ReplyContent::text("par", stop).thoughts("hm")).await;
     }
 }

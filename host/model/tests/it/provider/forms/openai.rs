@@ -3,7 +3,7 @@
 use fumehood_core::chat::{ModelFailure, StopReason};
 use serde_json::{Value, json};
 
-use super::{Read, check, events, failure, play};
+use super::{ReplyContent, check, events, failure, play};
 use crate::provider::server::Play;
 
 const DONE: &str = "data: [DONE]\n\n";
@@ -37,12 +37,12 @@ fn add(arguments: &str) -> Value {
     json!({"name": "calculator__add", "arguments": arguments})
 }
 
-fn one() -> Read {
-    Read::calls([["a", "calculator__add", r#"{"a":1}"#]])
+fn one() -> ReplyContent {
+    ReplyContent::calls([["a", "calculator__add", r#"{"a":1}"#]])
 }
 
-fn two(first: &str, second: &str) -> Read {
-    Read::calls([[first, "calculator__add", r#"{"a":1}"#], [second, "calculator__add", r#"{"a":2}"#]])
+fn two(first: &str, second: &str) -> ReplyContent {
+    ReplyContent::calls([[first, "calculator__add", r#"{"a":1}"#], [second, "calculator__add", r#"{"a":2}"#]])
 }
 
 #[tokio::test]
@@ -90,14 +90,14 @@ async fn reads_calls_however_their_pieces_are_labelled() {
         piece(json!({"function_call": {"arguments": r#"{"a":1}"#}})),
         end("function_call"),
     ];
-    let legacy_call = Read::calls([["call_0", "calculator__add", r#"{"a":1}"#]]);
+    let legacy_call = ReplyContent::calls([["call_0", "calculator__add", r#"{"a":1}"#]]);
     check("compatible", &format!("{}{DONE}", events(&legacy)), &legacy_call).await;
 }
 
 #[tokio::test]
 async fn reads_calls_in_other_places_than_the_usual_one() {
-    fn said() -> Read {
-        Read { text: "Let me see.".to_owned(), ..one() }
+    fn said() -> ReplyContent {
+        ReplyContent { text: "Let me see.".to_owned(), ..one() }
     }
 
     fn choices(choices: Value) -> Value {
@@ -136,8 +136,8 @@ async fn reads_calls_in_other_places_than_the_usual_one() {
 
 #[tokio::test]
 async fn reads_text_of_any_type_and_place() {
-    fn text() -> Read {
-        Read::text("It is 8.", StopReason::Done)
+    fn text() -> ReplyContent {
+        ReplyContent::text("It is 8.", StopReason::Done)
     }
 
     for choices in [
@@ -158,8 +158,12 @@ async fn reads_text_of_any_type_and_place() {
     ] {
         check("compatible", &events(&choices.map(|choice| json!({"choices": [choice]}))), &text()).await;
     }
-    check("compatible", &events(&[piece(json!({"content": 8})), end("stop")]), &Read::text("8", StopReason::Done))
-        .await;
+    check(
+        "compatible",
+        &events(&[piece(json!({"content": 8})), end("stop")]),
+        &ReplyContent::text("8", StopReason::Done),
+    )
+    .await;
     // What was cut stays cut.
     let cut = json!({"choices": [{"message": {"content": "It is "}, "finish_reason": null}]});
     assert_eq!(failure("compatible", &events(&[cut])).await.0, ModelFailure::Malformed);
@@ -167,7 +171,7 @@ async fn reads_text_of_any_type_and_place() {
 
 #[tokio::test]
 async fn reads_events_in_any_frame() {
-    let text = Read::text("It is 8.", StopReason::Done);
+    let text = ReplyContent::text("It is 8.", StopReason::Done);
     let data = [piece(json!({"content": "It is "})), piece(json!({"content": "8."})), end("stop")];
     let usual = format!("{}{DONE}", events(&data));
     for body in [
@@ -182,7 +186,7 @@ async fn reads_events_in_any_frame() {
         check("compatible", &body, &text).await;
     }
     let halves = usual.replace("is ", "is\\ud83d").replace("8.", "\\ude008.");
-    check("compatible", &halves, &Read::text("It is\u{fffd}\u{fffd}8.", StopReason::Done)).await;
+    check("compatible", &halves, &ReplyContent::text("It is\u{fffd}\u{fffd}8.", StopReason::Done)).await;
 }
 
 #[tokio::test]
@@ -195,14 +199,14 @@ async fn reads_arguments_that_need_no_guess() {
     check("openai", &with_arguments(json!({"a": 1})), &one()).await;
     check("openai", &with_arguments(json!(r#""{\"a\":1}""#)), &one()).await;
     check("openai", &with_arguments(json!("```json\n{\"a\":1}\n```")), &one()).await;
-    let empty = Read::calls([["a", "calculator__add", "{}"]]);
+    let empty = ReplyContent::calls([["a", "calculator__add", "{}"]]);
     for arguments in [json!(""), Value::Null, json!("null"), json!({}), json!("{}")] {
         check("openai", &with_arguments(arguments), &empty).await;
     }
     let missing = calling(&[call(json!(0), json!("a"), json!({"name": "calculator__add"}))]);
     check("openai", &missing, &empty).await;
     for text in ["{'a': 1,}", r#"{"a":1}{}"#, r#"{"a":1,"a":2}"#, r#"{"a":9007199254740993.0}"#] {
-        check("openai", &with_arguments(json!(text)), &Read::calls([["a", "calculator__add", text]])).await;
+        check("openai", &with_arguments(json!(text)), &ReplyContent::calls([["a", "calculator__add", text]])).await;
     }
 }
 
@@ -222,13 +226,13 @@ async fn reads_whole_messages() {
     // A message that repeats the text of the stream.
     let repeated = json!({"choices": [{"delta": {}, "message": {"content": "It is 8."}, "finish_reason": "stop"}]});
     let body = events(&[piece(json!({"content": "It is "})), piece(json!({"content": "8."})), repeated]);
-    check("compatible", &body, &Read::text("It is 8.", StopReason::Done)).await;
+    check("compatible", &body, &ReplyContent::text("It is 8.", StopReason::Done)).await;
 }
 
 #[tokio::test]
 async fn stream_is_complete_with_a_finish_reason() {
     let text = [piece(json!({"content": "It is 8."})), end("stop")];
-    check("compatible", &events(&text), &Read::text("It is 8.", StopReason::Done)).await;
+    check("compatible", &events(&text), &ReplyContent::text("It is 8.", StopReason::Done)).await;
     check("compatible", &events(&[call(json!(0), json!("a"), add(r#"{"a":1}"#)), end("TOOL_CALLS")]), &one()).await;
     // The connection breaks off behind it.
     let (response, _) = play("compatible", Play::Cut(events(&text).into_bytes())).await.unwrap();
@@ -292,7 +296,7 @@ async fn reads_thoughts_of_every_kind() {
         ],
     ] {
         let pieces: Vec<Value> = deltas.into_iter().map(piece).chain([end("stop")]).collect();
-        let expected = Read::text("8", StopReason::Done).thoughts("hmm");
+        let expected = ReplyContent::text("8", StopReason::Done).thoughts("hmm");
         check("compatible", &format!("{}{DONE}", events(&pieces)), &expected).await;
     }
 }
@@ -309,12 +313,13 @@ async fn says_why_an_answer_is_incomplete() {
         ("eos", StopReason::Done),
     ] {
         let body = format!("{}{DONE}", events(&[piece(json!({"content": "par"})), end(reason)]));
-        check("compatible", &body, &Read::text("par", stop)).await;
+        check("compatible", &body, &ReplyContent::text("par", stop)).await;
     }
     let refusal = [piece(json!({"refusal": "I can't "})), piece(json!({"refusal": "do that."})), end("stop")];
     let body = format!("{}{DONE}", events(&refusal));
-    check("openai", &body, &Read::text("I can't do that.", StopReason::Refused)).await;
+    check("openai", &body, &ReplyContent::text("I can't do that.", StopReason::Refused)).await;
     let cut = [call(json!(0), json!("a"), add(r#"{"a":1"#)), end("length")];
-    let expected = Read { stop: StopReason::Length, ..Read::calls([["a", "calculator__add", r#"{"a":1"#]]) };
+    let expected =
+        ReplyContent { stop: StopReason::Length, ..ReplyContent::calls([["a", "calculator__add", r#"{"a":1"#]]) };
     check("openai", &format!("{}{DONE}", events(&cut)), &expected).await;
 }

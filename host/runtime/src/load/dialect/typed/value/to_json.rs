@@ -20,14 +20,14 @@ pub(crate) struct JsonWriter<'v> {
     max_bytes: usize,
     steps: usize,
     /// The parts that are not yet written, the next one last.
-    pending: Vec<Pending<'v>>,
+    pending: Vec<PendingPart<'v>>,
 }
 
 /// The values of a record beside the shapes of its fields.
 type Fields<'v> = Zip<Iter<'v, (String, Val)>, Iter<'v, (String, Shape)>>;
 
 /// A part of a value that is not yet written.
-enum Pending<'v> {
+enum PendingPart<'v> {
     Value(&'v Val, &'v Shape),
     List(Iter<'v, Val>, &'v Shape),
     Tuple(Zip<Iter<'v, Val>, Iter<'v, Shape>>),
@@ -39,7 +39,7 @@ enum Pending<'v> {
 impl<'v> JsonWriter<'v> {
     /// Creates a writer of a value, whose text has at most `max_bytes` bytes.
     pub(crate) fn new(value: &'v Val, shape: &'v Shape, max_bytes: usize) -> Self {
-        Self { text: Vec::new(), max_bytes, steps: 0, pending: vec![Pending::Value(value, shape)] }
+        Self { text: Vec::new(), max_bytes, steps: 0, pending: vec![PendingPart::Value(value, shape)] }
     }
 
     /// Makes about `steps` steps, and returns how many it has made in all if there are more to make. A step writes one
@@ -71,33 +71,33 @@ impl<'v> JsonWriter<'v> {
         String::from_utf8(self.text).unwrap_or_default()
     }
 
-    fn write(&mut self, next: Pending<'v>) -> Result<(), ValueError> {
+    fn write(&mut self, next: PendingPart<'v>) -> Result<(), ValueError> {
         match next {
-            Pending::Value(value, shape) => return self.value(value, shape),
-            Pending::List(mut values, shape) => match values.next() {
+            PendingPart::Value(value, shape) => return self.value(value, shape),
+            PendingPart::List(mut values, shape) => match values.next() {
                 Some(value) => {
                     self.separate();
-                    self.pending.push(Pending::List(values, shape));
+                    self.pending.push(PendingPart::List(values, shape));
                     return self.value(value, shape);
                 }
                 None => self.text.push(b']'),
             },
-            Pending::Tuple(mut values) => match values.next() {
+            PendingPart::Tuple(mut values) => match values.next() {
                 Some((value, shape)) => {
                     self.separate();
-                    self.pending.push(Pending::Tuple(values));
+                    self.pending.push(PendingPart::Tuple(values));
                     return self.value(value, shape);
                 }
                 None => self.text.push(b']'),
             },
-            Pending::Record(mut fields) => match fields.next() {
+            PendingPart::Record(mut fields) => match fields.next() {
                 Some(((found, value), (name, shape))) => {
-                    self.pending.push(Pending::Record(fields));
+                    self.pending.push(PendingPart::Record(fields));
                     return self.field(found, value, name, shape);
                 }
                 None => self.text.push(b'}'),
             },
-            Pending::End => self.text.push(b'}'),
+            PendingPart::End => self.text.push(b'}'),
         }
         Ok(())
     }
@@ -109,15 +109,15 @@ impl<'v> JsonWriter<'v> {
             (Shape::Flags(_), Val::Flags(names)) => return self.flags(names),
             (Shape::List(item), Val::List(values)) => {
                 self.text.push(b'[');
-                self.pending.push(Pending::List(values.iter(), item));
+                self.pending.push(PendingPart::List(values.iter(), item));
             }
             (Shape::Tuple(items), Val::Tuple(values)) if items.len() == values.len() => {
                 self.text.push(b'[');
-                self.pending.push(Pending::Tuple(values.iter().zip(items)));
+                self.pending.push(PendingPart::Tuple(values.iter().zip(items)));
             }
             (Shape::Record(fields), Val::Record(values)) if fields.len() == values.len() => {
                 self.text.push(b'{');
-                self.pending.push(Pending::Record(values.iter().zip(fields)));
+                self.pending.push(PendingPart::Record(values.iter().zip(fields)));
             }
             (Shape::Variant(cases), Val::Variant(tag, payload)) => {
                 self.text.extend_from_slice(br#"{"tag":"#);
@@ -132,7 +132,7 @@ impl<'v> JsonWriter<'v> {
             (Shape::Option(inner), Val::Option(Some(value))) if inner.is_option() => {
                 self.member(br#"{"some":"#, value, inner);
             }
-            (Shape::Option(inner), Val::Option(Some(value))) => self.pending.push(Pending::Value(value, inner)),
+            (Shape::Option(inner), Val::Option(Some(value))) => self.pending.push(PendingPart::Value(value, inner)),
             (Shape::Result { ok, .. }, Val::Result(Ok(value))) => return self.side("ok", ok.as_deref(), value),
             (Shape::Result { err, .. }, Val::Result(Err(value))) => return self.side("err", err.as_deref(), value),
             (shape, _) => return Err(no_such_value(&shape.kind())),
@@ -150,8 +150,8 @@ impl<'v> JsonWriter<'v> {
     /// Writes the last member of an object.
     fn member(&mut self, begin: &[u8], value: &'v Val, shape: &'v Shape) {
         self.text.extend_from_slice(begin);
-        self.pending.push(Pending::End);
-        self.pending.push(Pending::Value(value, shape));
+        self.pending.push(PendingPart::End);
+        self.pending.push(PendingPart::Value(value, shape));
     }
 
     fn field(&mut self, found: &str, value: &'v Val, name: &str, shape: &'v Shape) -> Result<(), ValueError> {

@@ -57,13 +57,13 @@ pub(crate) fn example(name: &str) -> PathBuf {
 }
 
 /// A server over HTTP. It ends when this is dropped.
-pub(crate) struct Served {
+pub(crate) struct ServerProcess {
     child: Child,
     folder: tempfile::TempDir,
     pub(crate) url: String,
 }
 
-impl Served {
+impl ServerProcess {
     /// Serves the fixture of the suite, under the names that the suite expects.
     pub(crate) fn fixture() -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -108,7 +108,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         let _gone = self.child.kill();
         let _reaped = self.child.wait();

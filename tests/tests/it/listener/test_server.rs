@@ -38,7 +38,7 @@ impl Face {
 }
 
 /// A listener that serves the tools of a host.
-pub(crate) struct Served {
+pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     pub(crate) face: Face,
     stop: CancellationToken,
@@ -52,7 +52,7 @@ pub(crate) fn http_options(access: Access) -> HttpOptions {
     HttpOptions::new("127.0.0.1:0".parse().unwrap(), access)
 }
 
-impl Served {
+impl TestServer {
     pub(crate) async fn new(face: Face, host: &Host, access: Access) -> Self {
         Self::with(face, host, http_options(access), ServerOptions::default()).await
     }

@@ -42,9 +42,9 @@ pub(crate) struct Tools {
 }
 
 /// Counts the end of a call of `wait`, also when its future is dropped.
-struct Waiting<'a>(&'a AtomicUsize);
+struct WaitGuard<'a>(&'a AtomicUsize);
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -102,7 +102,7 @@ impl Tools {
             }
             _ => {
                 self.started.fetch_add(1, Ordering::SeqCst);
-                let _waiting = Waiting(&self.stopped);
+                let _waiting = WaitGuard(&self.stopped);
                 context.cancelled.as_ref().unwrap().cancelled().await;
                 Err(CallError::cancelled())
             }
@@ -152,7 +152,7 @@ impl ToolProvider for Tools {
 }
 
 /// A listener that serves the API.
-pub(crate) struct Served {
+pub(crate) struct ApiServer {
     pub(crate) address: SocketAddr,
     pub(crate) tools: Arc<Tools>,
     /// The tools as tenants call them.
@@ -199,7 +199,7 @@ pub(crate) fn tokens() -> Access {
     Access::Tenants(vec![tenant("one", TOKEN), tenant("other", OTHER)])
 }
 
-impl Served {
+impl ApiServer {
     pub(crate) async fn new() -> Self {
         Self::with(|options| options).await
     }
@@ -311,7 +311,7 @@ impl Served {
 
 #[tokio::test]
 async fn tools_are_listed_and_described() {
-    let served = Served::new().await;
+    let served = ApiServer::new().await;
     let listed = served.get("/v1/tools").await;
     assert_eq!((listed.status, listed.header("content-type")), (StatusCode::OK.as_u16(), "application/json"));
     let tools = listed.json();

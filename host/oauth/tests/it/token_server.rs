@@ -24,7 +24,7 @@ pub(crate) const OWN_TOKEN: &str = "a-token-of-its-own";
 pub(crate) const INTERVAL: Duration = Duration::from_millis(300);
 
 /// A listener, served until the test ends.
-pub(crate) struct Served {
+pub(crate) struct TokenServer {
     pub(crate) address: SocketAddr,
     pub(crate) tenants: Tenants,
 }
@@ -55,7 +55,7 @@ pub(crate) fn options(issuer: &Issuer) -> ResourceServerOptions {
     ResourceServerOptions { min_fetch_interval: INTERVAL, ..ResourceServerOptions::new(&issuer.url, RESOURCE) }
 }
 
-impl Served {
+impl TokenServer {
     pub(crate) async fn start(options: ResourceServerOptions) -> Self {
         let verifier = Arc::new(ResourceServer::new(options).unwrap());
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -65,7 +65,7 @@ impl Served {
             ..HttpOptions::new(address, Access::Tenants(tenants()))
         };
         let listener = Listener::bind(options).await.unwrap();
-        listener.services().open(vec![Arc::new(Named)]);
+        listener.services().open(vec![Arc::new(TenantNameService)]);
         let served = Self { address: listener.address(), tenants: listener.tenants() };
         tokio::spawn(async move { listener.serve(std::future::pending::<()>()).await });
         served
@@ -105,9 +105,9 @@ fn exchange(address: SocketAddr, request: &str) -> Answer {
 }
 
 /// A service that answers with the name of the tenant.
-struct Named;
+struct TenantNameService;
 
-impl HttpService for Named {
+impl HttpService for TenantNameService {
     fn has_path(&self, path: &str) -> bool {
         path == "/name"
     }
