@@ -46,8 +46,11 @@ impl Directives {
                 ignored.push(part.to_owned());
             }
         }
-        let level = typed.or(bare).unwrap_or(otherwise);
-        let of_others = level.min(LogLevel::Warn).as_str();
+        let named_level = typed.or(bare);
+        let level = named_level.unwrap_or(otherwise);
+        // A command that prints only warnings says itself what a library has failed at.
+        let is_terse = named_level.is_none() && otherwise < LogLevel::Info;
+        let of_others = if is_terse { LogLevel::Off } else { level.min(LogLevel::Warn) }.as_str();
         let mut text = format!("{of_others},{OUR_TARGETS}={}", level.as_str());
         for directive in named {
             text.push(',');
@@ -158,5 +161,12 @@ mod tests {
         let unreadable = Directives::new(None, Some("info,a=b=c,fumehood=loud"), LogLevel::Warn);
         assert_eq!(unreadable.text, "warn,fumehood=info");
         assert_eq!(unreadable.ignored, ["a=b=c", "fumehood=loud"]);
+    }
+
+    #[test]
+    fn libraries_are_silent_in_commands_unless_a_level_is_named() {
+        assert_eq!(Directives::new(None, None, LogLevel::Warn).text, "off,fumehood=warn");
+        assert_eq!(Directives::new(None, Some("rmcp=info"), LogLevel::Warn).text, "off,fumehood=warn,rmcp=info");
+        assert_eq!(Directives::new(Some(LogLevel::Warn), None, LogLevel::Warn).text, "warn,fumehood=warn");
     }
 }

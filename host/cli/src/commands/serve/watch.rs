@@ -24,6 +24,9 @@ const MAX_SETTLE_TIME: Duration = Duration::from_secs(1);
 /// Interval between two refreshes without events: the kernel reports none for network file systems, for example.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
+/// Stack of the thread. Without optimisation, loading a component takes more than the default of 2 MiB.
+const STACK_BYTES: usize = 8 << 20;
+
 /// The causes for which components and the configuration are looked at again.
 #[derive(Debug, Clone)]
 pub(crate) struct Triggers {
@@ -55,7 +58,8 @@ pub(crate) fn start(
     } else {
         None
     };
-    let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(move || {
+    let builder = std::thread::Builder::new().name("watch".to_owned()).stack_size(STACK_BYTES);
+    let thread = builder.spawn(move || {
         runtime.block_on(stop.run_until_cancelled(refresh_components(components, triggers, hangup)));
     });
     Ok(Some(thread.context("cannot watch files")?))
