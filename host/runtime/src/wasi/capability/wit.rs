@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use fumehood_core::capability::{Function, Interface, Type};
-use wit_parser::{FunctionKind, Handle, Resolve, Type as WitType, TypeDefKind, TypeId};
+use wit_parser::{FunctionKind, Handle, ParseError, Resolve, Type as WitType, TypeDefKind, TypeId};
 
 /// Maximum number of types of a capability. A type that is used twice counts twice.
 const MAX_NODES: usize = 10_000;
@@ -16,7 +16,13 @@ const MAX_DEPTH: usize = 32;
 /// If it is not WIT, or uses types that capabilities cannot have. The text says what.
 pub(super) fn read(wit: &str) -> Result<(Vec<Interface>, u32), String> {
     let mut resolve = Resolve::default();
-    let package = resolve.push_source("capability.wit", wit).map_err(|error| format!("{error:#}"))?;
+    let package = match resolve.push_source("capability.wit", wit) {
+        Ok(package) => package,
+        Err(error) => {
+            let with_place = error.downcast_ref::<ParseError>().map(|error| error.render(&resolve.source_map));
+            return Err(with_place.unwrap_or_else(|| format!("{error:#}")));
+        }
+    };
     let package = resolve.packages.get(package).ok_or("it has no package")?;
     let mut resources = HashMap::new();
     for id in package.interfaces.values() {
