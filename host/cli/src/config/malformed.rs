@@ -243,8 +243,8 @@ fn reports_unknown_keys_with_place_and_suggestion() {
         expect![
             "fumehood.toml:1:2: unknown key `limit` in the file; did you mean `limits`?; known keys: agent, \
              approval, arguments, cell, channels, flows, guardrails, hooks, http_in_flight, jobs, \
-             key_value_store, knowledge, limits, log, mcp, model, prompts, registry, serve, skills, storage, \
-             telemetry, tenants, tools, tools_in"
+             key_value_store, knowledge, limits, log, logging, mcp, model, prompts, registry, serve, skills, \
+             storage, telemetry, tenants, tools, tools_in"
         ],
     );
     check_text(
