@@ -16,7 +16,7 @@ use fumehood::{CancellationToken, Grant, Host, Limits, McpTools};
 use tokio::task::JoinHandle;
 
 use super::jobs::{self, ServedJobs};
-use super::offered_tools::{Sources, offer};
+use super::offered_tools::{Offered, Sources, offer};
 use super::served_components::{ServeRequest, ServedComponents};
 use super::sessions::ServedSessions;
 use super::tenants::SavedUsage;
@@ -193,15 +193,18 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
             started("at", &urls, &offered.names);
             listening.serve(services, signals.received(), grace).await
         }
-        None => {
-            started("over", "standard input and output", &offered.names);
-            let tools = offered.tools.of(&Arc::new(Tenant::anyone(ONLY_CLIENT)));
-            let served = Server::new(tools, options).serve_stdio(signals.received()).await.map_err(Into::into);
-            logging::emit_stopping("the client left, or a signal", grace);
-            served
-        }
+        None => serve_stdio(&offered, options, signals.received(), grace).await,
     };
     ServerParts { dashboard, watching, watch, host, jobs, usage, remotes, recording }.close(grace, served).await
+}
+
+/// Serves the client at standard input and output, until it leaves or `stop` completes.
+async fn serve_stdio(offered: &Offered, options: ServerOptions, stop: impl Future, grace: Duration) -> Result<()> {
+    started("over", "standard input and output", &offered.names);
+    let tools = offered.tools.of(&Arc::new(Tenant::anyone(ONLY_CLIENT)));
+    let served = Server::new(tools, options).serve_stdio(stop).await;
+    logging::emit_stopping("the client left, or a signal", grace);
+    Ok(served?)
 }
 
 /// Connects to the approved MCP servers of the configuration, if that was asked for.
