@@ -21,8 +21,8 @@ use crate::guard::Guard;
 use crate::limits::{MemoryReservation, RequestLimits};
 use crate::rejection::Rejection;
 use crate::service::{AdmittedRequest, BODY_TIMEOUT, HttpService, RequestContext, Services};
-use crate::tenants::{Client, Credential, Identity, Tenants, bearer_token};
-use crate::token_verifier::{METADATA_PREFIX, TokenRefusal, TokenVerifier};
+use crate::tenants::{Client, Tenants, bearer_token};
+use crate::token_verifier::{Credential, Identity, METADATA_PREFIX, TokenRefusal, TokenVerifier};
 
 /// Maximum time for the verification of an access token.
 const VERIFICATION_TIMEOUT: Duration = Duration::from_secs(10);

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::tenants::Identity;
+use crate::token_verifier::Identity;
 
 /// Limits on open connections.
 #[derive(Debug, Clone, Copy)]
@@ -279,7 +279,7 @@ impl Drop for Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tenants::Credential;
+    use crate::token_verifier::Credential;
 
     fn tenant(number: u8) -> Arc<str> {
         Arc::from(number.to_string())

@@ -16,7 +16,7 @@ use crate::guard::single_value;
 use crate::limits::RequestLimits;
 use crate::options::HttpError;
 use crate::rejection::Rejection;
-use crate::token_verifier::VerifiedToken;
+use crate::token_verifier::{Credential, Identity, VerifiedToken};
 use fumehood_layers::BudgetLeases;
 use fumehood_layers::now;
 use fumehood_layers::{Access, Tenant};
@@ -31,24 +31,6 @@ pub(crate) struct RequestDefaults {
     pub(crate) requests: usize,
     /// Maximum memory of messages, in bytes.
     pub(crate) in_flight_bytes: usize,
-}
-
-/// The credential of a request. The streams of a request end once its credential is not accepted any more.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Credential {
-    /// None: the listener is open to every program on this machine.
-    Open,
-    /// A token of a tenant, by its digest.
-    Token(Digest),
-    /// A verified access token.
-    Access(VerifiedToken),
-}
-
-/// A credential, and the tenant that it was accepted for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Identity {
-    pub(crate) tenant: Arc<str>,
-    pub(crate) credential: Credential,
 }
 
 /// The tenants of a listener. Cheap to clone; clones share their state.

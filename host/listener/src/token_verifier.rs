@@ -5,10 +5,29 @@ use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::digest::Digest;
 use http::HeaderValue;
 
 /// The prefix of the paths at which the metadata of a resource is found (RFC 9728, section 3).
 pub(crate) const METADATA_PREFIX: &str = "/.well-known/oauth-protected-resource";
+
+/// The credential of a request. The streams of a request end once its credential is not accepted any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Credential {
+    /// None: the listener is open to every program on this machine.
+    Open,
+    /// A token of a tenant, by its digest.
+    Token(Digest),
+    /// A verified access token.
+    Access(VerifiedToken),
+}
+
+/// A credential, and the tenant that it was accepted for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) tenant: Arc<str>,
+    pub(crate) credential: Credential,
+}
 
 /// Verification of access tokens, for clients that have no token of a tenant.
 pub trait TokenVerifier: fmt::Debug + Send + Sync {
