@@ -32,7 +32,9 @@ impl Directives {
     ///
     /// A level alone in `RUST_LOG` is for our targets: libraries print addresses and codes of logins below `warn`. A target that
     /// an operator names is printed at the level that the operator gives it.
-    pub(super) fn new(typed: Option<LogLevel>, variable: Option<&str>, otherwise: LogLevel) -> Self {
+    ///
+    /// Without a level, libraries are silent unless `is_service`: other commands report their errors in their own words.
+    pub(super) fn new(typed: Option<LogLevel>, variable: Option<&str>, otherwise: LogLevel, is_service: bool) -> Self {
         let mut bare = None;
         let mut named = Vec::new();
         let mut ignored = Vec::new();
@@ -47,7 +49,8 @@ impl Directives {
             }
         }
         let level = typed.or(bare).unwrap_or(otherwise);
-        let of_others = level.min(LogLevel::Warn).as_str();
+        let is_asked_for = is_service || typed.or(bare).is_some();
+        let of_others = if is_asked_for { level.min(LogLevel::Warn) } else { LogLevel::Off }.as_str();
         let mut text = format!("{of_others},{OUR_TARGETS}={}", level.as_str());
         for directive in named {
             text.push(',');
@@ -137,7 +140,7 @@ mod tests {
     use super::*;
 
     fn text(typed: Option<LogLevel>, variable: &str) -> String {
-        Directives::new(typed, Some(variable), LogLevel::Info).text
+        Directives::new(typed, Some(variable), LogLevel::Info, true).text
     }
 
     #[test]
@@ -155,8 +158,9 @@ mod tests {
     #[test]
     fn typed_level_comes_before_the_variable() {
         assert_eq!(text(Some(LogLevel::Warn), "trace,hyper=debug"), "warn,fumehood=warn,hyper=debug");
-        let unreadable = Directives::new(None, Some("info,a=b=c,fumehood=loud"), LogLevel::Warn);
+        let unreadable = Directives::new(None, Some("info,a=b=c,fumehood=loud"), LogLevel::Warn, false);
         assert_eq!(unreadable.text, "warn,fumehood=info");
         assert_eq!(unreadable.ignored, ["a=b=c", "fumehood=loud"]);
+        assert_eq!(Directives::new(None, None, LogLevel::Warn, false).text, "off,fumehood=warn");
     }
 }

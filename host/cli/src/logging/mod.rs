@@ -69,7 +69,8 @@ pub(crate) fn begin(section: &LoggingSection, telemetry: Option<&Telemetry>) {
     let section = if typed.is_service { *section } else { LoggingSection::default() };
     let default = if typed.is_service { LogLevel::Info } else { LogLevel::Warn };
     let variable = std::env::var(VARIABLE).ok();
-    let directives = Directives::new(typed.level, variable.as_deref(), section.level.unwrap_or(default));
+    let level = section.level.unwrap_or(default);
+    let directives = Directives::new(typed.level, variable.as_deref(), level, typed.is_service);
     let format = typed.format.or(section.format).unwrap_or_default();
     let destination = destination(format);
     let has_journal = matches!(destination, Destination::Journal(_));
