@@ -11,7 +11,7 @@ mod value;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -192,8 +192,8 @@ pub struct CapabilityContext {
     pub call_id: String,
     /// The person or program on whose behalf the call is made.
     pub actor: Option<Arc<str>>,
-    /// The time by which the call must end.
-    pub deadline: Instant,
+    /// Returns the time until the deadline of the call.
+    pub time_left: Arc<dyn Fn() -> Duration + Send + Sync>,
     /// Receives the refusals.
     pub refusals: Arc<dyn Fn(Refusal) + Send + Sync>,
 }

@@ -62,7 +62,7 @@ impl Invocation {
             tool: self.tool.clone(),
             call_id: self.id.clone(),
             actor: self.actor.clone(),
-            deadline,
+            time_left: Arc::new(move || deadline.saturating_duration_since(Instant::now())),
             refusals: Arc::new(move |refusal| refusals.add(refusal)),
         }
     }

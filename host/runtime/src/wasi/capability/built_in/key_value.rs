@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::capability::{
@@ -76,7 +76,7 @@ struct Granted<'s> {
     store: &'s ComponentStore,
     owner: Namespace,
     quota: KeyValueQuota,
-    deadline: Instant,
+    time_left: Duration,
 }
 
 impl CapabilitySession for Session {
@@ -143,7 +143,7 @@ impl Session {
         let owner = store.and_then(ComponentStore::owner);
         match (store, owner, self.quota) {
             (Some(store), Some(owner), Some(quota)) => {
-                Ok(Granted { store, owner: owner.clone(), quota, deadline: context.deadline })
+                Ok(Granted { store, owner: owner.clone(), quota, time_left: (context.time_left)() })
             }
             _ => {
                 (context.refusals)(KeyValueQuota::refusal(wants));
@@ -245,10 +245,9 @@ impl Granted<'_> {
     async fn run<R: Send + 'static>(
         &self,
         function: &'static str,
-        step: impl FnOnce(&dyn KeyValueStore, std::time::Duration) -> Result<R, StoreError> + Send + 'static,
+        step: impl FnOnce(&dyn KeyValueStore, Duration) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, Value> {
-        let now = Instant::now();
-        let deadline = Deadline::after(now, self.deadline.saturating_duration_since(now));
+        let deadline = Deadline::after(Instant::now(), self.time_left);
         self.store.run(function, deadline, step).await.map_err(|error| match error {
             StoreError::Full { .. } => other("the quota of the store is used up".to_owned()),
             StoreError::Unavailable(_) => other("the store is unavailable".to_owned()),
