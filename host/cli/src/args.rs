@@ -282,7 +282,8 @@ impl Arguments {
 
     /// Returns the settings of the log.
     pub(crate) fn logging(&self) -> TypedLogging {
-        TypedLogging { level: self.log_level, format: self.log_format, is_service: self.is_service() }
+        let is_drill = matches!(self.command, Command::Demo | Command::Selftest(_));
+        TypedLogging { level: self.log_level, format: self.log_format, is_service: self.is_service(), is_drill }
     }
 
     /// Returns whether the command runs until it is stopped.

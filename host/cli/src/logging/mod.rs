@@ -43,6 +43,8 @@ pub(crate) struct TypedLogging {
     pub(crate) format: Option<LogFormat>,
     /// True for a command that runs until it is stopped, whose operator reads the log.
     pub(crate) is_service: bool,
+    /// True for a command that stages attacks and reports itself what they did.
+    pub(crate) is_drill: bool,
 }
 
 static TYPED: OnceLock<TypedLogging> = OnceLock::new();
@@ -67,7 +69,11 @@ pub(crate) fn begin(section: &LoggingSection, telemetry: Option<&Telemetry>) {
     let typed = TYPED.get().copied().unwrap_or_default();
     // A configuration that a service and a person share changes nothing of what the person sees.
     let section = if typed.is_service { *section } else { LoggingSection::default() };
-    let default = if typed.is_service { LogLevel::Info } else { LogLevel::Warn };
+    let default = match typed {
+        TypedLogging { is_service: true, .. } => LogLevel::Info,
+        TypedLogging { is_drill: true, .. } => LogLevel::Off,
+        _ => LogLevel::Warn,
+    };
     let variable = std::env::var(VARIABLE).ok();
     let directives = Directives::new(typed.level, variable.as_deref(), section.level.unwrap_or(default));
     let format = typed.format.or(section.format).unwrap_or_default();

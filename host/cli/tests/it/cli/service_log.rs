@@ -89,9 +89,14 @@ fn wait_for(server: &Server, event: &str, members: &Value) -> Value {
     }
 }
 
+/// Kills a process, and waits until it is dead: a call that is sent to a dying worker fails.
 fn kill(pid: u64) {
-    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    kill_process(pid, Signal::KILL).unwrap();
+    let process = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    kill_process(process, Signal::KILL).unwrap();
+    let stat = format!("/proc/{pid}/stat");
+    while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn call(server: &Server, tool: &str, arguments: &Value) -> u16 {
