@@ -16,7 +16,7 @@ use fumehood::{CancellationToken, Grant, Host, Limits, McpTools};
 use tokio::task::JoinHandle;
 
 use super::jobs::{self, ServedJobs};
-use super::offered_tools::{Offered, Sources, offer};
+use super::offered_tools::{OfferedTools, Sources, offer};
 use super::served_components::{ServeRequest, ServedComponents};
 use super::sessions::ServedSessions;
 use super::tenants::SavedUsage;
@@ -199,7 +199,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
 }
 
 /// Serves the client at standard input and output, until it leaves or `stop` completes.
-async fn serve_stdio(offered: &Offered, options: ServerOptions, stop: impl Future, grace: Duration) -> Result<()> {
+async fn serve_stdio(offered: &OfferedTools, options: ServerOptions, stop: impl Future, grace: Duration) -> Result<()> {
     started("over", "standard input and output", &offered.names);
     let tools = offered.tools.of(&Arc::new(Tenant::anyone(ONLY_CLIENT)));
     let served = Server::new(tools, options).serve_stdio(stop).await;
