@@ -1,6 +1,7 @@
 //! Responses: text, calls, pieces and usage.
 
 use fumehood_core::chat::{Delta, Reply, StopReason, Usage};
+use fumehood_model::{ProviderConfig, Timeouts};
 
 use super::server::{Play, Server};
 use super::{SERVICES, answered_conversation, ask, config, fixture, provider, question, reply, stream};
@@ -109,6 +110,9 @@ async fn accepts_an_answer_of_two_megabytes() {
     let message = serde_json::json!({"message": {"role": "assistant", "content": text}, "done": true});
     let play = Play::Reply { status: 200, headers: "", body: format!("{message}\n").into_bytes(), piece: 8192 };
     let server = Server::start(vec![play]).await;
-    let (answer, _) = ask(&provider("ollama", config(&server)), &question()).await;
+    let config = config(&server);
+    // One line, so the first token is there when the whole of it is.
+    let timeouts = Timeouts { first_token: config.timeouts.total, ..config.timeouts };
+    let (answer, _) = ask(&provider("ollama", ProviderConfig { timeouts, ..config }), &question()).await;
     assert_eq!(answer.unwrap().reply, Reply::Text(text));
 }
