@@ -20,6 +20,12 @@
 //! assert!(faults.starts_with("fumehood.toml:3:1: unknown key `raed` in [tools.notes]; did you mean `read`?"));
 //! ```
 
+#![allow(
+    rustdoc::bare_urls,
+    rustdoc::broken_intra_doc_links,
+    reason = "the schema has these texts as they are: [tools] is a section of the file, and an address is one to type"
+)]
+
 pub mod agent;
 pub mod amount;
 pub mod approval;
