@@ -178,7 +178,7 @@ impl BudgetLeases {
     /// Admits a request.
     ///
     /// # Errors
-    /// Like [`Self::admit_call`].
+    /// Like `admit_call`.
     pub async fn admit_request(&self, tenant: &Tenant, now: Timestamp) -> Result<(), CallError> {
         self.admit(tenant, BudgetKind::RequestsPerMinute, now).await
     }

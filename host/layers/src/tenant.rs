@@ -49,7 +49,7 @@ pub struct Tenant {
     pub actor: Option<Arc<str>>,
     /// The digests of its tokens, any of which it may send: two of them while one replaces the other.
     pub tokens: Vec<Digest>,
-    /// The values of the claim by which [`HttpOptions::verifier`](crate::HttpOptions::verifier) knows it, such as the
+    /// The values of the claim by which `HttpOptions::verifier` knows it, such as the
     /// identifiers of its clients. Unique in their listener.
     pub claims: Vec<String>,
     /// The tools that exist for it.
@@ -81,7 +81,7 @@ pub struct Tenant {
 pub struct TenantLimits {
     /// Maximum number of requests in a minute, of any kind. It may be used at once, and is refilled continuously.
     pub requests_per_minute: Option<NonZeroU32>,
-    /// Maximum number of concurrent requests, in place of [`HttpOptions::requests`](crate::HttpOptions::requests).
+    /// Maximum number of concurrent requests, in place of `HttpOptions::requests`.
     pub concurrent_requests: Option<NonZeroU32>,
     /// Maximum fuel of calls in a minute. A call that uses more than is left runs to its end; the next ones wait for as
     /// long as it takes to refill that.
