@@ -123,7 +123,9 @@ impl Default for CompileBudget {
             time: Duration::from_secs(60),
             time_per_mib: Duration::from_secs(20),
             cpu: Duration::from_secs(5),
-            cpu_per_mib: Duration::from_secs(2),
+            // A JavaScript engine of 12 MB takes 0.6 s for each MiB on an idle core, and four times that on a small
+            // machine beside other programs.
+            cpu_per_mib: Duration::from_secs(5),
             memory: 1 << 30,
             output: 256 * MIB,
         }
