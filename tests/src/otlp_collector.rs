@@ -46,6 +46,8 @@ pub struct Histogram {
     pub unit: String,
     /// The number of values.
     pub count: u64,
+    /// The upper bounds of the buckets, without the last one's.
+    pub bounds: Vec<f64>,
     /// The attributes, as text.
     pub attributes: BTreeMap<String, String>,
 }
@@ -184,7 +186,8 @@ fn histograms(body: &[u8]) -> Option<Vec<Histogram>> {
         for point in histogram.data_points {
             let name = metric.name.clone();
             let unit = metric.unit.clone();
-            found.push(Histogram { name, unit, count: point.count, attributes: attributes(point.attributes) });
+            let attributes = attributes(point.attributes);
+            found.push(Histogram { name, unit, count: point.count, bounds: point.explicit_bounds, attributes });
         }
     }
     Some(found)

@@ -41,6 +41,17 @@ impl<'a> App<'a> {
         Ok(Self { arguments, source, config, lock: OnceCell::new() })
     }
 
+    /// Like [`Self::open`], for a command that can do without the configuration: one that `is_used` rejects is taken as
+    /// empty, and need not be trusted.
+    ///
+    /// # Errors
+    /// Like [`Self::open`].
+    pub(crate) fn open_where(arguments: &'a Arguments, is_used: impl FnOnce(&Config) -> bool) -> Result<Self> {
+        let source = ConfigSource::from_arguments(arguments);
+        let config = source.open_if(is_used)?;
+        Ok(Self { arguments, source, config, lock: OnceCell::new() })
+    }
+
     /// Creates the context of a configuration that was read already.
     pub(crate) fn with_config(arguments: &'a Arguments, config: Config) -> Self {
         let source = ConfigSource::from_arguments(arguments);

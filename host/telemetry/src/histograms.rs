@@ -14,15 +14,23 @@ pub(crate) type Histograms = Family<Labels, Histogram, Buckets>;
 #[derive(Clone)]
 pub(crate) struct Buckets(&'static [f64]);
 
+impl Buckets {
+    /// Returns the upper bounds in ascending order, without the one of the last bucket, which has none.
+    pub(crate) fn bounds(&self) -> Vec<f64> {
+        self.0.to_vec()
+    }
+}
+
 impl MetricConstructor<Histogram> for Buckets {
     fn new_metric(&self) -> Histogram {
         Histogram::new(self.0.iter().copied())
     }
 }
 
-/// Seconds from 10 µs to a minute.
-pub(crate) const SECONDS: Buckets =
-    Buckets(&[0.000_01, 0.000_05, 0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0]);
+/// Seconds from 10 µs, a call in this process, to five minutes, a model that thinks.
+pub(crate) const SECONDS: Buckets = Buckets(&[
+    0.000_01, 0.000_05, 0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0,
+]);
 /// Fuel from a thousand instructions to ten billions.
 pub(crate) const FUEL: Buckets = Buckets(&[1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10]);
 /// Bytes from 64 KiB, the page of a memory, to 1 GiB.

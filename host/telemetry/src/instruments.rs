@@ -10,7 +10,13 @@ use fumehood_core::telemetry::{
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter};
 
+use crate::histograms::{BYTES, FUEL, SECONDS};
 use crate::labels::OK;
+
+/// Creates a histogram of seconds. The bounds of the SDK are made for milliseconds.
+fn seconds(meter: &Meter, name: &'static str) -> Histogram<f64> {
+    meter.f64_histogram(name).with_unit("s").with_boundaries(SECONDS.bounds()).build()
+}
 
 /// The instruments of calls, and of what they wait for.
 pub(crate) struct Instruments {
@@ -25,15 +31,15 @@ pub(crate) struct Instruments {
 
 impl Instruments {
     pub(crate) fn new(meter: &Meter) -> Self {
-        let seconds = |name: &'static str| meter.f64_histogram(name).with_unit("s").build();
+        let memory = meter.u64_histogram(PEAK_MEMORY_METRIC).with_unit("By").with_boundaries(BYTES.bounds());
         Self {
-            duration: seconds(CALL_DURATION_METRIC),
-            queue: seconds(CALL_QUEUE_METRIC),
-            fuel: meter.u64_histogram(FUEL_METRIC).build(),
-            memory: meter.u64_histogram(PEAK_MEMORY_METRIC).with_unit("By").build(),
-            host_calls: seconds(HOST_CALL_METRIC),
-            http_requests: seconds(HTTP_REQUEST_METRIC),
-            model_requests: seconds(MODEL_REQUEST_METRIC),
+            duration: seconds(meter, CALL_DURATION_METRIC),
+            queue: seconds(meter, CALL_QUEUE_METRIC),
+            fuel: meter.u64_histogram(FUEL_METRIC).with_boundaries(FUEL.bounds()).build(),
+            memory: memory.build(),
+            host_calls: seconds(meter, HOST_CALL_METRIC),
+            http_requests: seconds(meter, HTTP_REQUEST_METRIC),
+            model_requests: seconds(meter, MODEL_REQUEST_METRIC),
         }
     }
 

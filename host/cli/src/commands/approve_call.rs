@@ -9,6 +9,7 @@ use fumehood::time::Timestamp;
 use serde::Serialize;
 
 use crate::agent::saved;
+use crate::app::App;
 use crate::args::Arguments;
 use crate::args::sessions::ApproveCall;
 use crate::config::Config;
@@ -16,7 +17,6 @@ use crate::exit::{Exit, UsageError};
 use crate::log_place;
 use crate::render::quotation::{Quotation, one_line};
 use crate::render::{self, FAINT, STRONG, styled};
-use crate::trust::ConfigSource;
 use crate::{moment, question};
 
 /// Maximum length of a reason or a name, in bytes.
@@ -53,7 +53,7 @@ pub(crate) async fn run(arguments: &Arguments, typed: &ApproveCall) -> Result<Ex
         }
     }
     let uses = |config: &Config| log_place::is_configured(typed.file.as_deref(), config);
-    let config = ConfigSource::from_arguments(arguments).open_if(uses)?;
+    let config = App::open_where(arguments, uses)?.config;
     let place = log_place::locate(typed.file.as_deref(), &config)?;
     let options = log_place::options(&place, typed.log_key.as_deref(), &config)?;
     let reader = log_place::open_read_only(&place, &options)?;

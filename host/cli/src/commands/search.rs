@@ -9,12 +9,12 @@ use fumehood_registry::signature::{KeyId, PublicKey};
 use serde_json::{Value, json};
 
 use super::index::index_name;
+use crate::app::App;
 use crate::args::{self, Arguments};
 use crate::config::Config;
 use crate::exit::{Exit, UsageError};
 use crate::registry::registry_client;
 use crate::signing_key::read_public_key;
-use crate::trust::ConfigSource;
 use crate::{published, render, user_folders};
 
 /// An index whose signature was verified.
@@ -27,7 +27,7 @@ struct OpenedIndex {
 /// Runs the command. Nothing is searched unless every index is what its key signed, and none is older than one that was read
 /// before from the same place.
 pub(crate) async fn run(arguments: &Arguments, search: &args::Search) -> Result<Exit> {
-    let config = ConfigSource::from_arguments(arguments).open_if(published::is_configured)?;
+    let config = App::open_where(arguments, published::is_configured)?.config;
     let history = IndexHistory::open(user_folders::index_history()?)?;
     let mut indexes = Vec::new();
     if search.index.is_empty() {

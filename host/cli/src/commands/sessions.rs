@@ -10,13 +10,13 @@ use fumehood::limits::display_bytes;
 use serde::Serialize;
 
 use crate::agent::saved;
+use crate::app::App;
 use crate::args::Arguments;
 use crate::args::sessions::{Sessions, SessionsAction};
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::render::quotation::{Quotation, one_line};
 use crate::render::{self, FAINT, STRONG, styled, table};
-use crate::trust::ConfigSource;
 use crate::{log_place, moment};
 
 /// A session in the list, for `--json`.
@@ -100,7 +100,7 @@ struct SessionView<'a> {
 
 pub(crate) async fn run(arguments: &Arguments, sessions: &Sessions) -> Result<Exit> {
     let uses = |config: &Config| log_place::is_configured(sessions.file.as_deref(), config);
-    let config = ConfigSource::from_arguments(arguments).open_if(uses)?;
+    let config = App::open_where(arguments, uses)?.config;
     let place = log_place::locate(sessions.file.as_deref(), &config)?;
     let options = log_place::options(&place, sessions.log_key.as_deref(), &config)?;
     let reader = log_place::open_read_only(&place, &options)?;

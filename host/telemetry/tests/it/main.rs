@@ -85,7 +85,14 @@ fn spans_arrive_with_names_kinds_and_parents() {
     assert!(metrics.lines().any(is_exemplar), "{metrics}");
     let exported =
         collector.wait(|all| all.histograms.iter().find(|it| it.name == "fumehood.http_request.duration").cloned());
-    assert_eq!(exported.unwrap().unit, "s");
+    let exported = exported.unwrap();
+    assert_eq!(exported.unit, "s");
+    // Those of Prometheus: with the SDK's own, every call is in the first bucket.
+    let is_bound = |line: &&str| line.starts_with("fumehood_http_request_duration_seconds_bucket");
+    let bound = |line: &str| line.split_once("le=\"")?.1.split('"').next()?.parse::<f64>().ok();
+    let bounds: Vec<f64> = metrics.lines().filter(is_bound).filter_map(bound).filter(|it| it.is_finite()).collect();
+    assert_eq!(exported.bounds, bounds);
+    assert!(bounds[0] < 0.001 && bounds[bounds.len() - 1] > 60.0, "{bounds:?}");
     let heads = collector.exported().heads;
     assert!(heads.iter().any(|head| head.contains("x-key: header-secret")), "{heads:?}");
 }

@@ -13,13 +13,13 @@ use anyhow::Result;
 use fumehood::event_log::{Checkpoint, Filter, JoinedHead, Reader};
 use serde::Serialize;
 
+use crate::app::App;
 use crate::args::Arguments;
 #[cfg(feature = "postgres")]
 use crate::args::log::Export;
 use crate::args::log::{Filters, Log, LogAction};
 use crate::config::Config;
 use crate::exit::{Exit, UsageError};
-use crate::trust::ConfigSource;
 use crate::{log_place, moment, render};
 
 /// Runs one action on the log, `list` if none is named.
@@ -29,7 +29,7 @@ pub(crate) async fn run(arguments: &Arguments, log: &Log) -> Result<Exit> {
         return Err(UsageError(message.to_owned()).into());
     }
     let uses = |config: &Config| log_place::is_configured(log.file.as_deref(), config);
-    let config = ConfigSource::from_arguments(arguments).open_if(uses)?;
+    let config = App::open_where(arguments, uses)?.config;
     let place = log_place::locate(log.file.as_deref(), &config)?;
     let key = log.log_key.as_deref();
     #[cfg(feature = "postgres")]

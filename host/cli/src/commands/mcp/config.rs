@@ -7,12 +7,12 @@ use fumehood_platform::files::is_executable;
 use serde_json::json;
 use toml::{Table, Value as Toml};
 
+use crate::app::App;
 use crate::args::{Arguments, Client, Config};
 use crate::config::{Config as Configuration, DEFAULT_FILE_NAME};
 use crate::configured;
 use crate::exit::{Exit, UsageError};
 use crate::render;
-use crate::trust::ConfigSource;
 
 /// The folders with programs that every client finds.
 const SYSTEM_FOLDERS: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
@@ -84,13 +84,12 @@ fn warn_of_programs(configuration: &Configuration) {
 /// If it cannot be read, is invalid, or is not trusted.
 fn configuration(arguments: &Arguments) -> Result<Option<(PathBuf, Configuration)>> {
     // The snippet names it with `--config`, which counts as trust, so it must be trusted now.
-    let source = ConfigSource::from_arguments(arguments);
-    let configuration = source.open()?;
-    let file = source.file();
+    let app = App::open(arguments)?;
+    let file = app.source.file();
     if !file.exists() {
         return Ok(None);
     }
-    Ok(Some((canonicalize("configuration", &file)?, configuration)))
+    Ok(Some((canonicalize("configuration", &file)?, app.config)))
 }
 
 /// Returns the absolute path, because clients run in other folders.

@@ -5,7 +5,7 @@ use expect_test::{Expect, expect};
 use super::workbench::Workbench;
 
 pub(crate) fn calculator() -> Workbench {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     bench.example("calculator");
     bench
 }
@@ -188,7 +188,7 @@ fn an_unreadable_file_of_arguments_is_refused() {
 
 #[test]
 fn a_bad_command_line_is_refused_before_any_file_is_touched() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     for arguments in [
         &["call", "missing.wasm", "add", "--timeout", "0s"][..],
         &["call", "missing.wasm", "add", "--args-file", "missing.json"],

@@ -65,6 +65,13 @@ pub(crate) fn rust_compiler() -> Option<Vec<(&'static str, PathBuf)>> {
     unpacked.is_file().then(|| vec![("FUMEHOOD_GUEST_RUSTC", unpacked)])
 }
 
+/// Returns the settings of cargo for projects. They share a target folder, since the SDK and what it needs is the same in each;
+/// so their names differ.
+fn cargo_variables() -> Vec<(&'static str, PathBuf)> {
+    let target = concat!(env!("CARGO_TARGET_TMPDIR"), "/projects");
+    vec![("CARGO_TERM_COLOR", "never".into()), ("CARGO_TARGET_DIR", target.into())]
+}
+
 #[test]
 fn rust_project_is_built_reproducibly_and_tested() {
     let Some(compiler) = rust_compiler() else {
@@ -78,7 +85,7 @@ fn rust_project_is_built_reproducibly_and_tested() {
     assert_eq!(made.code, 0, "{made:?}");
     // The versions of this repository, which are on this machine.
     std::fs::copy(root().join("Cargo.lock"), bench.path("city-facts/Cargo.lock")).unwrap();
-    let variables = [compiler, vec![("CARGO_TERM_COLOR", "never".into())]].concat();
+    let variables = [compiler, cargo_variables()].concat();
     play(&bench, "city-facts", &["build", "--check"], &variables);
 
     let component = std::fs::read(bench.path("city-facts/dist/city-facts.wasm")).unwrap();
@@ -93,13 +100,14 @@ fn rust_project_is_built_reproducibly_and_tested() {
 fn typed_rust_project_is_built_and_its_own_tests_pass() {
     let Some(compiler) = rust_compiler() else { return skipped("Rust", "there is no compiler for WebAssembly") };
     let bench = Workbench::new();
-    let made = bench.run(&["new", "city-facts", "--dialect", "typed", "--sdk", root().to_str().unwrap()]);
+    let made = bench.run(&["new", "typed-facts", "--dialect", "typed", "--sdk", root().to_str().unwrap()]);
     assert_eq!(made.code, 0, "{made:?}");
-    std::fs::copy(root().join("Cargo.lock"), bench.path("city-facts/Cargo.lock")).unwrap();
-    let variables = [compiler, vec![("CARGO_TERM_COLOR", "never".into())]].concat();
-    play(&bench, "city-facts", &["build"], &variables);
-    let tested =
-        Command::new("cargo").args(["test", "--quiet"]).current_dir(bench.path("city-facts")).output().unwrap();
+    std::fs::copy(root().join("Cargo.lock"), bench.path("typed-facts/Cargo.lock")).unwrap();
+    let variables = [compiler, cargo_variables()].concat();
+    play(&bench, "typed-facts", &["build"], &variables);
+    let mut cargo = Command::new("cargo");
+    cargo.args(["test", "--quiet"]).current_dir(bench.path("typed-facts")).envs(cargo_variables());
+    let tested = cargo.output().unwrap();
     assert!(tested.status.success(), "{}", String::from_utf8_lossy(&tested.stderr));
 }
 

@@ -20,7 +20,7 @@ fn check(bench: &Workbench, file: &str, expected: Expect) {
 
 #[test]
 fn files_of_another_kind_are_refused() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     bench.put("empty.wasm", b"");
     check(
         &bench,
@@ -91,7 +91,7 @@ fn files_of_another_kind_are_refused() {
 
 #[test]
 fn machine_code_is_never_accepted() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     bench.program("count");
     assert_eq!(bench.run(&["inspect", "count.wasm"]).code, 0);
     let entries = std::fs::read_dir(bench.cache()).unwrap().map(|entry| entry.unwrap().path());
@@ -111,7 +111,7 @@ fn machine_code_is_never_accepted() {
 
 #[test]
 fn damaged_components_are_refused() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     bench.example("calculator");
     let good = std::fs::read(bench.path("calculator.wasm")).unwrap();
     bench.put("header.wasm", &good[..6]);
@@ -142,7 +142,7 @@ fn damaged_components_are_refused() {
 
 #[test]
 fn components_for_another_host_are_refused() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     bench.program("unknown-import").program("other-contract");
     check(
         &bench,
@@ -179,7 +179,7 @@ fn components_for_another_host_are_refused() {
 
 #[test]
 fn files_that_are_too_large_are_not_read() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     let file = std::fs::File::create(bench.path("sparse.wasm")).unwrap();
     file.set_len(1 << 30).unwrap();
     check(
@@ -199,7 +199,7 @@ fn files_that_are_too_large_are_not_read() {
 
 #[test]
 fn paths_that_are_no_files_are_refused() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     check(
         &bench,
         "missing.wasm",
@@ -255,7 +255,7 @@ fn paths_that_are_no_files_are_refused() {
 
 #[test]
 fn an_unreadable_file_is_refused() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     let path = bench.put("secret.wasm", b"");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
     if std::fs::File::open(&path).is_ok() {
@@ -275,7 +275,7 @@ fn an_unreadable_file_is_refused() {
 
 #[test]
 fn tools_with_invalid_descriptions_are_refused() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     bench.answering("none", &[], Answer::Nothing);
     check(
         &bench,
@@ -314,7 +314,7 @@ fn tools_with_invalid_descriptions_are_refused() {
 
 #[test]
 fn tools_with_forbidden_texts_are_refused() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     bench.answering("json", &[ToolDescription::new("a").taking("{")], Answer::Nothing);
     check(
         &bench,
@@ -354,7 +354,7 @@ fn tools_with_forbidden_texts_are_refused() {
 
 #[test]
 fn a_disabled_proposal_is_refused_with_its_name_and_code() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     for program in ["function-subtyping-test", "function-subtyping-cast", "function-subtyping-call", "rec-group"] {
         bench.put("it.wasm", fumehood_tests::component(&format!("proposals/{program}")).unwrap());
         for command in [&["inspect", "it.wasm"][..], &["call", "it.wasm", "run"]] {

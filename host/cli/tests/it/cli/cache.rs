@@ -9,7 +9,7 @@ use super::workbench::{CommandOutput, Workbench};
 
 /// Creates a folder with a component whose code is in the cache.
 fn warm() -> Workbench {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     bench.program("count");
     let ran = call(&bench);
     assert_eq!(ran.stderr.lines().count(), 1, "no warning, only what it cost: {ran:?}");
@@ -53,9 +53,9 @@ fn written_at(path: &Path) -> std::time::SystemTime {
 fn code_is_kept_privately_and_found_again() {
     let bench = warm();
     let cache = bench.cache();
-    assert_eq!(mode(&cache), 0o700);
-    let code = only(&cache, "cwasm");
-    let mac = only(&cache, "mac");
+    assert_eq!(mode(cache), 0o700);
+    let code = only(cache, "cwasm");
+    let mac = only(cache, "mac");
     for file in [&code, &mac, &cache.join("key")] {
         assert_eq!(mode(file), 0o600, "{}", file.display());
     }
@@ -63,14 +63,14 @@ fn code_is_kept_privately_and_found_again() {
     let ran = call(&bench);
     assert!(!ran.stderr.contains("warning"), "{ran:?}");
     assert_eq!((written_at(&code), written_at(&mac)), before, "a hit writes nothing");
-    assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 3, "nothing else is left behind");
+    assert_eq!(std::fs::read_dir(cache).unwrap().count(), 3, "nothing else is left behind");
 }
 
 #[test]
 fn a_changed_byte_is_reported_and_the_entry_repaired() {
     let bench = warm();
     let cache = bench.cache();
-    for path in [only(&cache, "cwasm"), only(&cache, "mac"), cache.join("key")] {
+    for path in [only(cache, "cwasm"), only(&cache, "mac"), cache.join("key")] {
         let mut bytes = std::fs::read(&path).unwrap();
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;
@@ -82,7 +82,7 @@ fn a_changed_byte_is_reported_and_the_entry_repaired() {
 #[test]
 fn a_damaged_entry_is_explained() {
     let bench = warm();
-    std::fs::write(only(&bench.cache(), "cwasm"), b"short").unwrap();
+    std::fs::write(only(bench.cache(), "cwasm"), b"short").unwrap();
     expect![[r#"
         ── stdout
         7
@@ -97,16 +97,16 @@ fn a_damaged_entry_is_explained() {
 fn a_missing_part_of_an_entry_is_made_again() {
     let bench = warm();
     let cache = bench.cache();
-    std::fs::remove_file(only(&cache, "mac")).unwrap();
+    std::fs::remove_file(only(cache, "mac")).unwrap();
     warns_once(&bench, "was damaged");
-    std::fs::remove_file(only(&cache, "cwasm")).unwrap();
+    std::fs::remove_file(only(cache, "cwasm")).unwrap();
     assert!(!call(&bench).stderr.contains("warning"), "what is not there is not damaged");
-    assert_eq!(entries(&cache, "cwasm").len(), 1);
+    assert_eq!(entries(cache, "cwasm").len(), 1);
 }
 
 #[test]
 fn a_folder_that_others_can_write_to_is_not_used() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     bench.program("count");
     std::fs::create_dir(bench.cache()).unwrap();
     std::fs::set_permissions(bench.cache(), std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -118,7 +118,7 @@ fn a_folder_that_others_can_write_to_is_not_used() {
 
 #[test]
 fn a_folder_that_cannot_be_made_is_done_without() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     bench.program("count");
     bench.put("cache", b"a file");
     let ran = call(&bench);
@@ -130,7 +130,7 @@ fn a_link_in_place_of_an_entry_is_not_followed() {
     let bench = warm();
     let cache = bench.cache();
     for extension in ["cwasm", "mac"] {
-        let entry = only(&cache, extension);
+        let entry = only(cache, extension);
         let elsewhere = bench.path("elsewhere");
         std::fs::rename(&entry, &elsewhere).unwrap();
         symlink(&elsewhere, &entry).unwrap();
@@ -153,11 +153,11 @@ fn a_link_in_place_of_the_folder_is_not_followed() {
 fn code_of_another_component_is_refused() {
     let bench = warm();
     let cache = bench.cache();
-    let code = only(&cache, "cwasm");
-    let mac = only(&cache, "mac");
+    let code = only(cache, "cwasm");
+    let mac = only(cache, "mac");
     bench.program("counter");
     assert_eq!(bench.run(&["inspect", "counter.wasm"]).code, 0);
-    let other = |extension: &str, own: &Path| entries(&cache, extension).into_iter().find(|path| path != own).unwrap();
+    let other = |extension: &str, own: &Path| entries(cache, extension).into_iter().find(|path| path != own).unwrap();
     std::fs::copy(other("cwasm", &code), &code).unwrap();
     warns_once(&bench, "was damaged");
     std::fs::copy(other("cwasm", &code), &code).unwrap();
@@ -167,7 +167,7 @@ fn code_of_another_component_is_refused() {
 
 #[test]
 fn without_a_cache_nothing_is_written() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     bench.program("count");
     assert_eq!(bench.run(&["--no-cache", "inspect", "count.wasm"]).code, 0, "though the variable names a folder");
     let mut command = bench.command(&["--no-cache", "inspect", "count.wasm"]);
@@ -178,7 +178,7 @@ fn without_a_cache_nothing_is_written() {
 
 #[test]
 fn the_cache_folder_is_from_flag_environment_or_default() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     bench.program("count");
     assert_eq!(bench.run(&["--cache-dir", "named", "inspect", "count.wasm"]).code, 0);
     assert!(bench.path("named").exists() && !bench.cache().exists());

@@ -113,7 +113,7 @@ fn bombs() -> Vec<(&'static str, Vec<u8>, &'static str)> {
 
 #[test]
 fn compile_bombs_are_refused_before_anything_is_compiled() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     bench.put("small.wasm", component("(core module)"));
     let small = inspect(&bench, "small.wasm");
     assert_eq!(small.code, 6, "{small:?}");
@@ -129,7 +129,7 @@ fn compile_bombs_are_refused_before_anything_is_compiled() {
 
 #[test]
 fn what_the_first_look_lets_through_is_compiled_within_its_budget_or_stopped() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     bench.put("small.wasm", component("(core module)"));
     let small = inspect(&bench, "small.wasm");
     let half = nested(600);
@@ -174,7 +174,7 @@ fn kill(pid: u32) {
 
 #[test]
 fn a_killed_compiler_fails_only_its_component() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     let (mut host, compiler) = compiling(&bench);
     kill(compiler);
     let mut stderr = String::new();
@@ -189,7 +189,7 @@ fn a_killed_compiler_fails_only_its_component() {
 
 #[test]
 fn a_compiler_ends_with_its_host() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     let (mut host, compiler) = compiling(&bench);
     kill(host.id());
     host.wait().unwrap();
@@ -202,7 +202,7 @@ fn a_compiler_ends_with_its_host() {
 
 #[test]
 fn the_compiler_command_is_hidden() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     let ran = Workbench::run_command(bench.command_without_trust(&["compile-component"]));
     assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{ran:?}");
     assert!(ran.stderr.contains("for internal use"), "{ran:?}");

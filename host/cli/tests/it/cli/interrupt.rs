@@ -44,7 +44,7 @@ fn wait_for_the_call(bench: &Workbench) {
 #[test]
 fn a_tool_that_sleeps_in_a_host_call_or_spins_is_stopped() {
     for name in ["sleep", "spin"] {
-        let bench = Workbench::new();
+        let bench = Workbench::with_own_cache();
         bench.program(name);
         let child = start(&bench, &["call", &format!("{name}.wasm"), "run", "--timeout", "60s", "--fuel", "1000G"]);
         wait_for_the_call(&bench);
@@ -56,7 +56,7 @@ fn a_tool_that_sleeps_in_a_host_call_or_spins_is_stopped() {
 
 #[test]
 fn the_json_record_of_an_interrupted_call_is_cancelled() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     bench.program("sleep");
     let child = start(&bench, &["call", "--json", "sleep.wasm", "run", "--timeout", "60s"]);
     wait_for_the_call(&bench);
@@ -68,7 +68,7 @@ fn the_json_record_of_an_interrupted_call_is_cancelled() {
 
 #[test]
 fn a_tool_that_reports_progress_is_stopped_in_the_middle() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     bench.example("countdown");
     let arguments = r#"{"from": 1000, "step_ms": 20}"#;
     let mut child = start(&bench, &["call", "countdown.wasm", "countdown", arguments, "--timeout", "60s"]);
@@ -84,7 +84,7 @@ fn a_tool_that_reports_progress_is_stopped_in_the_middle() {
 
 #[test]
 fn a_run_is_cancelled_and_that_is_recorded() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     bench.program("sleep").put("script.jsonl", r#"{"calls": [{"name": "sleep__run", "id": "nap"}]}"#);
     let run = ["run", "Sleep", "--tool", "sleep.wasm", "--script", "script.jsonl", "--timeout", "60s", "--log", "e.db"];
     let mut child = start(&bench, &run);
@@ -106,7 +106,7 @@ fn a_run_is_cancelled_and_that_is_recorded() {
 
 #[test]
 fn a_model_that_does_not_answer_can_be_interrupted() {
-    let bench = Workbench::new();
+    let bench = Workbench::with_own_cache();
     bench.put("script.jsonl", r#"{"text": "late", "delay_ms": 3000000}"#);
     let run = ["run", "Hello", "--script", "script.jsonl", "--json", "--wall", "1h", "--stream-time", "1h"];
     let mut child = start(&bench, &run);

@@ -1,4 +1,4 @@
-//! A folder for one test, with its own code cache, and the command to run in it.
+//! A folder for one test, and the command to run in it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -34,9 +34,14 @@ const ELSEWHERE: [&str; 20] = [
     "RUST_LOG",
 ];
 
+/// The code cache of all tests that do not ask for one of their own. Compiling the same components for each test would
+/// take a third of the processor time of all of them.
+const SHARED_CACHE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/code-cache");
+
 /// The folder of a test.
 pub(crate) struct Workbench {
     folder: tempfile::TempDir,
+    cache: PathBuf,
 }
 
 /// The outcome of a command.
@@ -49,7 +54,14 @@ pub(crate) struct CommandOutput {
 
 impl Workbench {
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self { folder: tempfile::tempdir().unwrap(), cache: SHARED_CACHE.into() }
+    }
+
+    /// Returns a folder whose code cache does not exist before the first command.
+    pub(crate) fn with_own_cache() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = folder.path().join("cache");
+        Self { folder, cache }
     }
 
     /// Returns the path of a file in the folder.
@@ -57,9 +69,9 @@ impl Workbench {
         self.folder.path().join(name)
     }
 
-    /// Returns the folder of compiled code. It does not exist before the first command.
-    pub(crate) fn cache(&self) -> PathBuf {
-        self.path("cache")
+    /// Returns the folder of compiled code.
+    pub(crate) fn cache(&self) -> &Path {
+        &self.cache
     }
 
     /// Puts a file into the folder. Commands run there, so its name is enough to find it.
