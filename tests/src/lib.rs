@@ -20,8 +20,9 @@ pub mod skip;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
-use wit_parser::Resolve;
+pub use wit_component::StringEncoding;
+use wit_component::{ComponentEncoder, embed_component_metadata};
+use wit_parser::{PackageId, Resolve};
 
 /// Returns the folder of the programs.
 #[must_use]
@@ -101,11 +102,32 @@ pub fn wrap_module(core_module: Vec<u8>) -> Result<Vec<u8>> {
     encode(core_module, "tool", &Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit"))
 }
 
-fn encode(mut module: Vec<u8>, world: &str, wit: &Path) -> Result<Vec<u8>> {
+fn encode(module: Vec<u8>, world: &str, wit: &Path) -> Result<Vec<u8>> {
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_path(wit)?;
+    encode_in(module, resolve, package, world, StringEncoding::UTF8)
+}
+
+/// Wraps the text of a core module as a component of `world` in the text of a WIT package, whose strings have this
+/// encoding.
+///
+/// # Errors
+/// If a text is not well-formed, or the exports of the module do not fit the world.
+pub fn component_of(core_module: &str, world: &str, wit: &str, encoding: StringEncoding) -> Result<Vec<u8>> {
+    let mut resolve = Resolve::default();
+    let package = resolve.push_str("package.wit", wit)?;
+    encode_in(wat::parse_str(core_module)?, resolve, package, world, encoding)
+}
+
+fn encode_in(
+    mut module: Vec<u8>,
+    resolve: Resolve,
+    package: PackageId,
+    world: &str,
+    encoding: StringEncoding,
+) -> Result<Vec<u8>> {
     let world = resolve.select_world(&[package], Some(world))?;
-    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
+    embed_component_metadata(&mut module, &resolve, world, encoding)?;
     ComponentEncoder::default().module(&module)?.validate(true).encode()
 }
 

@@ -18,6 +18,7 @@ mod approval;
 mod cache;
 mod calls;
 mod checklist;
+mod compositions;
 mod corpus;
 mod documentation;
 mod engine;

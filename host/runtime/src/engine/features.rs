@@ -17,7 +17,13 @@ pub(crate) const ENABLED: WasmFeatures = WasmFeatures::FLOATS
     .union(WasmFeatures::EXTENDED_CONST)
     .union(WasmFeatures::COMPONENT_MODEL);
 
-/// Names of the proposals that are off, as their specifications give them.
+/// The proposals that the engine's own code may use, besides those of guests: an adapter between two components of a
+/// composition copies values from the memory of one into that of the other, so it names both.
+///
+/// The scan before the engine refuses them in modules of guests: no toolchain for components emits them.
+pub(crate) const OF_ADAPTERS: WasmFeatures = WasmFeatures::MULTI_MEMORY;
+
+/// Names of the proposals that are off for guests, as their specifications give them.
 const NAMES: [(WasmFeatures, &str); 30] = [
     (WasmFeatures::GC, "garbage collection"),
     (WasmFeatures::GC_TYPES, "garbage collection"),

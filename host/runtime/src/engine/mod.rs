@@ -15,7 +15,7 @@ use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, OperatorCost, OptLevel, PoolingAllocationConfig, Strategy,
 };
 
-use features::ENABLED;
+use features::{ENABLED, OF_ADAPTERS};
 
 /// Address space reserved for one linear memory. With guard pages behind it, accesses need no bounds checks.
 const MEMORY_RESERVATION_BYTES: u64 = 4 << 30;
@@ -142,12 +142,12 @@ fn engine_config(config: &EngineSettings, profile: EngineProfile) -> Config {
     settings
 }
 
-/// Turns everything off, and the features that guests may use on again: code that is off cannot be attacked.
+/// Turns everything off, and the features that guests and adapters may use on again: code that is off cannot be attacked.
 ///
 /// Proposals whose implementation is not compiled in must be off, too: the engine's defaults leave some of them on, and
 /// a component that validates would reach functions that do not exist.
 fn set_features(settings: &mut Config) {
-    settings.wasm_features(WasmFeatures::all(), false).wasm_features(ENABLED, true);
+    settings.wasm_features(WasmFeatures::all(), false).wasm_features(ENABLED.union(OF_ADAPTERS), true);
 }
 
 fn operator_cost() -> OperatorCost {
