@@ -248,7 +248,7 @@ fn kind(result: &CallResult) -> Option<ErrorKind> {
 async fn memories_of_all_parts_share_the_limit_of_a_call() {
     let grow = "(memory.grow (local.get 0))";
     let limits = Limits { memory: 64 << 20, ..Limits::default() };
-    let result = call_workers(grow, 400, limits.clone()).await;
+    let result = call_workers(grow, 400, limits).await;
     assert_eq!(result.json::<Value>().unwrap(), json!(2), "{result:?}");
     assert!(result.metadata.peak_memory >= 800 << 16, "{:?}", result.metadata);
     let result = call_workers(grow, 600, limits).await;

@@ -79,6 +79,12 @@ pub enum LoadError {
     /// The compiler process failed for another reason than a limit.
     #[error("the compiler process failed: {0}")]
     Compiler(String),
+    /// The engine panicked while it compiled the component, in this process or in the compiler's.
+    #[error(
+        "the compiler panicked (`{0}`). That is a fault of this host, not of the component: please report it, with \
+         this message and the component"
+    )]
+    CompilerPanicked(String),
     /// WebAssembly in the text format.
     #[error(
         "this is WebAssembly text, not a component; convert it to a binary first, for example with `wasm-tools parse`"

@@ -70,7 +70,7 @@ fn code_is_kept_privately_and_found_again() {
 fn a_changed_byte_is_reported_and_the_entry_repaired() {
     let bench = warm();
     let cache = bench.cache();
-    for path in [only(cache, "cwasm"), only(&cache, "mac"), cache.join("key")] {
+    for path in [only(cache, "cwasm"), only(cache, "mac"), cache.join("key")] {
         let mut bytes = std::fs::read(&path).unwrap();
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;

@@ -130,6 +130,7 @@ fn to_load_error(error: ProcessError, program: &Program, allowance: &Allowance) 
         }
         ProcessError::Unwritable(error) => LoadError::Host(error.to_string()),
         ProcessError::Killed => LoadError::Compiler("it was stopped".to_owned()),
+        ProcessError::Panicked(text) => LoadError::CompilerPanicked(text),
         ProcessError::Broken(how) => LoadError::Compiler(how),
     }
 }

@@ -121,7 +121,7 @@ impl Default for CompileBudget {
     fn default() -> Self {
         Self {
             time: Duration::from_secs(60),
-            time_per_mib: Duration::from_secs(20),
+            time_per_mib: Duration::from_secs(50),
             cpu: Duration::from_secs(5),
             // A JavaScript engine of 12 MB takes 0.6 s for each MiB on an idle core, and four times that on a small
             // machine beside other programs.

@@ -9,6 +9,8 @@ mod serve;
 mod types;
 mod wire;
 
+use std::panic::AssertUnwindSafe;
+
 use fumehood_core::digest::Digest;
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -16,6 +18,7 @@ use wasmtime::component::Component;
 use prescan::{LimitExceeded, ScanError};
 use proposals::DisabledProposal;
 
+use crate::engine::guest_runtime::panic_message;
 use crate::load::Isolation;
 use crate::load::cache::{AuthenticCode, CacheReport, CodeCache, CodeLookup, ComponentLookup, FreshCode, map_fresh};
 use crate::load::error::{LoadError, SLOW_COMPILE_BYTES};
@@ -121,6 +124,12 @@ pub(crate) fn malformed_error(error: wasmparser::BinaryReaderError) -> LoadError
     LoadError::Malformed(wire::describe_parser_error(&error.to_string()))
 }
 
+/// Runs the engine's compiler. It holds no state of ours, so nothing is left half changed.
+fn catch_panic<T>(compile: impl FnOnce() -> T) -> Result<T, LoadError> {
+    std::panic::catch_unwind(AssertUnwindSafe(compile))
+        .map_err(|panic| LoadError::CompilerPanicked(panic_message(panic.as_ref())))
+}
+
 /// Compiles a component in this process.
 pub(crate) fn compile_in_process(
     engine: &Engine,
@@ -129,7 +138,7 @@ pub(crate) fn compile_in_process(
     bytes: &[u8],
     damage: Option<String>,
 ) -> Result<Compiled, LoadError> {
-    let component = Component::from_binary(engine, bytes)
+    let component = catch_panic(|| Component::from_binary(engine, bytes))?
         .map_err(|error| LoadError::Malformed(wire::describe_malformed(&error)))?;
     let Some(cache) = cache else { return Ok((component, CacheReport::Off)) };
     let stored = component
@@ -173,7 +182,7 @@ pub(crate) fn prepare_for_worker(
     let code = match code {
         Some(code) => code,
         None => {
-            let code = engine.precompile_component(bytes);
+            let code = catch_panic(|| engine.precompile_component(bytes))?;
             let code = code.map_err(|error| LoadError::Malformed(wire::describe_malformed(&error)))?;
             let received = FreshCode::receive(code.as_slice(), code.len() as u64);
             received.map_err(|error| LoadError::Host(error.to_string()))?
@@ -191,5 +200,16 @@ fn report(damage: Option<String>, stored: Result<(), String>) -> CacheReport {
         (Some(reason), _) => CacheReport::Damaged(reason),
         (None, Ok(())) => CacheReport::Stored,
         (None, Err(reason)) => CacheReport::NotStored(reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_compiler_is_an_error_that_says_whose_fault_it_is() {
+        let error = catch_panic(|| -> () { panic!("boom") }).unwrap_err().to_string();
+        assert!(error.starts_with("the compiler panicked (`boom`). That is a fault of this host"), "{error}");
     }
 }

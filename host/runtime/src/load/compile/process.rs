@@ -16,6 +16,8 @@ use crate::load::cache::FreshCode;
 const THREADS: &str = "2";
 /// Maximum length of output of a foreign program that is quoted in an error.
 const MAX_QUOTED_BYTES: usize = 256;
+/// Exit code of a Rust program that panicked.
+const PANICKED: i32 = 101;
 
 /// The program that compiles.
 #[derive(Debug, Clone)]
@@ -41,6 +43,8 @@ pub(super) enum ProcessError {
     Unwritable(io::Error),
     /// [`KillHandle::kill`] ended the process.
     Killed,
+    /// The compiler panicked, with its message.
+    Panicked(String),
     /// Any other failure, as a message.
     Broken(String),
 }
@@ -200,6 +204,17 @@ fn receive(mut stdout: impl Read, max_bytes: u64) -> Result<FreshCode, AnswerErr
     }
 }
 
+/// Returns the place and the message of a panic, as the standard library prints it.
+fn printed_panic(stderr_text: &str) -> String {
+    let from = stderr_text.split_once(" panicked at ").map_or(stderr_text, |(_, after)| after);
+    let lines: Vec<&str> = from.lines().take(2).map(str::trim).collect();
+    lines.join(" ")
+}
+
+fn quote(output: &str) -> String {
+    crate::wasi::guest_output::cut_to(output, MAX_QUOTED_BYTES)
+}
+
 /// Classifies the end of the process: a reported reason, the signal of a limit, or an unexpected end.
 fn classify_exit(status: ExitStatus, stderr_text: &str) -> ProcessError {
     // An allocator that gets no memory prints this before it aborts.
@@ -209,8 +224,11 @@ fn classify_exit(status: ExitStatus, stderr_text: &str) -> ProcessError {
     match (ProcessEnd::from(status), stderr_text.lines().next().map(serde_json::from_str)) {
         (ProcessEnd::CpuTime, _) => ProcessError::Cpu,
         (ProcessEnd::Code(_), Some(Ok(failure))) => ProcessError::Reported(failure),
+        (ProcessEnd::Code(PANICKED), _) if stderr_text.contains(" panicked at ") => {
+            ProcessError::Panicked(quote(&printed_panic(stderr_text)))
+        }
         (ProcessEnd::Code(code), _) => {
-            let text = crate::wasi::guest_output::cut_to(stderr_text.trim(), MAX_QUOTED_BYTES);
+            let text = quote(stderr_text.trim());
             let output = if text.is_empty() { "without output".to_owned() } else { format!("with the output: {text}") };
             ProcessError::Broken(format!("it ended with exit code {code} {output}"))
         }
@@ -250,6 +268,9 @@ mod tests {
         check_error("echo '{\"kind\":\"malformed\",\"message\":\"bad\"}' >&2; exit 1", "Reported(Malformed(\"bad\"))");
         check_error("echo 'memory allocation of 5 bytes failed' >&2; kill -ABRT $$", "Memory");
         check_error("kill -XCPU $$", "Cpu");
+        let panic = "echo \"thread 'main' (7) panicked at a.rs:1:2:\" >&2; echo boom >&2; echo backtrace >&2; exit 101";
+        check_error(panic, "Panicked(\"a.rs:1:2: boom\")");
+        check_error("echo boom >&2; exit 101", "exit code 101 with the output: boom");
         check_error("kill -9 $$", "signal 9");
         check_error("echo this is not compiled code, sorry; sleep 1000", "did not return compiled code");
         check_error("yes", "did not return compiled code");
