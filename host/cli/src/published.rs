@@ -14,12 +14,12 @@ use fumehood_registry::reference::Reference;
 use fumehood_registry::signature::PublicKey;
 use fumehood_registry::store::Store;
 
-use crate::app::App;
 use crate::args::Arguments;
 use crate::config::Config;
 use crate::config::registry::{RegistrySection, parse_reference};
 use crate::exit::UsageError;
 use crate::registry::{registry_client, transfer_bar};
+use crate::trust::ConfigSource;
 use crate::{render, source, user_folders};
 
 /// Beginnings of references, which no path of a component has.
@@ -108,7 +108,7 @@ pub(crate) fn is_configured(config: &Config) -> bool {
 /// If the network is forbidden, or the configuration has such settings and is not trusted, or cannot be read.
 pub(crate) fn configured_settings(arguments: &Arguments) -> Result<RegistrySection> {
     require_network(arguments)?;
-    Ok(settings(&App::open_where(arguments, is_configured)?.config))
+    Ok(settings(&ConfigSource::from_arguments(arguments).open_if(is_configured)?))
 }
 
 /// Returns the settings of a configuration for registries, with paths from the working folder.

@@ -35,6 +35,19 @@ async fn compiled_code_is_kept_privately_and_found_again() {
 }
 
 #[tokio::test]
+async fn the_same_bytes_are_compiled_once_in_a_process_without_a_cache() {
+    let host = Host::builder().build().unwrap();
+    for (name, expected) in [("one", CacheReport::Off), ("two", CacheReport::Hit)] {
+        let component = host.load(Load::bytes(name, fumehood_tests::component("count").unwrap())).await.unwrap();
+        assert_eq!(component.report().cache, expected);
+        let called = host.call(Call::new(format!("{name}__run"), r#"{"to": 3}"#)).await;
+        assert_eq!(called.text().as_deref(), Some("3"), "{called:?}");
+    }
+    let other = host.load(Load::bytes("three", fumehood_tests::component("counter").unwrap())).await.unwrap();
+    assert_eq!(other.report().cache, CacheReport::Off);
+}
+
+#[tokio::test]
 async fn a_changed_bit_anywhere_is_found_and_the_code_compiled_again() {
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().join("cache");

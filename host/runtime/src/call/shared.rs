@@ -14,7 +14,7 @@ use crate::engine::deadline::Ticker;
 use crate::engine::file_pool::FilePool;
 use crate::engine::guest_runtime::GuestRuntime;
 use crate::engine::{self, EngineProfile, SandboxError};
-use crate::load::cache::CodeCache;
+use crate::load::cache::{CodeCache, RecentCode};
 use crate::load::compile::{CompileLimits, CompileService};
 use crate::network::Network;
 use crate::wasi::{self, CallState, Capabilities, KeyValueBackend, ProtectedSet, ScratchRoot};
@@ -35,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) capabilities: Capabilities,
     pub(crate) engine: Engine,
     pub(crate) cache: Option<CodeCache>,
+    pub(crate) recent_code: RecentCode,
     pub(crate) key_value: Arc<KeyValueBackend>,
     pub(crate) memory_ceiling: usize,
     pub(crate) network: Network,
@@ -100,6 +101,7 @@ impl Shared {
             capabilities,
             engine,
             cache: config.cache,
+            recent_code: RecentCode::default(),
             memory_ceiling: config.memory_ceiling,
             network: config.network,
             compile_service: CompileService::new(config.compiler),

@@ -243,7 +243,7 @@ async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptio
     let (code, report) = run_blocking(shared, bytes, move |shared, bytes| {
         let engine = &shared.engine;
         let cache = shared.cache.as_ref();
-        Ok(match (start, code) {
+        let (code, report) = match (start, code) {
             (Start::Cached(component), _) => (Code::Component(component), CacheReport::Hit),
             (Start::CachedCode(code), _) => (Code::File(code), CacheReport::Hit),
             (Start::Compile { damage }, code) if isolation.is_process() => {
@@ -258,7 +258,11 @@ async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptio
                 let (component, report) = compile::compile_in_process(engine, cache, &digest, bytes, damage)?;
                 (Code::Component(component), report)
             }
-        })
+        };
+        if let Code::Component(component) = &code {
+            shared.recent_code.keep(&digest, component);
+        }
+        Ok((code, report))
     })
     .await?;
     if is_compiled {
@@ -279,7 +283,11 @@ fn inspect(
     let limits = &shared.compile_limits;
     let allow_slow = options.allow_slow_compile;
     let isolation = options.isolation;
-    let start = compile::start(&shared.engine, cache, &digest, bytes, limits, allow_slow, isolation)?;
+    let recent = if isolation.is_process() { None } else { shared.recent_code.find(&digest) };
+    let start = match recent {
+        Some(component) => Start::Cached(component),
+        None => compile::start(&shared.engine, cache, &digest, bytes, limits, allow_slow, isolation)?,
+    };
     let surface = Surface::read(bytes).map_err(compile::malformed_error)?;
     let imports = crate::load::imports::list(&surface, &shared.capabilities);
     dialect::check_contract(&imports)?;

@@ -8,6 +8,7 @@
 //! fits.
 
 mod map;
+mod recent;
 pub(crate) mod sealed;
 mod trim;
 
@@ -21,6 +22,7 @@ use fumehood_platform::{files, private};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+pub(crate) use recent::RecentCode;
 pub(crate) use sealed::FreshCode;
 
 /// Default maximum size of all compiled code together.
@@ -93,9 +95,9 @@ pub enum CacheError {
 /// The result of looking up one component in the code cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CacheReport {
-    /// No cache is configured.
+    /// No cache is configured, and the component was compiled.
     Off,
-    /// The compiled code was found.
+    /// The compiled code was found: on disk, or among that of components which this host loaded lately.
     Hit,
     /// The compiled code was not found, and was stored.
     Stored,
