@@ -182,17 +182,11 @@ pub use fumehood_core::tool::{
     ToolLayer, ToolProvider, ValidatedCall, is_named,
 };
 pub use fumehood_core::trace_context;
-#[cfg(feature = "http")]
-pub use fumehood_http as http_api;
 pub use fumehood_layers::{CallEntry, CallLog, CallLogError, CallLogOptions, RecordingProvider, Source, Stack};
-#[cfg(any(feature = "http", feature = "mcp", feature = "oauth", feature = "telemetry"))]
-pub use fumehood_listener as listener;
 #[cfg(feature = "mcp")]
 pub use fumehood_mcp as mcp;
 #[cfg(feature = "agent")]
 pub use fumehood_model as model;
-#[cfg(feature = "oauth")]
-pub use fumehood_oauth as oauth;
 #[cfg(feature = "registry")]
 pub use fumehood_registry as registry;
 #[cfg(feature = "tls")]
@@ -203,6 +197,12 @@ pub use fumehood_runtime::{
     LoadReport, Network, Resolver, SandboxError, Skipped, SystemResolver, Ungranted, Workers, serve_compiler,
     serve_worker,
 };
+#[cfg(any(feature = "http", feature = "mcp", feature = "oauth", feature = "telemetry"))]
+pub use fumehood_server as listener;
+#[cfg(feature = "http")]
+pub use fumehood_server::http_api;
+#[cfg(feature = "oauth")]
+pub use fumehood_server::oauth;
 #[cfg(feature = "postgres")]
 pub use fumehood_storage::postgres;
 #[cfg(feature = "storage")]

@@ -31,7 +31,7 @@ pub use client::{
     LibraryOptions, ListChanges, Login, LoginError, NamePrefix, OAuthOptions, Remote, RemoteLibrary, RemoteOptions,
     RemoteTool, ServerRequestPolicy, ToolNotice, check_address, end_with_parent, logout,
 };
-pub use fumehood_listener::{Access, HttpError, HttpOptions, Tenant, Token, TokenError};
+pub use fumehood_server::{Access, HttpError, HttpOptions, Tenant, Token, TokenError};
 pub use log_level::LogLevel;
 pub use server::{
     Entry, HttpListener, Library, LibraryError, McpService, NamingScheme, Parameter, Prompt, Server, ServerOptions,

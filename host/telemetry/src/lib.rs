@@ -4,7 +4,7 @@
 //!
 //! - [`Telemetry::start`] sends spans to a collector. [`Telemetry::layer`] collects them from the crates that emit them, next to the
 //!   other layers of your `tracing` subscriber. [`Telemetry::install`] is for programs without one.
-//! - [`Metrics`] count and measure the calls of [`RunningCalls`](fumehood_listener::RunningCalls) that they are subscribed to.
+//! - [`Metrics`] count and measure the calls of [`RunningCalls`](fumehood_server::RunningCalls) that they are subscribed to.
 //! - [`MetricsService`] serves the metrics, and the running calls, behind the listener's admission.
 //!
 //! Nothing here blocks a call: spans go through a bounded queue, and what does not fit is dropped and counted. Names of spans and

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fumehood_listener::{CallPhase as Phase, RunningCall};
+use fumehood_server::{CallPhase as Phase, RunningCall};
 use serde::{Deserialize, Serialize};
 
 /// Seconds of outcomes that are kept.

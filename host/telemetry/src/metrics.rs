@@ -8,7 +8,7 @@ use std::time::Duration;
 use fumehood_core::call::result::CallResult;
 use fumehood_core::tool::ToolProvider;
 use fumehood_core::trace_context;
-use fumehood_listener::{CallSink, EndedCall, RunningCalls};
+use fumehood_server::{CallSink, EndedCall, RunningCalls};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -28,7 +28,7 @@ use crate::tool_metrics::{ToolFamilies, ToolMetrics, ToolTable};
 /// ```
 /// use std::sync::Arc;
 ///
-/// use fumehood_listener::RunningCalls;
+/// use fumehood_server::RunningCalls;
 /// use fumehood_telemetry::Metrics;
 ///
 /// let running = RunningCalls::new();

@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
-use fumehood_listener::body::{GuardedBody, ResponseBody, response};
-use fumehood_listener::{AdmittedRequest, HttpService, Listener, Rejection, RunningCalls, Tenant, Tenants};
+use fumehood_server::body::{GuardedBody, ResponseBody, response};
+use fumehood_server::{AdmittedRequest, HttpService, Listener, Rejection, RunningCalls, Tenant, Tenants};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body_util::BodyExt as _;

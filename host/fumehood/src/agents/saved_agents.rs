@@ -14,7 +14,7 @@ use fumehood_agent::session::{SavedSession, SavedSessionError};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CancellationToken;
 use fumehood_core::tool::ToolProvider;
-use fumehood_http::{
+use fumehood_server::http_api::{
     ApprovalAnswer, ApprovalQuestion, NewSession, SavedSessionInfo, SessionAgent, SessionAgents, SessionError,
     SessionEvents, SessionReply, WaitingCall,
 };

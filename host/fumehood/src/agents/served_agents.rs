@@ -11,7 +11,7 @@ use fumehood_core::chat::Delta;
 use fumehood_core::policy::call::{Answer, Approver, Question};
 use fumehood_core::record::{Record, RecordKind};
 use fumehood_core::tool::ToolProvider;
-use fumehood_http::{
+use fumehood_server::http_api::{
     ApprovalAnswer, ApprovalQuestion, NewSession, SessionAgent, SessionAgents, SessionApprovals, SessionCall,
     SessionError, SessionEvent, SessionEvents, SessionReply,
 };

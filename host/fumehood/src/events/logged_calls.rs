@@ -9,7 +9,7 @@ use fumehood_core::digest::Digest;
 use fumehood_core::opaque_numbers::OpaqueNumbers;
 use fumehood_core::record::{Record, RecordKind};
 use fumehood_core::text::sanitize::{printable, printable_value};
-use fumehood_http::{CallDetail, CallList, CallQuery, CallStatus, CallStore, CallStoreError, CallSummary};
+use fumehood_server::http_api::{CallDetail, CallList, CallQuery, CallStatus, CallStore, CallStoreError, CallSummary};
 use fumehood_storage::event_log::{EventLog, Filter, Order, ReadError, StoredRecord};
 use serde_json::Value;
 

@@ -7,8 +7,8 @@ use super::logged_calls::call_store_error;
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::text::sanitize::printable_value;
 use fumehood_core::text::untrusted::PrintableText;
-use fumehood_http::CallStoreError;
-use fumehood_http::dashboard::ports::{TimelineRecord, Timelines};
+use fumehood_server::http_api::CallStoreError;
+use fumehood_server::http_api::dashboard::ports::{TimelineRecord, Timelines};
 use fumehood_storage::event_log::{EventLog, Filter, ReadError, StoredRecord};
 
 /// Maximum number of records of one timeline.

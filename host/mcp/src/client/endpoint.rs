@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use fumehood_transport::Url;
 
-use fumehood_listener::Token;
+use fumehood_server::Token;
 
 use super::oauth::OAuthOptions;
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use fumehood_listener::bounds::{self, BoundsError};
+use fumehood_server::bounds::{self, BoundsError};
 use fumehood_transport::TransportError;
 use futures_util::stream::{self, Stream, StreamExt as _};
 use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};

@@ -5,7 +5,7 @@ use fumehood_core::telemetry;
 use fumehood_core::text::line::PrintableLine;
 use fumehood_core::text::sanitize::{printable, truncate_str};
 use fumehood_core::trace_context::TraceContext;
-use fumehood_listener::Jobs;
+use fumehood_server::Jobs;
 use rmcp::RoleServer;
 use rmcp::model::{Extensions, Implementation, InputRequiredResult, InputResponses, JsonObject};
 use rmcp::service::RequestContext;

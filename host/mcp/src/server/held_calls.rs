@@ -8,7 +8,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use fumehood_core::digest::Digest;
-use fumehood_listener::CallOrJob;
+use fumehood_server::CallOrJob;
 use rmcp::model::{ErrorData, InputRequiredResult, InputResponses};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};

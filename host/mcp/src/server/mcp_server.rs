@@ -9,8 +9,8 @@ use fumehood_core::call::result::CallResult;
 use fumehood_core::schema::gate::RepairPolicy;
 use fumehood_core::text::sanitize::printable;
 use fumehood_core::tool::{Changes, ToolProvider};
-use fumehood_listener::Jobs;
-use fumehood_listener::parse_queue::ParseQueue;
+use fumehood_server::Jobs;
+use fumehood_server::parse_queue::ParseQueue;
 use rmcp::model::{
     ErrorData, Implementation, JsonObject, PromptsCapability, ResourcesCapability, ServerCapabilities, ServerConfig,
     TASKS_EXTENSION_ID,

@@ -9,7 +9,7 @@ use fumehood_core::call::CancellationToken as CallToken;
 use fumehood_core::call::client_requests::ClientRequestKind;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
-use fumehood_listener::CallOrJob;
+use fumehood_server::CallOrJob;
 use rmcp::model::{InputRequest, InputRequests, InputRequiredResult, InputResponses};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot, watch};

@@ -11,7 +11,7 @@ use fumehood_core::call::{Call, CallContext, CancellationToken as CallToken, Obs
 use fumehood_core::telemetry;
 use fumehood_core::text::sanitize::printable;
 use fumehood_core::tool::name::MAX_FULL_NAME_BYTES;
-use fumehood_listener::{CallOrJob, JobCall, Jobs};
+use fumehood_server::{CallOrJob, JobCall, Jobs};
 use rmcp::RoleServer;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, ErrorCode, ErrorData, JsonObject, ReadResourceResult};
 use rmcp::service::RequestContext;

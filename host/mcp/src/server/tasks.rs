@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use fumehood_core::call::result::CallError;
 use fumehood_core::job::{Job, JobState};
 use fumehood_core::time::Timestamp;
-use fumehood_listener::{JobError, Jobs, poll_interval};
+use fumehood_server::{JobError, Jobs, poll_interval};
 use humantime::format_rfc3339_millis;
 use rmcp::model::{
     CreateTaskResult, DetailedTask, ErrorCode, ErrorData, GetTaskResult, JsonObject, Task, TaskPayload, TaskStatus,

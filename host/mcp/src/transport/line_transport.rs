@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::text::sanitize::{printable, printable_json};
-use fumehood_listener::bounds::{self, BoundsError};
+use fumehood_server::bounds::{self, BoundsError};
 use rmcp::model::{ErrorData, GetExtensions as _, JsonRpcMessage, JsonRpcRequest, RequestId};
 use rmcp::service::{RxJsonRpcMessage, ServiceRole, TxJsonRpcMessage};
 use rmcp::transport::Transport;

@@ -22,7 +22,7 @@ use fumehood_core::tool::definition::{Annotations, ToolDefinition};
 use fumehood_core::tool::name::{Namespace, ToolName};
 use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 use fumehood_core::trace_context::{self, TraceContext};
-use fumehood_listener::{CallSink, RunningCalls, TrackedTools};
+use fumehood_server::{CallSink, RunningCalls, TrackedTools};
 use fumehood_telemetry::{ExportOptions, Metrics, Telemetry};
 use fumehood_tests::otlp_collector::Collector;
 use fumehood_tests::skip::skip;

@@ -1,6 +1,6 @@
 //! Answers of servers at a URL, which belong to the request that they came back for.
 
-use fumehood_listener::bounds::{self, BoundsError};
+use fumehood_server::bounds::{self, BoundsError};
 use http::StatusCode;
 use rmcp::model::{ClientJsonRpcMessage, ErrorCode, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use serde::Deserialize;

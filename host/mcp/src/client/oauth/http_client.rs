@@ -1,6 +1,6 @@
 //! The HTTP client of rmcp's OAuth, on top of ours.
 
-use fumehood_oauth::{HttpClient, RequestError};
+use fumehood_server::oauth::{HttpClient, RequestError};
 use fumehood_transport::Url;
 use http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{Request, StatusCode};

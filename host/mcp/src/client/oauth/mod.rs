@@ -1,7 +1,7 @@
 //! OAuth 2.1 of the client: logins at the authorization server of an MCP server, and access tokens for its requests.
 //!
 //! The protocol (discovery, registration, PKCE, refresh) is rmcp's. Here are its requests, which obey the rules of
-//! [`HttpClient`](fumehood_oauth::HttpClient), the file of its tokens, and the end of a login in a browser.
+//! [`HttpClient`](fumehood_server::oauth::HttpClient), the file of its tokens, and the end of a login in a browser.
 
 mod credential_file;
 mod discovery;

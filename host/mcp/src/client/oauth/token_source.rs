@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fumehood_core::log;
-use fumehood_listener::Token;
+use fumehood_server::Token;
 use rmcp::transport::auth::{AuthError, OAuthClientConfig, StoredCredentials};
 use tokio::sync::Mutex;
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use fumehood_listener::{HttpError, HttpOptions, Listener};
+use fumehood_server::{HttpError, HttpOptions, Listener};
 
 use super::mcp_service::{McpService, PATH};
 use crate::server::mcp_server::Server;

@@ -6,10 +6,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
-use fumehood_listener::body::{GuardedBody, ResponseBody};
-use fumehood_listener::bounds::{self, BoundsError, CHEAP_BYTES, Size};
-use fumehood_listener::parse_queue::ParseQueue;
-use fumehood_listener::{
+use fumehood_server::body::{GuardedBody, ResponseBody};
+use fumehood_server::bounds::{self, BoundsError, CHEAP_BYTES, Size};
+use fumehood_server::parse_queue::ParseQueue;
+use fumehood_server::{
     AdmittedRequest, HttpService, Listener, MemoryPermit, Phase, Rejection, Tenant, TenantTools, Tenants,
     message_memory_bytes,
 };
