@@ -1,13 +1,16 @@
 //! The OpenAPI document: each tool is an operation with its own schema, and a public validator accepts it.
 
 use std::process::Command;
+use std::sync::Arc;
 
+use expect_test::expect_file;
 use fumehood_server::Jobs;
 use fumehood_server::http_api::ApiOptions;
 use fumehood_tests::skip::skip;
 use serde_json::{Value, json};
 
 use super::api_server::ApiServer;
+use super::sessions::Agents;
 
 /// Serves the API with everything that the document describes.
 async fn served() -> ApiServer {
@@ -68,6 +71,16 @@ async fn every_tool_is_an_operation_whose_references_resolve() {
         let target = reference.strip_prefix('#').unwrap();
         assert!(document.pointer(target).is_some(), "{reference} does not resolve");
     }
+}
+
+#[tokio::test]
+async fn the_document_is_as_recorded() {
+    let options = ApiOptions { name: "test".to_owned(), version: "1.0.0".to_owned(), ..ApiOptions::default() };
+    let api = ApiOptions { jobs: Some(Jobs::default()), sessions: Some(Arc::new(Agents)), ..options };
+    let served = ApiServer::with_api(|options| options, |tools| tools, api).await;
+    let document = served.get("/openapi.json").await.json();
+    served.end().await;
+    expect_file!["openapi.json"].assert_eq(&format!("{document:#}\n"));
 }
 
 #[tokio::test]

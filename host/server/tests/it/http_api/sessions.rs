@@ -18,7 +18,7 @@ use super::api_server::{Answer, ApiServer, OTHER, PATIENCE, TOKEN, tenant};
 
 /// Agents that do what the message says: `wait`, `ask`, `call TOOL`, and repeat any other text. What is saved of the tenant
 /// `stuck` cannot be read.
-struct Agents;
+pub(crate) struct Agents;
 
 struct Agent {
     session: NewSession,
