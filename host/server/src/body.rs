@@ -1,6 +1,6 @@
 //! Bodies of responses.
 
-use std::convert::Infallible;
+use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -14,8 +14,8 @@ use tokio_util::bytes::Bytes;
 /// `Retry-After` of a response of an overloaded server, in seconds.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
 
-/// The body of a response.
-pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
+/// The body of a response. An error ends its connection.
+pub type ResponseBody = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 
 /// A body that holds a value until it has been sent or dropped.
 #[derive(Debug)]
@@ -31,15 +31,19 @@ impl<B, T> GuardedBody<B, T> {
     }
 }
 
-impl<B: Body + Unpin, T: Unpin> Body for GuardedBody<B, T> {
+impl<B, T> Body for GuardedBody<B, T>
+where
+    B: Body<Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
+    T: Unpin,
+{
     type Data = B::Data;
-    type Error = B::Error;
+    type Error = Box<dyn Error + Send + Sync>;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        Pin::new(&mut self.body).poll_frame(context).map_err(Into::into)
     }
 
     fn is_end_stream(&self) -> bool {
@@ -54,7 +58,7 @@ impl<B: Body + Unpin, T: Unpin> Body for GuardedBody<B, T> {
 /// Creates a response with this status, content type and body.
 #[must_use]
 pub fn response(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<ResponseBody> {
-    let mut response = Response::new(Full::new(body.into()).boxed_unsync());
+    let mut response = Response::new(Full::new(body.into()).map_err(Into::into).boxed_unsync());
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response

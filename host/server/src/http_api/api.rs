@@ -3,15 +3,14 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use axum::Router;
+use axum::body::Body;
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::telemetry;
 use fumehood_core::tool::ToolProvider;
-use fumehood_core::trace_context::{self, TraceContext};
-use http::header::HeaderValue;
 use http::request::Parts;
-use http::{Method, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
-use tracing::{Instrument as _, Span};
+use tower_service::Service as _;
 
 use crate::body::{GuardedBody, ResponseBody};
 use crate::bounds::{self, BoundsError, CHEAP_BYTES};
@@ -21,7 +20,6 @@ use crate::http_api::routes;
 use crate::http_api::sessions::approvals::Approvals;
 use crate::http_api::sessions::store::Sessions;
 use crate::http_api::state::{ApiOptions, ApiState, Caller};
-use crate::http_api::trace_headers::{TRACEPARENT, parse_context};
 use crate::parse_queue::ParseQueue;
 use crate::{
     AdmittedRequest, HttpService, Listener, MemoryPermit, Phase, Rejection, ResponseGuard, TenantTools,
@@ -33,6 +31,7 @@ const RESERVED_NAME: &str = "the name of a member starts with `$serde_json::priv
 /// The API at `/v1`, and its document at `/openapi.json`.
 pub struct Api {
     shared: Arc<ApiState>,
+    router: Router,
     parsers: ParseQueue,
 }
 
@@ -69,7 +68,9 @@ impl Api {
             documents: Mutex::default(),
             stopped: listener.stopped(),
         };
-        Ok(Self { shared: Arc::new(shared), parsers: ParseQueue::new() })
+        let shared = Arc::new(shared);
+        let router = routes::router(Arc::clone(&shared));
+        Ok(Self { shared, router, parsers: ParseQueue::new() })
     }
 
     async fn answer(&self, mut request: AdmittedRequest<'_>) -> Result<Response<ResponseBody>, Rejection> {
@@ -92,27 +93,16 @@ impl Api {
         let queue = (self.parsers.clone(), context.parse_turn());
         let parses_in_queue = !size.is_cheap();
         let caller = Caller { tenant: Arc::clone(&request.tenant), tools, memory, queue, parses_in_queue };
-        let trace = parse_context(&request.head.headers);
-        let trace = trace.map(|trace| trace.with_sampling_decision(request.tenant.decides_sampling));
-        let span = telemetry::server_span(
-            request.head.method.as_str(),
-            routes::route(request.head.uri.path()),
-            trace.as_ref(),
-        );
-        let shared = Arc::clone(&self.shared);
-        let head = request.head;
-        let body = request.body;
-        let responding = async move { routes::respond(&shared, &caller, &head, body).await }.instrument(span.clone());
-        let mut response = if size.is_cheap() {
+        let mut routed = Request::from_parts(request.head, Body::from(request.body));
+        routed.extensions_mut().insert(caller);
+        // A router is always ready.
+        let responding = self.router.clone().call(routed);
+        let Ok(response) = if size.is_cheap() {
             responding.await
         } else {
             // Arguments are parsed and checked, and the call begins, on another thread.
             self.parsers.start(context.parse_turn(), responding).await.ok_or(Rejection::overloaded())?
         };
-        telemetry::record_status(&span, response.status().as_u16());
-        if let Some(trace) = trace.and_then(|trace| response_context(&span, trace)) {
-            response.headers_mut().insert(TRACEPARENT, trace);
-        }
         Ok(response.map(|body| GuardedBody::new(body, permits).boxed_unsync()))
     }
 }
@@ -140,12 +130,6 @@ impl HttpService for Api {
     fn handle<'a>(&'a self, request: AdmittedRequest<'a>) -> BoxFuture<'a, Result<Response<ResponseBody>, Rejection>> {
         Box::pin(self.answer(request))
     }
-}
-
-/// Returns the `traceparent` of a response: the span of the request, or the client's own context if no spans are collected.
-fn response_context(span: &Span, received: TraceContext) -> Option<HeaderValue> {
-    let context = trace_context::context_of(span).unwrap_or(received);
-    HeaderValue::from_str(context.traceparent()).ok()
 }
 
 fn out_of_bounds(error: &BoundsError) -> Rejection {

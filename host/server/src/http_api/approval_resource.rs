@@ -2,18 +2,23 @@
 
 #![allow(unused_qualifications, reason = "the macro of a path writes the whole name of its parameters")]
 
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Result;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use tokio_util::bytes::Bytes;
 use utoipa::ToSchema;
 
 use crate::http_api::call_answer::claim;
+use crate::http_api::extract::{Name, parse};
 use crate::http_api::idempotency::{self, Answer};
 use crate::http_api::problem::problem;
 use crate::http_api::response::{self, Response};
-use crate::http_api::session_resource::{error_response, parse, restore};
+use crate::http_api::session_resource::restore;
 use crate::http_api::sessions::approvals::Approval;
-use crate::http_api::sessions::{ApprovalAnswer, WaitingCall};
+use crate::http_api::sessions::{ApprovalAnswer, SessionError, WaitingCall};
 use crate::http_api::state::{ApiState, Caller};
 
 /// The answer to an approval.
@@ -46,21 +51,18 @@ pub(crate) struct ApprovalList {
     get, path = "/v1/approvals", operation_id = "listApprovals", tag = "approvals",
     responses((status = 200, description = "The approvals", body = ApprovalList))
 )]
-pub(crate) async fn list_approvals(shared: &ApiState, caller: &Caller) -> Response {
-    match waiting(shared, caller).await {
-        Ok(approvals) => response::json(&ApprovalList { approvals }),
-        Err(response) => *response,
-    }
+pub(crate) async fn list_approvals(State(shared): State<Arc<ApiState>>, caller: Caller) -> Result<Response> {
+    Ok(response::json(&ApprovalList { approvals: waiting(&shared, &caller).await? }))
 }
 
 /// Returns the approvals of a tenant that wait: those of running messages, and those of sessions that wait for them.
-async fn waiting(shared: &ApiState, caller: &Caller) -> Result<Vec<Approval>, Box<Response>> {
+async fn waiting(shared: &ApiState, caller: &Caller) -> Result<Vec<Approval>, SessionError> {
     restore(shared, caller).await?;
     let mut approvals = shared.approvals.list(&caller.tenant.name);
     for session in shared.sessions.list(&caller.tenant.name) {
         // One that answers a message does not wait.
         let Ok(mut agent) = session.agent.try_lock() else { continue };
-        let calls = agent.waiting_calls().await.map_err(|error| Box::new(error_response(&error)))?;
+        let calls = agent.waiting_calls().await?;
         let of_call = |call: &WaitingCall| Approval::new(call.id.clone(), &session.id, &call.question, call.asked_at);
         approvals.extend(calls.iter().map(of_call));
     }
@@ -73,11 +75,14 @@ async fn waiting(shared: &ApiState, caller: &Caller) -> Result<Vec<Approval>, Bo
     params(("id" = String, Path, description = "The id of the approval")),
     responses((status = 200, description = "The approval", body = Approval))
 )]
-pub(crate) async fn get_approval(shared: &ApiState, caller: &Caller, id: &str) -> Response {
-    match waiting(shared, caller).await {
-        Ok(approvals) => approvals.iter().find(|approval| approval.id == id).map_or_else(no_approval, response::json),
-        Err(response) => *response,
-    }
+pub(crate) async fn get_approval(
+    State(shared): State<Arc<ApiState>>,
+    caller: Caller,
+    Name(id): Name,
+) -> Result<Response> {
+    let approvals = waiting(&shared, &caller).await?;
+    let approval = approvals.iter().find(|approval| approval.id == id);
+    Ok(approval.map(response::json).ok_or_else(no_approval)?)
 }
 
 /// Answers an approval, if the client may. An answer is not changed.
@@ -91,43 +96,35 @@ pub(crate) async fn get_approval(shared: &ApiState, caller: &Caller, id: &str) -
     responses((status = 204, description = "The approval is answered"))
 )]
 pub(crate) async fn answer_approval(
-    shared: &ApiState,
-    caller: &Caller,
-    id: &str,
-    headers: &HeaderMap,
-    body: &Bytes,
-) -> Response {
+    State(shared): State<Arc<ApiState>>,
+    caller: Caller,
+    Name(id): Name,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<StatusCode> {
     if !caller.tenant.approves {
         let detail = "this client may not answer approvals, because its own messages may have caused them; use \
                       `fumehood approve-call`, the dashboard, or a client with `approves = true` in [tenants]";
-        return problem(StatusCode::FORBIDDEN, detail);
+        return Err(problem(StatusCode::FORBIDDEN, detail).into());
     }
-    let AnswerApproval { answer, reason } = match parse(body) {
-        Ok(answer) => answer,
-        Err(response) => return *response,
-    };
-    let claimed = match claim(shared, caller, headers, || format!("POST /v1/approvals/{id}\n{answer:?}\n{reason}")) {
-        Ok(claimed) => claimed,
-        Err(response) => return *response,
-    };
+    let AnswerApproval { answer, reason } = parse(&body)?;
+    let claimed = claim(&shared, &caller, &headers, || format!("POST /v1/approvals/{id}\n{answer:?}\n{reason}"))?;
     let given = match answer {
         AnswerName::Allow => ApprovalAnswer::Allow,
         AnswerName::Deny => ApprovalAnswer::Deny { reason },
     };
-    match give(shared, caller, id, given).await {
-        Ok(true) => {}
-        Ok(false) => return no_approval(),
-        Err(response) => return *response,
+    if !give(&shared, &caller, &id, given).await? {
+        return Err(no_approval().into());
     }
     idempotency::keep(
         claimed,
         &Answer { status: StatusCode::NO_CONTENT, headers: HeaderMap::new(), body: Bytes::new() },
     );
-    response::empty(StatusCode::NO_CONTENT)
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Gives an answer to a running message, or to a session that waits. Returns whether it was still waited for.
-async fn give(shared: &ApiState, caller: &Caller, id: &str, answer: ApprovalAnswer) -> Result<bool, Box<Response>> {
+async fn give(shared: &ApiState, caller: &Caller, id: &str, answer: ApprovalAnswer) -> Result<bool, SessionError> {
     let tenant = &caller.tenant.name;
     if shared.approvals.answer(tenant, id, answer.clone()) {
         return Ok(true);
@@ -137,7 +134,7 @@ async fn give(shared: &ApiState, caller: &Caller, id: &str, answer: ApprovalAnsw
     let Some(session) = session else { return Ok(false) };
     // One that answers a message does not wait.
     let Ok(mut agent) = session.agent.try_lock() else { return Ok(false) };
-    agent.answer_call(id.to_owned(), answer).await.map_err(|error| Box::new(error_response(&error)))
+    agent.answer_call(id.to_owned(), answer).await
 }
 
 fn no_approval() -> Response {

@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use axum::response::{IntoResponse as _, Result};
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{Call, CancellationToken};
@@ -81,23 +82,23 @@ pub(crate) fn claim(
     caller: &Caller,
     headers: &HeaderMap,
     request: impl FnOnce() -> String,
-) -> Result<Option<ClaimedKey>, Box<Response>> {
+) -> Result<Option<ClaimedKey>> {
     let key = match idempotency::key_of(headers) {
         Ok(Some(key)) => key,
         Ok(None) => return Ok(None),
-        Err(detail) => return Err(Box::new(problem(StatusCode::BAD_REQUEST, detail))),
+        Err(detail) => return Err(problem(StatusCode::BAD_REQUEST, detail).into()),
     };
     let request = Digest::of(request().as_bytes());
     match shared.answers.claim(&caller.tenant.name, key, request) {
         Claim::Run(claimed) => Ok(Some(claimed)),
-        Claim::Answered(answer) => Err(Box::new(replay(answer))),
+        Claim::Answered(answer) => Err(replay(answer).into()),
         Claim::Running => {
             let detail = "the request with this Idempotency-Key is still running; try again in a second";
             let mut response = problem(StatusCode::CONFLICT, detail);
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-            Err(Box::new(response))
+            Err(response.into())
         }
-        Claim::Different => Err(Box::new(key_of_another_request())),
+        Claim::Different => Err(key_of_another_request().into()),
     }
 }
 

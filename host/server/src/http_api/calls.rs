@@ -6,7 +6,8 @@ use std::future::{poll_fn, ready};
 use std::sync::Arc;
 use std::task::Poll;
 
-use crate::RunningCall;
+use axum::extract::State;
+use axum::response::{IntoResponse, Result};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::result::CallResult;
 use fumehood_core::call::{Call, CallContext, CancellationToken, Observer};
@@ -14,19 +15,20 @@ use fumehood_core::text::sanitize::{printable, truncate_str};
 use fumehood_core::time::Timestamp;
 use http::header::USER_AGENT;
 use http::{HeaderMap, StatusCode};
-use http_body_util::BodyExt as _;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::bytes::Bytes;
 use tracing::Instrument as _;
 use utoipa::{IntoParams, ToSchema};
 
+use crate::RunningCall;
 use crate::http_api::call_answer::{claim, finish, run_until_stopped, start};
+use crate::http_api::extract::{Name, Query};
 use crate::http_api::history::{CallDetail, CallList, CallQuery, CallStatus, CallStore, CallStoreError, CallSummary};
 use crate::http_api::idempotency::{Answer, ClaimedKey};
 use crate::http_api::job_resource::{self, JobDetail};
-use crate::http_api::list_query::{Page, parse_number};
-use crate::http_api::negotiation::{Form, negotiate};
+use crate::http_api::list_query::{page_limit, parse_cursor};
+use crate::http_api::negotiation::Form;
 use crate::http_api::preferences::Preferences;
 use crate::http_api::problem::problem;
 use crate::http_api::response::{self, Response};
@@ -41,8 +43,6 @@ const MAX_CLIENT_NAME_BYTES: usize = 128;
 const MAX_CHOICES: usize = 100;
 /// Prefix of a cursor; other texts are rejected.
 const CURSOR_PREFIX: &str = "before:";
-/// Query with which a person ends the call of a program.
-const BY_OPERATOR: &str = "by=operator";
 
 /// Calls a tool with the body as its arguments.
 #[utoipa::path(
@@ -63,39 +63,29 @@ const BY_OPERATOR: &str = "by=operator";
     )
 )]
 pub(crate) async fn create(
-    shared: Arc<ApiState>,
+    State(shared): State<Arc<ApiState>>,
     caller: Caller,
-    name: String,
-    headers: &HeaderMap,
+    Name(name): Name,
+    form: Form,
+    headers: HeaderMap,
     body: Bytes,
-) -> Response {
-    let Some(form) = negotiate(headers, &[Form::Json, Form::Events]) else {
-        let detail = "the result is application/json or text/event-stream; accept one of them";
-        return problem(StatusCode::NOT_ACCEPTABLE, detail);
-    };
+) -> Result<Response> {
     // Nobody else has the body by now, so that it is not copied.
-    let Ok(arguments) = String::from_utf8(body.into()) else {
-        return problem(StatusCode::BAD_REQUEST, "the arguments are not UTF-8; send JSON in UTF-8");
-    };
+    let not_text = |_| problem(StatusCode::BAD_REQUEST, "the arguments are not UTF-8; send JSON in UTF-8");
+    let arguments = String::from_utf8(body.into()).map_err(not_text)?;
     if caller.tools.find(&name).is_none() {
-        return unknown(&caller, &name).into_response();
+        return Err(unknown(&caller, &name).into());
     }
-    let claimed = match claim(&shared, &caller, headers, || format!("{name}\n{arguments}")) {
-        Ok(claimed) => claimed,
-        Err(response) => return *response,
-    };
-    let preferences = Preferences::parse(headers);
-    let claimed = match job_resource::find_job_of_key(&shared, &caller, claimed, form, preferences).await {
-        Ok(claimed) => claimed,
-        Err(response) => return *response,
-    };
+    let claimed = claim(&shared, &caller, &headers, || format!("{name}\n{arguments}"))?;
+    let preferences = Preferences::parse(&headers);
+    let claimed = job_resource::find_job_of_key(&shared, &caller, claimed, form, preferences).await?;
     let id = shared.tools.running().next_id();
-    let client = client_name(headers);
+    let client = client_name(&headers);
     let execution = Some(Arc::from(id.as_str()));
     let context =
         CallContext { id: id.clone(), execution, actor: shared.actor(&caller), client, ..CallContext::default() };
     let call = Call { tool: name, arguments: arguments.into(), context };
-    match (form, &shared.options.jobs) {
+    Ok(match (form, &shared.options.jobs) {
         (Form::Json, Some(jobs)) if preferences.respond_async => {
             job_resource::call(&shared, jobs, &caller, call, claimed, preferences).await
         }
@@ -113,12 +103,9 @@ pub(crate) async fn create(
             };
             // The body is polled after the response began, outside of the request's span.
             let ended = begin(Box::pin(running.in_current_span())).await;
-            let body = EventBody::new(first, queue, ended).boxed_unsync();
-            let mut response = Response::new(body);
-            *response.headers_mut() = response::content_type("text/event-stream");
-            response
+            response::events(EventBody::new(first, queue, ended))
         }
-    }
+    })
 }
 
 /// Polls a future once where the request is answered, so that its arguments are checked there; the body of a response is polled on
@@ -153,8 +140,9 @@ fn client_name(headers: &HeaderMap) -> Option<String> {
     Some(truncate_str(&printable(name), MAX_CLIENT_NAME_BYTES).to_owned())
 }
 
-/// Filters of a list of calls.
-#[derive(Debug, Default, IntoParams)]
+/// Filters of a list of calls, and its page.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListParameters {
     /// Only calls of this tool, by its full name.
@@ -163,6 +151,24 @@ pub(crate) struct ListParameters {
     outcome: Option<String>,
     /// Only calls since this time, in milliseconds since 1970.
     since: Option<u64>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+    /// Maximum number of items, 1 to 500.
+    limit: Option<usize>,
+}
+
+impl ListParameters {
+    fn into_query(self) -> Result<CallQuery> {
+        let before = parse_cursor(self.cursor.as_deref(), CURSOR_PREFIX, |position| position.parse().ok())?;
+        Ok(CallQuery {
+            tool: self.tool,
+            status: self.outcome,
+            since: self.since.map(Timestamp),
+            before,
+            limit: page_limit(self.limit)?,
+            ..CallQuery::default()
+        })
+    }
 }
 
 /// A page of calls.
@@ -177,25 +183,22 @@ pub(crate) struct CallPage {
 
 /// Lists calls, the newest first: those of the event log where there is one, and otherwise the running ones.
 #[utoipa::path(
-    get, path = "/v1/calls", operation_id = "listCalls", tag = "calls", params(ListParameters, Page),
+    get, path = "/v1/calls", operation_id = "listCalls", tag = "calls", params(ListParameters),
     responses((status = 200, description = "A page of calls", body = CallPage))
 )]
-pub(crate) async fn list(shared: &ApiState, caller: &Caller, query: Option<&str>) -> Response {
-    let query = match parse_query(query) {
-        Ok(query) => CallQuery { actor: shared.actor(caller).as_deref().map(str::to_owned), ..query },
-        Err(detail) => return problem(StatusCode::BAD_REQUEST, printable(&detail)),
+pub(crate) async fn list(
+    State(shared): State<Arc<ApiState>>,
+    caller: Caller,
+    Query(parameters): Query<ListParameters>,
+) -> Result<Response> {
+    let actor = shared.actor(&caller).as_deref().map(str::to_owned);
+    let query = CallQuery { actor, ..parameters.into_query()? };
+    let CallList { calls, next } = match &shared.options.calls {
+        Some(calls) => calls.list(query).await?,
+        None => running_calls(&shared, &caller, &query),
     };
-    let found = match &shared.options.calls {
-        Some(calls) => calls.list(query).await,
-        None => Ok(running_calls(shared, caller, &query)),
-    };
-    match found {
-        Ok(CallList { calls, next }) => {
-            let next = next.map(|next| format!("{CURSOR_PREFIX}{next}"));
-            response::json(&CallPage { calls, next })
-        }
-        Err(error) => unreadable(error),
-    }
+    let next = next.map(|next| format!("{CURSOR_PREFIX}{next}"));
+    Ok(response::json(&CallPage { calls, next }))
 }
 
 /// Returns the running calls of a tenant that match, the newest first.
@@ -227,24 +230,6 @@ impl From<RunningCall> for CallSummary {
     }
 }
 
-/// Parses the query of a URL.
-fn parse_query(query: Option<&str>) -> Result<CallQuery, String> {
-    let mut filters = ListParameters::default();
-    let page = Page::parse(query, "tool, outcome, since", |name, value| {
-        match name {
-            "tool" => filters.tool = Some(value.into_owned()),
-            "outcome" => filters.outcome = Some(value.into_owned()),
-            "since" => return Some(parse_number(name, &value).map(|since| filters.since = since)),
-            _ => return None,
-        }
-        Some(Ok(()))
-    })?;
-    let ListParameters { tool, outcome, since } = filters;
-    let limit = page.limit()?;
-    let before = page.cursor(CURSOR_PREFIX, |position| position.parse().ok())?;
-    Ok(CallQuery { tool, status: outcome, since: since.map(Timestamp), before, limit, ..CallQuery::default() })
-}
-
 fn matches(call: &CallSummary, query: &CallQuery) -> bool {
     query.tool.as_ref().is_none_or(|tool| *tool == call.tool)
         && query.status.as_ref().is_none_or(|status| *status == call.status)
@@ -252,8 +237,10 @@ fn matches(call: &CallSummary, query: &CallQuery) -> bool {
         && query.before.is_none_or(|before| call.position < before)
 }
 
-fn unreadable(CallStoreError(why): CallStoreError) -> Response {
-    problem(StatusCode::INTERNAL_SERVER_ERROR, format!("cannot read the event log: {why}"))
+impl IntoResponse for CallStoreError {
+    fn into_response(self) -> Response {
+        problem(StatusCode::INTERNAL_SERVER_ERROR, format!("cannot read the event log: {}", self.0))
+    }
 }
 
 /// The calls that one id may mean.
@@ -273,14 +260,13 @@ pub(crate) struct CallChoice {
         (status = 300, description = "Several calls have this `model_call`: request one of them by its `id`", body = CallChoice),
     )
 )]
-pub(crate) async fn get(shared: &ApiState, caller: &Caller, id: &str) -> Response {
-    match find(shared, caller, id).await {
-        Ok(CallLookup::Recorded(detail)) => response::json(&detail),
-        Ok(CallLookup::Running(call)) => response::json(&call),
-        Ok(CallLookup::Several(calls)) => response::json_with(StatusCode::MULTIPLE_CHOICES, &CallChoice { calls }),
-        Ok(CallLookup::Nothing) => no_call(),
-        Err(error) => unreadable(error),
-    }
+pub(crate) async fn get(State(shared): State<Arc<ApiState>>, caller: Caller, Name(id): Name) -> Result<Response> {
+    Ok(match find(&shared, &caller, &id).await? {
+        CallLookup::Recorded(detail) => response::json(&detail),
+        CallLookup::Running(call) => response::json(&call),
+        CallLookup::Several(calls) => response::json_with(StatusCode::MULTIPLE_CHOICES, &CallChoice { calls }),
+        CallLookup::Nothing => no_call(),
+    })
 }
 
 /// The calls of an id.
@@ -334,6 +320,20 @@ async fn find_recorded(
     }
 }
 
+/// The query of a request that cancels a call.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CancelParameters {
+    by: Option<Stopper>,
+}
+
+/// A person, unlike the program or the client that made the call.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Stopper {
+    Operator,
+}
+
 /// Cancels a running call. Its own response has the kind `cancelled`.
 #[utoipa::path(
     delete, path = "/v1/calls/{id}", operation_id = "cancelCall", tag = "calls",
@@ -346,18 +346,21 @@ async fn find_recorded(
         (status = 300, description = "Several running calls have this `model_call`, and none was stopped", body = CallChoice),
     )
 )]
-pub(crate) fn cancel(shared: &ApiState, caller: &Caller, id: &str, query: Option<&str>) -> Response {
-    let is_operator = match query {
-        None | Some("") => false,
-        Some(BY_OPERATOR) => true,
-        Some(_) => return problem(StatusCode::BAD_REQUEST, "unknown query; expected none, or `by=operator`"),
-    };
+pub(crate) async fn cancel(
+    State(shared): State<Arc<ApiState>>,
+    caller: Caller,
+    Name(id): Name,
+    Query(parameters): Query<CancelParameters>,
+) -> Response {
     let running = shared.tools.running();
-    let found = running.find(&caller.tenant.name, id);
+    let found = running.find(&caller.tenant.name, &id);
     match found.as_slice() {
         [] => no_call(),
         [call] => {
-            let is_running = if is_operator { running.stop(call.number) } else { running.cancel(call.number) };
+            let is_running = match parameters.by {
+                Some(Stopper::Operator) => running.stop(call.number),
+                None => running.cancel(call.number),
+            };
             if is_running { response::empty(StatusCode::ACCEPTED) } else { no_call() }
         }
         _ => {

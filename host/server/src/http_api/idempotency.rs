@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use axum::response::IntoResponse;
 use fumehood_core::digest::Digest;
 use fumehood_core::job::JobKey;
 use http::{HeaderMap, HeaderName, StatusCode};
@@ -46,8 +47,10 @@ impl Answer {
     pub(crate) fn problem(problem: &Problem<'_>) -> Self {
         Self { status: problem.status(), headers: problem.headers(), body: problem.to_json().into() }
     }
+}
 
-    pub(crate) fn into_response(self) -> Response {
+impl IntoResponse for Answer {
+    fn into_response(self) -> Response {
         response::with_headers(self.status, self.headers, self.body)
     }
 }

@@ -6,25 +6,28 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{CallOrJob, JobCall, JobError, Jobs, poll_interval, retry_after_header};
+use axum::extract::State;
+use axum::response::{IntoResponse, Result};
 use fumehood_core::call::result::{CallError, CallResult};
 use fumehood_core::call::{Call, CallContext, CancellationToken};
 use fumehood_core::job::{Job, JobId, JobState};
 use fumehood_core::text::sanitize::printable;
 use http::header::{HeaderValue, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::http_api::call_answer::{finish, key_of_another_request, replay, run_until_stopped, start};
+use crate::http_api::extract::{Name, Query};
 use crate::http_api::idempotency::{self, Answer, ClaimedKey};
-use crate::http_api::list_query::Page;
+use crate::http_api::list_query::{page_limit, parse_cursor};
 use crate::http_api::negotiation::Form;
 use crate::http_api::preferences::Preferences;
 use crate::http_api::problem::{Problem, problem};
 use crate::http_api::response::{self, Response};
 use crate::http_api::result::ResultRecord;
 use crate::http_api::state::{ApiState, Caller};
+use crate::{CallOrJob, JobCall, JobError, Jobs, poll_interval, retry_after_header};
 
 /// The delay after which a store that does not answer is asked again.
 const RETRY_STORE: Duration = Duration::from_secs(1);
@@ -68,14 +71,19 @@ pub(crate) struct JobDetail<'a> {
     error: Option<&'a CallError>,
 }
 
-/// Filters of a list of jobs.
-#[derive(Debug, Default, IntoParams)]
+/// Filters of a list of jobs, and its page.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct JobParameters {
     /// Only jobs of this tool, by its full name.
     tool: Option<String>,
     /// Only jobs of this status.
     status: Option<String>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+    /// Maximum number of items, 1 to 500.
+    limit: Option<usize>,
 }
 
 /// A page of jobs.
@@ -128,19 +136,18 @@ pub(crate) async fn find_job_of_key(
     claimed: Option<ClaimedKey>,
     form: Form,
     preferences: Preferences,
-) -> Result<Option<ClaimedKey>, Box<Response>> {
+) -> Result<Option<ClaimedKey>> {
     let key = claimed.as_ref().map(ClaimedKey::job_key);
     let (Some(jobs), Some(key)) = (&shared.options.jobs, key) else { return Ok(claimed) };
-    let job = match jobs.find_by_key(&caller.tenant.name, &key.key).await {
-        Ok(None) => return Ok(claimed),
-        Ok(Some(job)) if job.key == Some(key) => job,
-        Ok(Some(_)) => return Err(Box::new(key_of_another_request())),
-        Err(error) => return Err(Box::new(error_response(&error))),
+    let job = match jobs.find_by_key(&caller.tenant.name, &key.key).await? {
+        None => return Ok(claimed),
+        Some(job) if job.key == Some(key) => job,
+        Some(_) => return Err(key_of_another_request().into()),
     };
     // The job has the key, also for those who ask while this request waits.
     drop(claimed);
     if form == Form::Events {
-        return Err(Box::new(replay(no_events(&job))));
+        return Err(replay(no_events(&job)).into());
     }
     let (preferences, time) = if preferences.respond_async {
         (preferences, preferences.wait.unwrap_or_default())
@@ -153,7 +160,7 @@ pub(crate) async fn find_job_of_key(
     } else {
         wait_for_answer(shared, jobs, caller, job, preferences, time).await
     };
-    Err(Box::new(replay(answer)))
+    Err(replay(answer).into())
 }
 
 /// Returns the answer to a client that accepts events only, and whose call is a job: jobs have none.
@@ -277,22 +284,17 @@ async fn wait(shared: &ApiState, jobs: &Jobs, caller: &Caller, id: &str, time: D
 
 /// Lists the jobs of the client, the newest first.
 #[utoipa::path(
-    get, path = "/v1/jobs", operation_id = "listJobs", tag = "jobs", params(JobParameters, Page),
+    get, path = "/v1/jobs", operation_id = "listJobs", tag = "jobs", params(JobParameters),
     responses((status = 200, description = "A page of jobs", body = JobPage))
 )]
-pub(crate) async fn list(shared: &ApiState, caller: &Caller, query: Option<&str>) -> Response {
-    let jobs = match jobs(shared) {
-        Ok(jobs) => jobs,
-        Err(response) => return *response,
-    };
-    let (filters, limit, after) = match parse_query(query) {
-        Ok(checked) => checked,
-        Err(detail) => return problem(StatusCode::BAD_REQUEST, printable(&detail)),
-    };
-    let found = match jobs.list(&caller.tenant.name).await {
-        Ok(found) => found,
-        Err(error) => return error_response(&error),
-    };
+pub(crate) async fn list(
+    State(shared): State<Arc<ApiState>>,
+    caller: Caller,
+    Query(filters): Query<JobParameters>,
+) -> Result<Response> {
+    let limit = page_limit(filters.limit)?;
+    let after = parse_cursor(filters.cursor.as_deref(), CURSOR_PREFIX, parse_position)?;
+    let found = jobs(&shared)?.list(&caller.tenant.name).await?;
     let mut matching = found.iter().filter(|job| {
         filters.tool.as_ref().is_none_or(|tool| *tool == job.tool)
             && filters.status.as_ref().is_none_or(|status| status == job.state.as_str())
@@ -301,7 +303,7 @@ pub(crate) async fn list(shared: &ApiState, caller: &Caller, query: Option<&str>
     let page: Vec<&Job> = matching.by_ref().take(limit).collect();
     let has_next = matching.next().is_some();
     let next = page.last().filter(|_| has_next).map(|last| format!("{CURSOR_PREFIX}{}:{}", last.created_at.0, last.id));
-    response::json(&JobPage { jobs: page.into_iter().map(JobSummary::new).collect(), next })
+    Ok(response::json(&JobPage { jobs: page.into_iter().map(JobSummary::new).collect(), next }))
 }
 
 /// The position of a job in the list: newer ones come first.
@@ -311,22 +313,9 @@ fn position(job: &Job) -> Position {
     (Reverse(job.created_at.0), job.id)
 }
 
-/// Parses the query of a URL: the filters, the size of the page, and the position after which it begins.
-fn parse_query(query: Option<&str>) -> Result<(JobParameters, usize, Option<Position>), String> {
-    let mut filters = JobParameters::default();
-    let page = Page::parse(query, "tool, status", |name, value| {
-        match name {
-            "tool" => filters.tool = Some(value.into_owned()),
-            "status" => filters.status = Some(value.into_owned()),
-            _ => return None,
-        }
-        Some(Ok(()))
-    })?;
-    let after = page.cursor(CURSOR_PREFIX, |position| {
-        let (created_at, id) = position.split_once(':')?;
-        Some((Reverse(created_at.parse().ok()?), JobId::parse(id)?))
-    })?;
-    Ok((filters, page.limit()?, after))
+fn parse_position(position: &str) -> Option<Position> {
+    let (created_at, id) = position.split_once(':')?;
+    Some((Reverse(created_at.parse().ok()?), JobId::parse(id)?))
 }
 
 /// Returns a job: its state, and the result of one that has ended.
@@ -338,22 +327,20 @@ fn parse_query(query: Option<&str>) -> Result<(JobParameters, usize, Option<Posi
     ),
     responses((status = 200, description = "The job", body = JobDetail<'static>))
 )]
-pub(crate) async fn get(shared: &ApiState, caller: &Caller, id: &str, headers: &HeaderMap) -> Response {
-    let jobs = match jobs(shared) {
-        Ok(jobs) => jobs,
-        Err(response) => return *response,
-    };
-    let preferences = Preferences { respond_async: false, ..Preferences::parse(headers) };
-    let job = match wait(shared, jobs, caller, id, preferences.wait.unwrap_or_default()).await {
-        Ok(job) => job,
-        Err(error) => return error_response(&error),
-    };
-    let mut response = write_job(caller, &job).await.into_response();
+pub(crate) async fn get(
+    State(shared): State<Arc<ApiState>>,
+    caller: Caller,
+    Name(id): Name,
+    headers: HeaderMap,
+) -> Result<Response> {
+    let preferences = Preferences { respond_async: false, ..Preferences::parse(&headers) };
+    let job = wait(&shared, jobs(&shared)?, &caller, &id, preferences.wait.unwrap_or_default()).await?;
+    let mut response = write_job(&caller, &job).await.into_response();
     if !job.state.is_final() {
         response.headers_mut().insert(RETRY_AFTER, retry_after_header(poll_interval(&job)));
     }
     preferences.apply(response.headers_mut());
-    response
+    Ok(response)
 }
 
 /// Cancels a job that has not ended, and removes one that has, with its result.
@@ -365,35 +352,32 @@ pub(crate) async fn get(shared: &ApiState, caller: &Caller, id: &str, headers: &
         (status = 204, description = "The job had ended, and is removed"),
     )
 )]
-pub(crate) async fn remove(shared: &ApiState, caller: &Caller, id: &str) -> Response {
-    let jobs = match jobs(shared) {
-        Ok(jobs) => jobs,
-        Err(response) => return *response,
-    };
+pub(crate) async fn remove(State(shared): State<Arc<ApiState>>, caller: Caller, Name(id): Name) -> Result<StatusCode> {
+    let jobs = jobs(&shared)?;
     let owner = &*caller.tenant.name;
-    let removed = match jobs.remove(owner, id).await {
-        Ok(false) => jobs.cancel(owner, id).await.map(|()| StatusCode::ACCEPTED),
-        Ok(true) => Ok(StatusCode::NO_CONTENT),
-        Err(error) => Err(error),
-    };
-    removed.map_or_else(|error| error_response(&error), response::empty)
+    if jobs.remove(owner, &id).await? {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    jobs.cancel(owner, &id).await?;
+    Ok(StatusCode::ACCEPTED)
 }
 
 /// Returns the jobs of this server.
-fn jobs(shared: &ApiState) -> Result<&Jobs, Box<Response>> {
+fn jobs(shared: &ApiState) -> Result<&Jobs> {
     let detail = "jobs are off on this server; its operator can remove `off` from [jobs]";
-    shared.options.jobs.as_ref().ok_or_else(|| Box::new(problem(StatusCode::NOT_FOUND, detail)))
+    Ok(shared.options.jobs.as_ref().ok_or_else(|| problem(StatusCode::NOT_FOUND, detail))?)
 }
 
-/// Returns the response to a request about a job that cannot be answered.
-fn error_response(error: &JobError) -> Response {
-    let detail = printable(&error.to_string()).into_owned();
-    match error {
-        JobError::Unknown => problem(StatusCode::NOT_FOUND, detail),
-        JobError::Elsewhere => problem(StatusCode::CONFLICT, detail),
-        _ => {
-            let retry_after_ms = u64::try_from(RETRY_STORE.as_millis()).ok();
-            Problem { retry_after_ms, ..Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail) }.into_response()
+impl IntoResponse for JobError {
+    fn into_response(self) -> Response {
+        let detail = printable(&self.to_string()).into_owned();
+        match self {
+            Self::Unknown => problem(StatusCode::NOT_FOUND, detail),
+            Self::Elsewhere => problem(StatusCode::CONFLICT, detail),
+            _ => {
+                let retry_after_ms = u64::try_from(RETRY_STORE.as_millis()).ok();
+                Problem { retry_after_ms, ..Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail) }.into_response()
+            }
         }
     }
 }

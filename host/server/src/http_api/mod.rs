@@ -24,6 +24,7 @@ mod approval_resource;
 mod call_answer;
 mod calls;
 pub mod dashboard;
+mod extract;
 mod history;
 mod idempotency;
 mod job_resource;

@@ -3,42 +3,18 @@
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
 
+use axum::extract::State;
 use fumehood_core::text::sanitize::printable;
 use fumehood_core::tool::{NameForm, Tool, ToolProvider};
 use serde_json::{Map, Value, json};
 use tokio_util::bytes::Bytes;
-use utoipa::OpenApi;
 
-use crate::http_api::history::{CallDetail, CallSummary};
-use crate::http_api::job_resource::{JobDetail, JobSummary};
-use crate::http_api::problem::Problem;
 use crate::http_api::response::{self, Response};
-use crate::http_api::result::ResultRecord;
-use crate::http_api::sessions::SessionReply;
-use crate::http_api::sessions::approvals::Approval;
-use crate::http_api::sessions::store::{SessionDetail, SessionMessage, SessionSummary};
+use crate::http_api::routes;
 use crate::http_api::state::{ApiOptions, ApiState, Caller, Document};
-use crate::http_api::tools::{ToolDescription, ToolList};
-use crate::http_api::{approval_resource, calls, job_resource, session_resource, tools};
-
-/// The routes that do not depend on the tools.
-#[derive(OpenApi)]
-#[openapi(
-    paths(tools::list, tools::get, calls::create, calls::list, calls::get, calls::cancel, job_resource::list, job_resource::get,
-        job_resource::remove, session_resource::create,
-        session_resource::list, session_resource::get, session_resource::remove, session_resource::send, session_resource::resume, approval_resource::list_approvals, approval_resource::get_approval,
-        approval_resource::answer_approval),
-    components(schemas(
-        ToolDescription<'static>, ToolList<'static>, ResultRecord<'static>, CallSummary, CallDetail,
-        calls::CallPage, calls::CallChoice, JobSummary, JobDetail<'static>, job_resource::JobPage, Problem<'static>, session_resource::CreateSession, session_resource::SendMessage, approval_resource::AnswerApproval,
-        approval_resource::AnswerName, session_resource::SessionList, approval_resource::ApprovalList, SessionSummary, SessionDetail, SessionMessage,
-        SessionReply, Approval
-    ))
-)]
-struct Routes;
 
 /// Returns the document of a tenant. It is made once for each change of its tools.
-pub(crate) fn get(shared: &ApiState, caller: &Caller) -> Response {
+pub(crate) async fn get(State(shared): State<Arc<ApiState>>, caller: Caller) -> Response {
     // The revision is read first: a change in between costs one more document, and never leaves an old one in place.
     let revision = caller.tools.changes().revision();
     let documents = || shared.documents.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,7 +34,7 @@ pub(crate) fn get(shared: &ApiState, caller: &Caller) -> Response {
 
 /// Creates the document of these tools.
 fn document(tools: &dyn ToolProvider, options: &ApiOptions) -> Value {
-    let mut document = serde_json::to_value(Routes::openapi()).unwrap_or_default();
+    let mut document = serde_json::to_value(routes::documented().into_openapi()).unwrap_or_default();
     let head = json!({
         "openapi": "3.1.0",
         "info": {

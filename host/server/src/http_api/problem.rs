@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::response::IntoResponse;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
 use http::header::RETRY_AFTER;
@@ -90,8 +91,10 @@ impl<'a> Problem<'a> {
         // Its parts are texts and values that were parsed once.
         serde_json::to_vec(self).unwrap_or_default()
     }
+}
 
-    pub(crate) fn into_response(self) -> Response {
+impl IntoResponse for Problem<'_> {
+    fn into_response(self) -> Response {
         response::with_headers(self.status(), self.headers(), self.to_json())
     }
 }

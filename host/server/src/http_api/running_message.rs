@@ -3,10 +3,10 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use axum::response::IntoResponse as _;
 use fumehood_core::call::CancellationToken;
 use fumehood_core::text::sanitize::printable;
 use http::StatusCode;
-use http_body_util::BodyExt as _;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::{CancellationToken as Cancellation, DropGuard};
 
@@ -69,9 +69,7 @@ impl RunningMessage {
                 let first = event("started", &json!({ "session": session }));
                 let queue = Arc::clone(&self.events);
                 let ended = Box::pin(async move { event("result", &self.finish().await) });
-                let mut response = Response::new(EventBody::new(first, queue, ended).boxed_unsync());
-                *response.headers_mut() = response::content_type("text/event-stream");
-                response
+                response::events(EventBody::new(first, queue, ended))
             }
         }
     }

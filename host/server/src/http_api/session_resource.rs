@@ -4,18 +4,20 @@
 
 use std::sync::Arc;
 
+use axum::extract::State;
+use axum::response::{IntoResponse, Result};
 use fumehood_core::text::sanitize::printable;
 use http::header::{HeaderValue, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio_util::bytes::Bytes;
 use utoipa::ToSchema;
 
 use crate::http_api::call_answer::claim;
+use crate::http_api::extract::{Name, parse};
 use crate::http_api::idempotency::{self, Answer};
-use crate::http_api::negotiation::{Form, negotiate};
-use crate::http_api::problem::{Problem, problem};
+use crate::http_api::negotiation::Form;
+use crate::http_api::problem::problem;
 use crate::http_api::response::{self, Response};
 use crate::http_api::running_message::RunningMessage;
 use crate::http_api::sessions::store::{MAX_SESSIONS, Session, SessionDetail, SessionSummary};
@@ -49,39 +51,31 @@ pub(crate) struct SessionList {
     request_body = CreateSession,
     responses((status = 201, description = "The session", body = SessionSummary))
 )]
-pub(crate) async fn create(shared: &ApiState, caller: &Caller, headers: &HeaderMap, body: &Bytes) -> Response {
-    let agents = match agents(shared) {
-        Ok(agents) => agents,
-        Err(response) => return *response,
-    };
-    if !body.is_empty()
-        && let Err(response) = parse::<CreateSession>(body)
-    {
-        return *response;
+pub(crate) async fn create(
+    State(shared): State<Arc<ApiState>>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response> {
+    let agents = agents(&shared)?;
+    if !body.is_empty() {
+        parse::<CreateSession>(&body)?;
     }
-    if let Err(response) = restore(shared, caller).await {
-        return *response;
-    }
-    let claimed = match claim(shared, caller, headers, || "POST /v1/sessions".to_owned()) {
-        Ok(claimed) => claimed,
-        Err(response) => return *response,
-    };
+    restore(&shared, &caller).await?;
+    let claimed = claim(&shared, &caller, &headers, || "POST /v1/sessions".to_owned())?;
     let tenant = &caller.tenant.name;
     let Some((number, id)) = shared.sessions.reserve(tenant) else {
         let detail = format!("there are already {MAX_SESSIONS} open sessions; delete one of them");
-        return problem(StatusCode::TOO_MANY_REQUESTS, detail);
+        return Err(problem(StatusCode::TOO_MANY_REQUESTS, detail).into());
     };
-    let session = match open(shared, caller, agents.as_ref(), id.clone()) {
-        Ok(session) => Arc::new(session),
-        Err(error) => return error_response(&error),
-    };
+    let session = Arc::new(open(&shared, &caller, agents.as_ref(), id.clone())?);
     shared.sessions.add(number, Arc::clone(&session));
     let mut answer = Answer::json(StatusCode::CREATED, &session.summary());
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/sessions/{id}")) {
         answer.headers.insert(LOCATION, location);
     }
     idempotency::keep(claimed, &answer);
-    answer.into_response()
+    Ok(answer.into_response())
 }
 
 /// Opens a session with an agent of its own.
@@ -100,13 +94,10 @@ fn open(shared: &ApiState, caller: &Caller, agents: &dyn SessionAgents, id: Stri
 }
 
 /// Opens the saved sessions of a tenant, once.
-pub(crate) async fn restore(shared: &ApiState, caller: &Caller) -> Result<(), Box<Response>> {
+pub(crate) async fn restore(shared: &ApiState, caller: &Caller) -> Result<(), SessionError> {
     let Some(agents) = &shared.options.sessions else { return Ok(()) };
     let restored = shared.sessions.restore_cell(&caller.tenant.name);
-    restored
-        .get_or_try_init(|| open_saved(shared, caller, agents.as_ref()))
-        .await
-        .map_err(|error| Box::new(error_response(&error)))?;
+    restored.get_or_try_init(|| open_saved(shared, caller, agents.as_ref())).await?;
     Ok(())
 }
 
@@ -121,9 +112,9 @@ async fn open_saved(shared: &ApiState, caller: &Caller, agents: &dyn SessionAgen
     Ok(())
 }
 
-async fn find(shared: &ApiState, caller: &Caller, id: &str) -> Result<Arc<Session>, Box<Response>> {
+async fn find(shared: &ApiState, caller: &Caller, id: &str) -> Result<Arc<Session>> {
     restore(shared, caller).await?;
-    shared.sessions.find(&caller.tenant.name, id).ok_or_else(|| Box::new(no_session()))
+    Ok(shared.sessions.find(&caller.tenant.name, id).ok_or_else(no_session)?)
 }
 
 /// Lists the open sessions.
@@ -131,12 +122,10 @@ async fn find(shared: &ApiState, caller: &Caller, id: &str) -> Result<Arc<Sessio
     get, path = "/v1/sessions", operation_id = "listSessions", tag = "sessions",
     responses((status = 200, description = "The sessions", body = SessionList))
 )]
-pub(crate) async fn list(shared: &ApiState, caller: &Caller) -> Response {
-    if let Err(response) = restore(shared, caller).await {
-        return *response;
-    }
+pub(crate) async fn list(State(shared): State<Arc<ApiState>>, caller: Caller) -> Result<Response> {
+    restore(&shared, &caller).await?;
     let sessions = shared.sessions.list(&caller.tenant.name);
-    response::json(&SessionList { sessions: sessions.iter().map(|session| session.summary()).collect() })
+    Ok(response::json(&SessionList { sessions: sessions.iter().map(|session| session.summary()).collect() }))
 }
 
 /// Returns a session with its conversation.
@@ -145,11 +134,8 @@ pub(crate) async fn list(shared: &ApiState, caller: &Caller) -> Response {
     params(("id" = String, Path, description = "The id of the session")),
     responses((status = 200, description = "The session", body = SessionDetail))
 )]
-pub(crate) async fn get(shared: &ApiState, caller: &Caller, id: &str) -> Response {
-    match find(shared, caller, id).await {
-        Ok(session) => response::json(&session.detail()),
-        Err(response) => *response,
-    }
+pub(crate) async fn get(State(shared): State<Arc<ApiState>>, caller: Caller, Name(id): Name) -> Result<Response> {
+    Ok(response::json(&find(&shared, &caller, &id).await?.detail()))
 }
 
 /// Closes a session, and removes what is saved of it. A message that is being answered is cancelled.
@@ -158,16 +144,12 @@ pub(crate) async fn get(shared: &ApiState, caller: &Caller, id: &str) -> Respons
     params(("id" = String, Path, description = "The id of the session")),
     responses((status = 204, description = "The session is closed"))
 )]
-pub(crate) async fn remove(shared: &ApiState, caller: &Caller, id: &str) -> Response {
-    if let Err(response) = restore(shared, caller).await {
-        return *response;
-    }
-    let Some(session) = shared.sessions.remove(&caller.tenant.name, id) else { return no_session() };
+pub(crate) async fn remove(State(shared): State<Arc<ApiState>>, caller: Caller, Name(id): Name) -> Result<StatusCode> {
+    restore(&shared, &caller).await?;
+    let session = shared.sessions.remove(&caller.tenant.name, &id).ok_or_else(no_session)?;
     // After the message that was cancelled.
-    match session.agent.lock().await.remove().await {
-        Ok(()) => response::empty(StatusCode::NO_CONTENT),
-        Err(error) => error_response(&error),
-    }
+    session.agent.lock().await.remove().await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Sends a message to the agent of a session.
@@ -183,28 +165,22 @@ pub(crate) async fn remove(shared: &ApiState, caller: &Caller, id: &str) -> Resp
             content((SessionReply = "application/json"), (String = "text/event-stream"))),
     )
 )]
-pub(crate) async fn send(shared: &ApiState, caller: &Caller, id: &str, headers: &HeaderMap, body: &Bytes) -> Response {
-    let Some(form) = negotiate(headers, &[Form::Json, Form::Events]) else {
-        let detail = "the reply is application/json or text/event-stream; accept one of them";
-        return problem(StatusCode::NOT_ACCEPTABLE, detail);
-    };
-    let session = match find(shared, caller, id).await {
-        Ok(session) => session,
-        Err(response) => return *response,
-    };
-    let SendMessage { text } = match parse(body) {
-        Ok(message) => message,
-        Err(response) => return *response,
-    };
+pub(crate) async fn send(
+    State(shared): State<Arc<ApiState>>,
+    caller: Caller,
+    Name(id): Name,
+    form: Form,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response> {
+    let session = find(&shared, &caller, &id).await?;
+    let SendMessage { text } = parse(&body)?;
     if text.trim().is_empty() {
-        return problem(StatusCode::UNPROCESSABLE_ENTITY, "`text` is blank; expected the message");
+        return Err(problem(StatusCode::UNPROCESSABLE_ENTITY, "`text` is blank; expected the message").into());
     }
-    let claimed = match claim(shared, caller, headers, || format!("POST /v1/sessions/{id}/messages\n{text}")) {
-        Ok(claimed) => claimed,
-        Err(response) => return *response,
-    };
-    let Some(running) = RunningMessage::begin(shared, &session, Some(text), claimed) else { return busy() };
-    running.respond(form, id).await
+    let claimed = claim(&shared, &caller, &headers, || format!("POST /v1/sessions/{id}/messages\n{text}"))?;
+    let running = RunningMessage::begin(&shared, &session, Some(text), claimed).ok_or_else(busy)?;
+    Ok(running.respond(form, &id).await)
 }
 
 /// Goes on with the message of a session that waited for approvals, or was being answered when the server ended.
@@ -219,40 +195,29 @@ pub(crate) async fn send(shared: &ApiState, caller: &Caller, id: &str, headers: 
             content((SessionReply = "application/json"), (String = "text/event-stream"))),
     )
 )]
-pub(crate) async fn resume(shared: &ApiState, caller: &Caller, id: &str, headers: &HeaderMap) -> Response {
-    let Some(form) = negotiate(headers, &[Form::Json, Form::Events]) else {
-        let detail = "the reply is application/json or text/event-stream; accept one of them";
-        return problem(StatusCode::NOT_ACCEPTABLE, detail);
-    };
-    let session = match find(shared, caller, id).await {
-        Ok(session) => session,
-        Err(response) => return *response,
-    };
-    let claimed = match claim(shared, caller, headers, || format!("POST /v1/sessions/{id}/resume")) {
-        Ok(claimed) => claimed,
-        Err(response) => return *response,
-    };
-    let Some(running) = RunningMessage::begin(shared, &session, None, claimed) else { return busy() };
-    running.respond(form, id).await
+pub(crate) async fn resume(
+    State(shared): State<Arc<ApiState>>,
+    caller: Caller,
+    Name(id): Name,
+    form: Form,
+    headers: HeaderMap,
+) -> Result<Response> {
+    let session = find(&shared, &caller, &id).await?;
+    let claimed = claim(&shared, &caller, &headers, || format!("POST /v1/sessions/{id}/resume"))?;
+    let running = RunningMessage::begin(&shared, &session, None, claimed).ok_or_else(busy)?;
+    Ok(running.respond(form, &id).await)
 }
 
 /// Returns the agents of this server.
-fn agents(shared: &ApiState) -> Result<&Arc<dyn SessionAgents>, Box<Response>> {
+fn agents(shared: &ApiState) -> Result<&Arc<dyn SessionAgents>> {
     let detail = "this server has no model, so it has no sessions; its operator can set one in [model]";
-    shared.options.sessions.as_ref().ok_or_else(|| Box::new(problem(StatusCode::NOT_FOUND, detail)))
+    Ok(shared.options.sessions.as_ref().ok_or_else(|| problem(StatusCode::NOT_FOUND, detail))?)
 }
 
-/// Parses a body.
-pub(crate) fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, Box<Response>> {
-    serde_json::from_slice(body).map_err(|error| {
-        let detail = format!("the body does not match /openapi.json: {error}");
-        Box::new(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, printable(&detail)).into_response())
-    })
-}
-
-/// Returns the response to a fault of an agent.
-pub(crate) fn error_response(SessionError(why): &SessionError) -> Response {
-    problem(StatusCode::INTERNAL_SERVER_ERROR, printable(why))
+impl IntoResponse for SessionError {
+    fn into_response(self) -> Response {
+        problem(StatusCode::INTERNAL_SERVER_ERROR, printable(&self.0))
+    }
 }
 
 fn no_session() -> Response {

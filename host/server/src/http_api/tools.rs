@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
+use axum::response::Result;
 use fumehood_core::tool::definition::Annotations;
 use fumehood_core::tool::{Tool, unknown_tool};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::http_api::extract::Name;
 use crate::http_api::problem::Problem;
 use crate::http_api::response::{self, Response};
 use crate::http_api::state::Caller;
@@ -73,7 +75,7 @@ pub(crate) fn unknown(caller: &Caller, name: &str) -> Problem<'static> {
     get, path = "/v1/tools", operation_id = "listTools", tag = "tools",
     responses((status = 200, description = "The tools", body = ToolList<'static>))
 )]
-pub(crate) fn list(caller: &Caller) -> Response {
+pub(crate) async fn list(caller: Caller) -> Response {
     let tools = caller.tools.tools();
     let approved = tools.iter().filter(|tool| tool.is_approved());
     response::json(&ToolList { tools: approved.map(|tool| ToolDescription::new(tool)).collect() })
@@ -85,10 +87,10 @@ pub(crate) fn list(caller: &Caller) -> Response {
     params(("name" = String, Path, description = "The full name of the tool")),
     responses((status = 200, description = "The tool", body = ToolDescription<'static>))
 )]
-pub(crate) fn get(caller: &Caller, name: &str) -> Response {
-    let Some(tool) = caller.tools.find(name) else { return unknown(caller, name).into_response() };
+pub(crate) async fn get(caller: Caller, Name(name): Name) -> Result<Response> {
+    let tool = caller.tools.find(&name).ok_or_else(|| unknown(&caller, &name))?;
     match tool.refusal() {
-        Some(refusal) => Problem::of_error(refusal).into_response(),
-        None => response::json(&ToolDescription::new(&tool)),
+        Some(refusal) => Err(Problem::of_error(refusal).into()),
+        None => Ok(response::json(&ToolDescription::new(&tool))),
     }
 }

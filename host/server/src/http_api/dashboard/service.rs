@@ -141,7 +141,7 @@ fn single_text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str>
     value.to_str().ok()
 }
 
-fn with_headers(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+fn with_headers<B>(mut response: Response<B>) -> Response<B> {
     let headers = response.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, POLICY);
     for (name, value) in HEADERS {

@@ -49,9 +49,14 @@ async fn methods_and_paths_are_checked() {
         let options = served.send("OPTIONS", path, &[], "").await;
         assert_eq!((options.status, options.header("allow").replace(' ', "").as_str()), (204, allow));
     }
-    for path in ["/v1", "/v1/", "/v1/nothing", "/v1/tools/", "/v1/calls/"] {
+    for path in ["/v1", "/v1/", "/v1/nothing", "/v1/tools/", "/v1/calls/", "/v1/tools/test__echo/"] {
         served.get(path).await.check_problem(404);
     }
+    for path in ["/v1/tools/a/calls/", "/v1/tools/a/calls/b", "/v1/tools/a/b", "/v1/jobs/7/result", "/v1/tools/%ff"] {
+        served.get(path).await.check_problem(404);
+    }
+    served.send("POST", "/v1/tools//calls", &[], "{}").await.check_problem(404);
+    assert_eq!(served.get("/v1/tools/test__%65cho").await.json()["name"], "test__echo");
     // Nothing of the listener is there.
     served.get("/").await.check_problem(404);
     served.end().await;
@@ -85,6 +90,8 @@ async fn large_bodies_are_refused() {
     let served = ApiServer::new().await;
     let many = format!(r#"{{"a": [{}0]}}"#, "0,".repeat(100_000));
     served.call("hidden", &[], &many).await.check_problem(413);
+    // The limit of the listener is larger than that of arguments.
+    served.call("hidden", &[], &padded_object(3 << 20)).await.check_problem(422);
     served.end().await;
 }
 

@@ -11,7 +11,7 @@ use fumehood_core::text::untrusted::PrintableText;
 use futures_util::stream;
 use http::{HeaderMap, StatusCode};
 use http_body::Frame;
-use http_body_util::{BodyExt as _, StreamBody};
+use http_body_util::StreamBody;
 use tokio_util::bytes::Bytes;
 
 use super::super::charts::format_ms;
@@ -245,9 +245,7 @@ pub(crate) fn events(visit: &Visit, headers: &HeaderMap) -> Response {
     let headers = headers.clone();
     let events = Events { shared, csrf, headers, last: String::new(), quiet: 0, is_first: true };
     let body = StreamBody::new(stream::unfold(events, Events::next));
-    let mut response = Response::new(body.boxed_unsync());
-    *response.headers_mut() = response::content_type("text/event-stream");
-    response
+    response::events(body)
 }
 
 #[cfg(test)]
