@@ -2,20 +2,16 @@
 
 use std::sync::Arc;
 
+use fumehood_core::bounded_list::BoundedList;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::{CallError, CapturedStream, Metadata};
-use fumehood_core::policy::permission::files::{Access, Quota, QuotaError};
+use fumehood_core::policy::permission::files::Access;
 use fumehood_core::policy::permission::{ClockStep, CommandLine, Environment, Grant, KeyValueQuota, Seed};
 use fumehood_core::text::untrusted::{PrintableText, Untrusted};
-use fumehood_core::tool::definition::{Annotations, DefinitionLimits, RawDefinition, ToolDefinition};
-use fumehood_core::tool::resource::{RawPage, RawResource};
+use fumehood_core::tool::definition::{RawDefinition, ToolDefinition};
 
-use super::bounded_list::{BoundedList, ListTooLong};
-use super::message::{
-    CallLimits, CallMessage, Cost, Definition, DefinitionCaps, Failure, FolderQuota, GrantedFolder, Page, Part, Powers,
-    Refused, Resource,
-};
+use super::message::{CallLimits, CallMessage, Cost, DescribedTool, Failure, GrantedFolder, Part, Powers, Refused};
 use crate::wasi::Invocation;
 
 /// Exposes text for a message. The receiver wraps it as untrusted again.
@@ -60,44 +56,6 @@ impl From<CallLimits> for Limits {
     }
 }
 
-impl From<&DefinitionLimits> for DefinitionCaps {
-    fn from(limits: &DefinitionLimits) -> Self {
-        Self {
-            tools: limits.tools as u64,
-            title_bytes: limits.title_bytes as u64,
-            description_bytes: limits.description_bytes as u64,
-            descriptions_bytes: limits.descriptions_bytes as u64,
-            schema_bytes: limits.schema_bytes as u64,
-        }
-    }
-}
-
-impl From<DefinitionCaps> for DefinitionLimits {
-    fn from(caps: DefinitionCaps) -> Self {
-        Self {
-            tools: to_usize(caps.tools),
-            title_bytes: to_usize(caps.title_bytes),
-            description_bytes: to_usize(caps.description_bytes),
-            descriptions_bytes: to_usize(caps.descriptions_bytes),
-            schema_bytes: to_usize(caps.schema_bytes),
-        }
-    }
-}
-
-impl From<Quota> for FolderQuota {
-    fn from(quota: Quota) -> Self {
-        Self { bytes: quota.bytes(), entries: quota.entries() }
-    }
-}
-
-impl TryFrom<FolderQuota> for Quota {
-    type Error = QuotaError;
-
-    fn try_from(quota: FolderQuota) -> Result<Self, QuotaError> {
-        Self::new(quota.bytes, quota.entries)
-    }
-}
-
 /// Returns the powers that a worker enforces itself, and the names of secrets.
 pub(super) fn to_powers(grant: &Grant) -> Powers {
     Powers {
@@ -108,7 +66,7 @@ pub(super) fn to_powers(grant: &Grant) -> Powers {
         fixed_time: grant.fixed_time(),
         seed: grant.seed().map(|seed| *seed.bytes()),
         key_value_bytes: grant.key_value().map(KeyValueQuota::bytes),
-        scratch: grant.scratch().map(FolderQuota::from),
+        scratch: grant.scratch(),
         may_request: grant.http().is_some(),
         secrets: grant.secrets().iter().map(|secret| secret.name().to_owned()).collect(),
     }
@@ -148,94 +106,31 @@ pub(super) fn to_granted_folders(grant: &Grant) -> Vec<GrantedFolder> {
         guest: folder.guest().to_owned(),
         quota: match folder.access() {
             Access::Read => None,
-            Access::Write(quota) => Some(quota.into()),
+            Access::Write(quota) => Some(quota),
         },
         write_line: folder.write_line(),
     };
     grant.folders().iter().map(folder).collect()
 }
 
-impl From<ToolDefinition> for Definition {
+impl From<ToolDefinition> for DescribedTool {
     fn from(definition: ToolDefinition) -> Self {
-        let Annotations { read_only, destructive, idempotent, open_world } = definition.annotations;
-        Self {
+        let export = definition.export.map(expose);
+        let definition = RawDefinition {
             name: definition.name.to_string(),
-            export: definition.export.map(expose),
             title: definition.title.map(expose),
             description: expose(definition.description),
             input_schema: expose(definition.input_schema).to_string(),
             output_schema: definition.output_schema.map(|schema| expose(schema).to_string()),
-            annotations: [read_only, destructive, idempotent, open_world],
-        }
+            annotations: definition.annotations,
+        };
+        Self { definition, export }
     }
 }
 
-impl From<RawDefinition> for Definition {
-    fn from(raw: RawDefinition) -> Self {
-        let Annotations { read_only, destructive, idempotent, open_world } = raw.annotations;
-        Self {
-            name: raw.name,
-            export: None,
-            title: raw.title,
-            description: raw.description,
-            input_schema: raw.input_schema,
-            output_schema: raw.output_schema,
-            annotations: [read_only, destructive, idempotent, open_world],
-        }
-    }
-}
-
-impl From<Definition> for RawDefinition {
-    fn from(definition: Definition) -> Self {
-        let [read_only, destructive, idempotent, open_world] = definition.annotations;
-        Self {
-            name: definition.name,
-            title: definition.title,
-            description: definition.description,
-            input_schema: definition.input_schema,
-            output_schema: definition.output_schema,
-            annotations: Annotations { read_only, destructive, idempotent, open_world },
-        }
-    }
-}
-
-impl TryFrom<RawResource> for Resource {
-    type Error = ListTooLong;
-
-    fn try_from(raw: RawResource) -> Result<Self, ListTooLong> {
-        let RawResource { uri, name, title, description, mime_type, page } = raw;
-        Ok(Self { uri, name, title, description, mime_type, page: page.map(Page::try_from).transpose()? })
-    }
-}
-
-impl TryFrom<RawPage> for Page {
-    type Error = ListTooLong;
-
-    fn try_from(raw: RawPage) -> Result<Self, ListTooLong> {
-        let origins = [
-            raw.connect_domains.try_into()?,
-            raw.resource_domains.try_into()?,
-            raw.frame_domains.try_into()?,
-            raw.base_uri_domains.try_into()?,
-        ];
-        Ok(Self { tools: raw.tools.try_into()?, origins, prefers_border: raw.prefers_border })
-    }
-}
-
-impl From<Resource> for RawResource {
-    fn from(resource: Resource) -> Self {
-        let Resource { uri, name, title, description, mime_type, page } = resource;
-        Self { uri, name, title, description, mime_type, page: page.map(RawPage::from) }
-    }
-}
-
-impl From<Page> for RawPage {
-    fn from(page: Page) -> Self {
-        let [connect_domains, resource_domains, frame_domains, base_uri_domains] =
-            page.origins.map(|origins| origins.into_iter().collect());
-        let tools = page.tools.into_iter().collect();
-        let prefers_border = page.prefers_border;
-        Self { tools, connect_domains, resource_domains, frame_domains, base_uri_domains, prefers_border }
+impl From<RawDefinition> for DescribedTool {
+    fn from(definition: RawDefinition) -> Self {
+        Self { definition, export: None }
     }
 }
 

@@ -5,14 +5,16 @@
 
 use std::time::Duration;
 
+use fumehood_core::bounded_list::BoundedList;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::event::Level;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::capability::CapabilityError;
-use fumehood_core::policy::permission::files::ProtectedFiles;
+use fumehood_core::policy::permission::files::{ProtectedFiles, Quota};
+use fumehood_core::tool::definition::{DefinitionLimits, RawDefinition};
+use fumehood_core::tool::resource::RawResource;
 use serde::{Deserialize, Serialize};
 
-use super::bounded_list::BoundedList;
 use super::frame::MAX_MESSAGE_BYTES;
 use super::values::Values;
 use crate::call::outcome::MAX_BACKTRACE_FRAMES;
@@ -26,7 +28,7 @@ pub(super) const MAX_HEADERS: usize = 4_096;
 /// Maximum number of tools of a component, and of its exports that are not tools.
 pub(super) const MAX_DEFINITIONS: usize = 4_096;
 
-/// Maximum number of resources of a component, and of the tools and origins of a page. The host accepts fewer.
+/// Maximum number of resources of a component. The host accepts fewer.
 pub(super) const MAX_LISTED_RESOURCES: usize = 1_024;
 
 /// Maximum size of a message besides the texts that the limits of a call count, in bytes: the head of a request, an entry of the
@@ -66,7 +68,7 @@ pub(super) struct Setup {
     pub(super) folders: Vec<GrantedFolder>,
     /// Files in the folders that no tool may change, or read.
     pub(super) protected: ProtectedFiles,
-    pub(super) definitions: DefinitionCaps,
+    pub(super) definitions: DefinitionLimits,
     /// The content of a `package-docs` section, in place of the component's own.
     pub(super) docs: Option<Vec<u8>>,
     /// Limits of the call that describes the tools; `None` if the host has the definitions already.
@@ -99,7 +101,7 @@ pub(super) struct Powers {
     pub(super) fixed_time: Option<Duration>,
     pub(super) seed: Option<[u8; 32]>,
     pub(super) key_value_bytes: Option<u64>,
-    pub(super) scratch: Option<FolderQuota>,
+    pub(super) scratch: Option<Quota>,
     pub(super) may_request: bool,
     pub(super) secrets: Vec<String>,
 }
@@ -110,26 +112,9 @@ pub(super) struct GrantedFolder {
     /// The path that the guest sees.
     pub(super) guest: String,
     /// The quota for writing; `None` if the folder is read-only.
-    pub(super) quota: Option<FolderQuota>,
+    pub(super) quota: Option<Quota>,
     /// The line of a policy that would allow writing.
     pub(super) write_line: String,
-}
-
-/// The quota of a folder: bytes and directory entries.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct FolderQuota {
-    pub(super) bytes: u64,
-    pub(super) entries: u64,
-}
-
-/// Limits on tool definitions.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct DefinitionCaps {
-    pub(super) tools: u64,
-    pub(super) title_bytes: u64,
-    pub(super) description_bytes: u64,
-    pub(super) descriptions_bytes: u64,
-    pub(super) schema_bytes: u64,
 }
 
 /// The answer to [`Setup`].
@@ -137,8 +122,8 @@ pub(super) struct DefinitionCaps {
 pub(super) enum Loaded {
     Ready {
         jail: JailReport,
-        definitions: BoundedList<Definition, MAX_DEFINITIONS>,
-        resources: BoundedList<Resource, MAX_LISTED_RESOURCES>,
+        definitions: BoundedList<DescribedTool, MAX_DEFINITIONS>,
+        resources: BoundedList<RawResource, MAX_LISTED_RESOURCES>,
         /// The exports that are not tools: name, reason.
         skipped: BoundedList<(String, String), MAX_DEFINITIONS>,
     },
@@ -163,35 +148,10 @@ pub(super) enum LoadFailure {
 
 /// A tool as its component describes it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Definition {
-    pub(super) name: String,
+pub(super) struct DescribedTool {
+    pub(super) definition: RawDefinition,
+    /// The name of the export, if it differs from that of the tool.
     pub(super) export: Option<String>,
-    pub(super) title: Option<String>,
-    pub(super) description: String,
-    pub(super) input_schema: String,
-    pub(super) output_schema: Option<String>,
-    /// Read-only, destructive, idempotent, open-world.
-    pub(super) annotations: [Option<bool>; 4],
-}
-
-/// A resource as its component describes it.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Resource {
-    pub(super) uri: String,
-    pub(super) name: String,
-    pub(super) title: Option<String>,
-    pub(super) description: Option<String>,
-    pub(super) mime_type: Option<String>,
-    pub(super) page: Option<Page>,
-}
-
-/// The settings of a page: the tools that it is for, and the origins that it asks for, to connect to, of its resources, of its
-/// frames and of its base URIs.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Page {
-    pub(super) tools: BoundedList<String, MAX_LISTED_RESOURCES>,
-    pub(super) origins: [BoundedList<String, MAX_LISTED_RESOURCES>; 4],
-    pub(super) prefers_border: Option<bool>,
 }
 
 /// A message to a worker whose component is loaded.

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::event::Level;
-use fumehood_core::policy::permission::files::ProtectedFiles;
+use fumehood_core::policy::permission::files::{ProtectedFiles, Quota};
+use fumehood_core::tool::definition::{Annotations, RawDefinition};
+use fumehood_core::tool::resource::{MAX_WIRE_ELEMENTS, RawPage};
 use proptest::prelude::*;
 use serde::Deserialize;
 
@@ -278,4 +280,28 @@ fn a_list_is_bounded_while_it_is_read() {
     let bytes = postcard::to_stdvec(&parts).unwrap();
     assert!(postcard::from_bytes::<UnboundedParts>(&bytes).is_ok());
     assert!(postcard::from_bytes::<crate::isolation::message::Parts>(&bytes).is_err());
+}
+
+#[test]
+fn definitions_survive_a_message() {
+    let annotations = Annotations { read_only: Some(true), open_world: Some(false), ..Annotations::default() };
+    let definition = RawDefinition { name: "tool".to_owned(), annotations, ..RawDefinition::default() };
+    let bytes = postcard::to_stdvec(&definition).unwrap();
+    let received: RawDefinition = postcard::from_bytes(&bytes).unwrap();
+    assert_eq!((received.name, received.annotations), (definition.name, annotations));
+}
+
+#[test]
+fn lists_of_a_page_are_bounded_while_they_are_read() {
+    let page = |origins: usize| RawPage { connect_domains: vec![String::new(); origins], ..RawPage::default() };
+    let read = |page: &RawPage| postcard::from_bytes::<RawPage>(&postcard::to_stdvec(page).unwrap()).is_ok();
+    assert!(read(&page(MAX_WIRE_ELEMENTS)) && page(MAX_WIRE_ELEMENTS).check_lists().is_ok());
+    assert!(!read(&page(MAX_WIRE_ELEMENTS + 1)) && page(MAX_WIRE_ELEMENTS + 1).check_lists().is_err());
+}
+
+#[test]
+fn a_quota_in_a_message_is_checked() {
+    let bytes = postcard::to_stdvec(&Quota::new(7, 9).unwrap()).unwrap();
+    assert_eq!(postcard::from_bytes::<Quota>(&bytes), Quota::new(7, 9).map_err(|_| postcard::Error::SerdeDeCustom));
+    assert!(postcard::from_bytes::<Quota>(&postcard::to_stdvec(&[0_u64, 9]).unwrap()).is_err());
 }

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::sync::Arc;
 
+use fumehood_core::bounded_list::{BoundedList, ListTooLong};
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallError;
-use fumehood_core::policy::permission::files::Quota;
-use fumehood_core::tool::definition::DefinitionLimits;
 use fumehood_core::tool::name::Namespace;
+use fumehood_core::tool::resource::{RawPage, RawResource};
 use wasmtime::Engine;
 
 use super::capability_relay::{CapabilityRelay, define};
@@ -19,12 +19,9 @@ use crate::call::run::Runnable;
 use crate::call::shared::Shared;
 use crate::config::SandboxConfig;
 use crate::engine::{self, EngineSettings, MAX_MEMORIES};
-use crate::isolation::bounded_list::{BoundedList, ListTooLong};
 use crate::isolation::convert;
 use crate::isolation::frame::Message;
-use crate::isolation::message::{
-    Definition, FolderQuota, LoadFailure, Loaded, MAX_DEFINITIONS, MAX_LISTED_RESOURCES, Resource, Setup,
-};
+use crate::isolation::message::{DescribedTool, LoadFailure, Loaded, MAX_DEFINITIONS, MAX_LISTED_RESOURCES, Setup};
 use crate::jail::{self, JailReport, Profile, Reachable, ReachableFolder, Resources};
 use crate::load::cache::{AuthenticCode, map_from_host};
 use crate::load::compile::engine_id;
@@ -143,12 +140,12 @@ fn start(channel: &Channel, setup: &Setup, mut files: Files) -> Result<(LoadedCo
     jail::end_setup(jail, has_folders).map_err(|error| load_failure(LoadFailure::Jail, error))?;
     let surface = Surface::read(&bytes).map_err(host_failure)?;
     let dialect = dialect::detect(&surface.exports)?;
-    let caps = DefinitionLimits::from(setup.definitions);
     let docs = PackageDocs::from_section_or_component(setup.docs.as_deref(), &bytes);
-    let (callable, skipped) = dialect::link(&shared.linker, &shared.capabilities, &component, &docs, &dialect, &caps)?;
+    let (callable, skipped) =
+        dialect::link(&shared.linker, &shared.capabilities, &component, &docs, &dialect, &setup.definitions)?;
     let powers = build_powers(setup, &shared, &requests).map_err(host_failure)?;
     let own_capabilities = powers.capabilities.clone();
-    let folders = build_folders(setup, &shared, files.folders).map_err(host_failure)?;
+    let folders = build_folders(setup, &shared, files.folders);
     let runnable = Runnable::new(&shared, callable, &surface, powers, folders);
     let definitions = collect_definitions(&runnable, &shared, setup).map_err(LoadError::Describe)?;
     let resources =
@@ -226,26 +223,21 @@ fn build_powers(setup: &Setup, shared: &Arc<Shared>, requests: &Requests) -> Res
     })
 }
 
-fn build_folders(setup: &Setup, shared: &Arc<Shared>, files: Vec<File>) -> Result<Option<Arc<OpenFolders>>, String> {
-    let scratch = setup.powers.scratch.map(to_quota).transpose()?;
+fn build_folders(setup: &Setup, shared: &Arc<Shared>, files: Vec<File>) -> Option<Arc<OpenFolders>> {
+    let scratch = setup.powers.scratch;
     if files.is_empty() && scratch.is_none() {
-        return Ok(None);
+        return None;
     }
     let mut folders = Vec::new();
     for (file, granted) in files.into_iter().zip(&setup.folders) {
-        let quota = granted.quota.map(to_quota).transpose()?;
         let write_line = Some(granted.write_line.clone());
         let protected = shared.protected.clone();
-        folders.push(Arc::new(OpenFolder::new(file, &granted.guest, quota, write_line, protected)));
+        folders.push(Arc::new(OpenFolder::new(file, &granted.guest, granted.quota, write_line, protected)));
     }
     let scratch_root = shared.scratch_root.clone();
     let pool = shared.files.clone();
     let removals = Removals::new(&pool);
-    Ok(Some(Arc::new(OpenFolders { folders, scratch, scratch_root, removals, pool })))
-}
-
-fn to_quota(quota: FolderQuota) -> Result<Quota, String> {
-    Quota::try_from(quota).map_err(|error| error.to_string())
+    Some(Arc::new(OpenFolders { folders, scratch, scratch_root, removals, pool }))
 }
 
 /// Returns the definitions of the tools, from the types or from the component's `describe`. Returns none if the host
@@ -254,13 +246,13 @@ fn collect_definitions(
     runnable: &Runnable,
     shared: &Shared,
     setup: &Setup,
-) -> Result<BoundedList<Definition, MAX_DEFINITIONS>, CallError> {
-    let definitions: Vec<Definition> = match (setup.describe, runnable.typed()) {
+) -> Result<BoundedList<DescribedTool, MAX_DEFINITIONS>, CallError> {
+    let definitions: Vec<DescribedTool> = match (setup.describe, runnable.typed()) {
         (None, _) => Vec::new(),
         (Some(_), Some(typed)) => typed.iter().map(|tool| tool.definition.clone().into()).collect(),
         (Some(limits), None) => {
             let described = shared.runtime.block_on(runnable.describe(Limits::from(limits)))?;
-            described.into_iter().map(Definition::from).collect()
+            described.into_iter().map(DescribedTool::from).collect()
         }
     };
     definitions.try_into().map_err(too_long)
@@ -271,11 +263,11 @@ fn collect_resources(
     runnable: &Runnable,
     shared: &Shared,
     setup: &Setup,
-) -> Result<BoundedList<Resource, MAX_LISTED_RESOURCES>, CallError> {
+) -> Result<BoundedList<RawResource, MAX_LISTED_RESOURCES>, CallError> {
     let Some(limits) = setup.describe else { return Ok(BoundedList::default()) };
     let listed = shared.runtime.block_on(runnable.list_resources(Limits::from(limits)))?;
-    let resources = listed.into_iter().map(Resource::try_from).collect::<Result<Vec<_>, _>>().map_err(too_long)?;
-    resources.try_into().map_err(too_long)
+    listed.iter().filter_map(|resource| resource.page.as_ref()).try_for_each(RawPage::check_lists).map_err(too_long)?;
+    listed.try_into().map_err(too_long)
 }
 
 fn too_long(error: ListTooLong) -> CallError {
