@@ -74,7 +74,10 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for BoundedLis
 }
 
 /// Reads a list of at most `MAX` elements, for `#[serde(deserialize_with = "…")]` on a field.
-pub(crate) fn deserialize<'de, const MAX: usize, T: Deserialize<'de>, D: Deserializer<'de>>(
+///
+/// # Errors
+/// If it has more elements, or one is malformed.
+pub fn deserialize<'de, const MAX: usize, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
     BoundedList::<T, MAX>::deserialize(deserializer).map(|list| list.0)

@@ -15,6 +15,7 @@ pub const ENTRY_BYTES: u64 = 64;
 
 /// A query for keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub struct Query {
     /// The prefix of the keys.
     pub prefix: Prefix,
@@ -26,6 +27,7 @@ pub struct Query {
 
 /// One page of keys.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub struct Page {
     /// The keys, ordered by their bytes.
     pub keys: Vec<Key>,
@@ -35,6 +37,7 @@ pub struct Page {
 
 /// Errors of a store. A failed operation has changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub enum StoreError {
     /// The entries would exceed the owner's quota.
     #[error("the store would hold {found} bytes, but the quota is {quota}; delete something first")]

@@ -70,8 +70,8 @@ pub(crate) async fn load(
     let (link, loaded) = shared.runtime.block(move || starting.start(&served, patience)).await??;
     let (jail, definitions, resources, skipped) = match loaded {
         Loaded::Ready { jail, definitions, resources, skipped } => (jail, definitions, resources, skipped),
-        Loaded::NotDescribed(failure) => return Err(LoadError::Describe(failure.into())),
-        Loaded::NotListed(failure) => return Err(LoadError::ListResources(Box::new(failure.into()))),
+        Loaded::NotDescribed(failure) => return Err(LoadError::Describe(failure.0)),
+        Loaded::NotListed(failure) => return Err(LoadError::ListResources(Box::new(failure.0))),
         Loaded::Failed { failure, message } => {
             let message = crate::wasi::guest_output::cut(&message);
             return Err(match failure {
@@ -143,15 +143,17 @@ async fn prepare_launch(
         profile: shared.profile,
         concurrency: shared.concurrency.min(MAX_CONCURRENCY),
         guest_threads: GUEST_THREADS,
-        memory_ceiling: shared.memory_ceiling as u64,
+        memory_ceiling: shared.memory_ceiling,
         name: options.name.as_ref().map(ToString::to_string),
-        powers: convert::to_powers(grant),
+        grant: Arc::new(grant.clone()),
+        may_request: grant.http().is_some(),
+        secrets: grant.secrets().iter().map(|secret| secret.name().to_owned()).collect(),
         folders: convert::to_granted_folders(grant),
         // Replaced by the current list whenever a worker starts.
         protected: ProtectedFiles::default(),
         definitions: options.definitions,
         docs: options.docs.as_deref().map(<[u8]>::to_vec),
-        describe: Some((&options.limits).into()),
+        describe: Some(options.limits),
         is_jail_required: workers.is_jail_required,
         capabilities: list_capabilities(shared, grant),
     };

@@ -3,25 +3,30 @@
 //! A worker may be taken over, so every list that it sends has a maximum length, which decoding enforces. An honest worker keeps
 //! within the same constants: it truncates a list, or fails the call.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use fumehood_core::bounded_list::BoundedList;
+use fumehood_core::bounded_list::{self, BoundedList};
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::event::Level;
 use fumehood_core::call::limits::Limits;
+use fumehood_core::call::result::{CallError, CapturedStream};
+use fumehood_core::call::{ErrorDetails, Usage};
 use fumehood_core::capability::CapabilityError;
+use fumehood_core::key_value::{Key, Page, Query, StoreError};
+use fumehood_core::policy::permission::Grant;
 use fumehood_core::policy::permission::files::{ProtectedFiles, Quota};
+use fumehood_core::text::untrusted::PrintableText;
 use fumehood_core::tool::definition::{DefinitionLimits, RawDefinition};
 use fumehood_core::tool::resource::RawResource;
 use serde::{Deserialize, Serialize};
 
 use super::frame::MAX_MESSAGE_BYTES;
 use super::values::Values;
-use crate::call::outcome::MAX_BACKTRACE_FRAMES;
-pub(super) use crate::call::outcome::MAX_PARTS;
+pub(super) use crate::call::outcome::{MAX_BACKTRACE_FRAMES, MAX_PARTS};
 use crate::engine::EngineProfile;
 use crate::jail::JailReport;
-use crate::wasi::MAX_REFUSALS;
+use crate::wasi::{Invocation, MAX_REFUSALS};
 
 /// Maximum number of headers of a request or a response.
 pub(super) const MAX_HEADERS: usize = 4_096;
@@ -62,9 +67,13 @@ pub(super) struct Setup {
     pub(super) concurrency: u32,
     pub(super) guest_threads: u32,
     /// Maximum memory limit of a call, in bytes.
-    pub(super) memory_ceiling: u64,
+    pub(super) memory_ceiling: usize,
     pub(super) name: Option<String>,
-    pub(super) powers: Powers,
+    /// The powers that a worker enforces itself.
+    pub(super) grant: Arc<Grant>,
+    pub(super) may_request: bool,
+    /// The names of secrets.
+    pub(super) secrets: Vec<String>,
     pub(super) folders: Vec<GrantedFolder>,
     /// Files in the folders that no tool may change, or read.
     pub(super) protected: ProtectedFiles,
@@ -72,7 +81,7 @@ pub(super) struct Setup {
     /// The content of a `package-docs` section, in place of the component's own.
     pub(super) docs: Option<Vec<u8>>,
     /// Limits of the call that describes the tools; `None` if the host has the definitions already.
-    pub(super) describe: Option<CallLimits>,
+    pub(super) describe: Option<Limits>,
     /// True if an incomplete jail is an error.
     pub(super) is_jail_required: bool,
     /// The capabilities that are granted. The grants themselves stay with the host.
@@ -90,21 +99,6 @@ pub(super) struct CapabilitySetup {
 
 /// The answer to [`FromWorker::Use`]: the result of the function, if it has one.
 pub(super) type UseAnswer = Result<Values, CapabilityError>;
-
-/// The grant without secrets, rules for requests, and paths, which stay with the host.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Powers {
-    pub(super) state: bool,
-    pub(super) environment: Vec<(String, String)>,
-    pub(super) command_line: Vec<String>,
-    pub(super) clock: Duration,
-    pub(super) fixed_time: Option<Duration>,
-    pub(super) seed: Option<[u8; 32]>,
-    pub(super) key_value_bytes: Option<u64>,
-    pub(super) scratch: Option<Quota>,
-    pub(super) may_request: bool,
-    pub(super) secrets: Vec<String>,
-}
 
 /// A granted folder, without its path in the host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -167,7 +161,7 @@ pub(super) enum ToWorker {
     /// The answer to [`FromWorker::Store`].
     Stored {
         step: u64,
-        answer: StoreAnswer,
+        answer: Result<StoreAnswer, StoreError>,
     },
     /// The answer to [`FromWorker::Use`].
     Used {
@@ -181,27 +175,10 @@ pub(super) enum ToWorker {
 pub(super) struct CallMessage {
     pub(super) call: u64,
     /// Index into the definitions.
-    pub(super) tool: u32,
+    pub(super) tool: usize,
     /// JSON text that has passed the tool's schema.
     pub(super) arguments: String,
-    pub(super) id: String,
-    pub(super) name: String,
-    pub(super) actor: Option<String>,
-    pub(super) state: Option<String>,
-    pub(super) limits: CallLimits,
-}
-
-/// The limits of a call. Sizes are in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct CallLimits {
-    pub(super) deadline: Duration,
-    pub(super) fuel: u64,
-    pub(super) memory: u64,
-    pub(super) output: u64,
-    pub(super) log: u64,
-    pub(super) handles: u64,
-    pub(super) hostcall_bytes: u64,
-    pub(super) random_bytes: u64,
+    pub(super) invocation: Invocation,
 }
 
 /// A message from a worker whose component is loaded.
@@ -227,11 +204,10 @@ pub(super) enum FromWorker {
         message: Option<String>,
         partial: Parts,
     },
-    /// The cost so far. `peak_memory` is in bytes.
+    /// The cost so far.
     Used {
         call: u64,
-        fuel: u64,
-        peak_memory: u64,
+        usage: Usage,
     },
     /// An operation on the store of keys and values.
     Store {
@@ -273,12 +249,22 @@ pub(super) enum Part {
 
 /// The error of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Failure {
-    pub(super) kind: ErrorKind,
-    pub(super) message: String,
-    pub(super) hint: Option<String>,
-    pub(super) retry_after: Option<Duration>,
-    pub(super) backtrace: BoundedList<String, MAX_BACKTRACE_FRAMES>,
+#[serde(transparent)]
+pub(super) struct Failure(#[serde(with = "CallErrorForm")] pub(super) CallError);
+
+/// The form of an error in messages. Its JSON leaves out what is empty, and a format without names cannot.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "CallError")]
+struct CallErrorForm {
+    kind: ErrorKind,
+    message: PrintableText,
+    hint: Option<PrintableText>,
+    retry_after: Option<Duration>,
+    #[serde(deserialize_with = "bounded_list::deserialize::<MAX_BACKTRACE_FRAMES, _, _>")]
+    backtrace: Vec<PrintableText>,
+    /// Only MCP servers have some.
+    #[serde(skip)]
+    details: Option<Box<ErrorDetails>>,
 }
 
 /// The metadata of a call that its worker measures.
@@ -286,23 +272,23 @@ pub(super) struct Failure {
 pub(super) struct Cost {
     pub(super) duration: Duration,
     pub(super) fuel_used: u64,
-    pub(super) peak_memory: u64,
+    pub(super) peak_memory: usize,
     pub(super) sanitized: u64,
     pub(super) log_dropped: u64,
     /// The refusals as JSON: see [`Refusal`](fumehood_core::policy::permission::Refusal).
     pub(super) refused: Refused,
     pub(super) exhausted: Refused,
-    pub(super) stdout: (String, u64),
-    pub(super) stderr: (String, u64),
+    pub(super) stdout: CapturedStream,
+    pub(super) stderr: CapturedStream,
 }
 
 /// An operation on the store. The host supplies its owner and quota.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum StoreStep {
-    Get { key: String },
-    Set { key: String, value: Vec<u8> },
-    Delete { key: String },
-    List { prefix: String, after: Option<String>, limit: u64 },
+    Get(Key),
+    Set(Key, Vec<u8>),
+    Delete(Key),
+    List(Query),
 }
 
 impl FromWorker {
@@ -326,10 +312,10 @@ impl StoreStep {
     /// Returns the function of the interface `key-value` that the guest called.
     pub(super) fn function(&self) -> &'static str {
         match self {
-            Self::Get { .. } => "key-value.get",
-            Self::Set { .. } => "key-value.set",
-            Self::Delete { .. } => "key-value.delete",
-            Self::List { .. } => "key-value.list",
+            Self::Get(_) => "key-value.get",
+            Self::Set(..) => "key-value.set",
+            Self::Delete(_) => "key-value.delete",
+            Self::List(_) => "key-value.list",
         }
     }
 }
@@ -340,9 +326,7 @@ pub(super) enum StoreAnswer {
     Value(Option<Vec<u8>>),
     Done,
     Deleted(bool),
-    Page { keys: Vec<String>, more: bool },
-    Full { found: u64, most: u64 },
-    Unavailable(String),
+    Page(Page),
 }
 
 /// The head of a request, as the guest made it.

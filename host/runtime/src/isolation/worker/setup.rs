@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use fumehood_core::bounded_list::{BoundedList, ListTooLong};
 use fumehood_core::call::error_kind::ErrorKind;
-use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallError;
 use fumehood_core::tool::name::Namespace;
 use fumehood_core::tool::resource::{RawPage, RawResource};
@@ -19,7 +18,6 @@ use crate::call::run::Runnable;
 use crate::call::shared::Shared;
 use crate::config::SandboxConfig;
 use crate::engine::{self, EngineSettings, MAX_MEMORIES};
-use crate::isolation::convert;
 use crate::isolation::frame::Message;
 use crate::isolation::message::{DescribedTool, LoadFailure, Loaded, MAX_DEFINITIONS, MAX_LISTED_RESOURCES, Setup};
 use crate::jail::{self, JailReport, Profile, Reachable, ReachableFolder, Resources};
@@ -70,7 +68,7 @@ impl Files {
         Ok(Self {
             component: next()?,
             code: AuthenticCode::from_host(next()?),
-            scratch: setup.powers.scratch.map(|_| next()).transpose()?,
+            scratch: setup.grant.scratch().map(|_| next()).transpose()?,
             folders: setup.folders.iter().map(|_| next()).collect::<io::Result<_>>()?,
         })
     }
@@ -136,7 +134,7 @@ fn start(channel: &Channel, setup: &Setup, mut files: Files) -> Result<(LoadedCo
     let shared = build_shared(setup, engine, &store, files.scratch).map_err(host_failure)?;
     shared.protected.replace(setup.protected.clone());
     let component = map_from_host(&shared.engine, &files.code).map_err(host_failure)?;
-    let has_folders = !files.folders.is_empty() || setup.powers.scratch.is_some();
+    let has_folders = !files.folders.is_empty() || setup.grant.scratch().is_some();
     jail::end_setup(jail, has_folders).map_err(|error| load_failure(LoadFailure::Jail, error))?;
     let surface = Surface::read(&bytes).map_err(host_failure)?;
     let dialect = dialect::detect(&surface.exports)?;
@@ -151,7 +149,7 @@ fn start(channel: &Channel, setup: &Setup, mut files: Files) -> Result<(LoadedCo
     let resources =
         collect_resources(&runnable, &shared, setup).map_err(|error| LoadError::ListResources(Box::new(error)))?;
     let skipped = BoundedList::truncate_from(skipped.into_iter().map(|skipped| (skipped.export, skipped.why)));
-    let may_request = setup.powers.may_request;
+    let may_request = setup.may_request;
     Ok((
         LoadedComponent { shared, runnable, store, requests, capabilities, own_capabilities, may_request },
         Loaded::Ready { jail, definitions, resources, skipped },
@@ -163,7 +161,7 @@ fn build_engine(setup: &Setup) -> Result<Engine, Loaded> {
         profile: setup.profile,
         concurrency: setup.concurrency,
         programs: 0,
-        memory_ceiling: usize::try_from(setup.memory_ceiling).unwrap_or(usize::MAX),
+        memory_ceiling: setup.memory_ceiling,
     };
     let engine = engine::build(&settings).map_err(|error| load_failure(LoadFailure::Host, error))?;
     if engine_id(&engine) == setup.engine {
@@ -174,7 +172,8 @@ fn build_engine(setup: &Setup) -> Result<Engine, Loaded> {
 
 fn enter_jail(setup: &Setup, files: &mut Files) -> Result<JailReport, Loaded> {
     let calls = u64::from(setup.concurrency);
-    let data = PROCESS_BYTES.saturating_add(calls.saturating_mul(setup.memory_ceiling.saturating_add(CALL_BYTES)));
+    let data =
+        PROCESS_BYTES.saturating_add(calls.saturating_mul((setup.memory_ceiling as u64).saturating_add(CALL_BYTES)));
     let reserved = calls.saturating_mul(u64::from(MAX_MEMORIES)).saturating_mul(ADDRESS_SPACE_OF_MEMORY_BYTES);
     let address_space = Some(data.saturating_add(reserved).saturating_add(EXTRA_ADDRESS_SPACE_BYTES));
     let resources = Resources { data, address_space, cpu_seconds: None, file_size: None, descriptors: MAX_DESCRIPTORS };
@@ -198,7 +197,7 @@ fn build_shared(
         concurrency: setup.concurrency,
         // The host never sends more than `concurrency` calls at once, so this queue is never full.
         queue: setup.concurrency,
-        memory_ceiling: usize::try_from(setup.memory_ceiling).unwrap_or(usize::MAX),
+        memory_ceiling: setup.memory_ceiling,
         guest_threads: setup.guest_threads as usize,
         key_value: Some(Arc::new(store.clone())),
         capabilities: define(&setup.capabilities),
@@ -210,21 +209,21 @@ fn build_shared(
 
 fn build_powers(setup: &Setup, shared: &Arc<Shared>, requests: &Requests) -> Result<Powers, String> {
     let owner = setup.name.as_deref().map(Namespace::parse).transpose().map_err(|error| error.to_string())?;
-    let grant = Arc::new(convert::to_grant(&setup.powers)?);
+    let grant = Arc::clone(&setup.grant);
     let store = Arc::new(ComponentStore::new(&shared.key_value, owner));
     let capabilities = shared.capabilities.bind(&grant, Some(&store)).map_err(|error| error.to_string())?;
     Ok(Powers {
         grant,
-        secret_names: setup.powers.secrets.iter().cloned().collect(),
+        secret_names: setup.secrets.iter().cloned().collect(),
         store,
-        outbound: requests.outbound(None, setup.powers.may_request),
+        outbound: requests.outbound(None, setup.may_request),
         // Each call adds those of the host.
         capabilities,
     })
 }
 
 fn build_folders(setup: &Setup, shared: &Arc<Shared>, files: Vec<File>) -> Option<Arc<OpenFolders>> {
-    let scratch = setup.powers.scratch;
+    let scratch = setup.grant.scratch();
     if files.is_empty() && scratch.is_none() {
         return None;
     }
@@ -251,7 +250,7 @@ fn collect_definitions(
         (None, _) => Vec::new(),
         (Some(_), Some(typed)) => typed.iter().map(|tool| tool.definition.clone().into()).collect(),
         (Some(limits), None) => {
-            let described = shared.runtime.block_on(runnable.describe(Limits::from(limits)))?;
+            let described = shared.runtime.block_on(runnable.describe(limits))?;
             described.into_iter().map(DescribedTool::from).collect()
         }
     };
@@ -265,7 +264,7 @@ fn collect_resources(
     setup: &Setup,
 ) -> Result<BoundedList<RawResource, MAX_LISTED_RESOURCES>, CallError> {
     let Some(limits) = setup.describe else { return Ok(BoundedList::default()) };
-    let listed = shared.runtime.block_on(runnable.list_resources(Limits::from(limits)))?;
+    let listed = shared.runtime.block_on(runnable.list_resources(limits))?;
     listed.iter().filter_map(|resource| resource.page.as_ref()).try_for_each(RawPage::check_lists).map_err(too_long)?;
     listed.try_into().map_err(too_long)
 }
