@@ -70,6 +70,23 @@ pub trait KeyValueStore: fmt::Debug + Send + Sync {
     /// [`StoreError::Full`] and [`StoreError::Unavailable`].
     fn set(&self, owner: &Namespace, key: &Key, value: &[u8], quota: u64, timeout: Duration) -> Result<(), StoreError>;
 
+    /// Sets the value of a key if its present value is `expected`, where `None` is a missing key. Returns whether it was set.
+    ///
+    /// Of several writers that expect one value, one succeeds. Values are compared, not writes: a value that was replaced and
+    /// set again is the same.
+    ///
+    /// # Errors
+    /// As for [`Self::set`].
+    fn compare_and_set(
+        &self,
+        owner: &Namespace,
+        key: &Key,
+        expected: Option<&[u8]>,
+        value: &[u8],
+        quota: u64,
+        timeout: Duration,
+    ) -> Result<bool, StoreError>;
+
     /// Removes a key, and returns whether it existed.
     ///
     /// # Errors

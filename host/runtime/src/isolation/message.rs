@@ -287,6 +287,8 @@ pub(super) struct Cost {
 pub(super) enum StoreStep {
     Get(Key),
     Set(Key, Vec<u8>),
+    /// The key, the value that it must have, and the new one.
+    CompareAndSet(Key, Option<Vec<u8>>, Vec<u8>),
     Delete(Key),
     List(Query),
 }
@@ -314,6 +316,7 @@ impl StoreStep {
         match self {
             Self::Get(_) => "key-value.get",
             Self::Set(..) => "key-value.set",
+            Self::CompareAndSet(..) => "key-value.compare-and-set",
             Self::Delete(_) => "key-value.delete",
             Self::List(_) => "key-value.list",
         }
@@ -325,7 +328,8 @@ impl StoreStep {
 pub(super) enum StoreAnswer {
     Value(Option<Vec<u8>>),
     Done,
-    Deleted(bool),
+    /// True if the operation changed something.
+    Changed(bool),
     Page(Page),
 }
 

@@ -268,14 +268,18 @@ fn run_step(
 ) -> Result<StoreAnswer, StoreError> {
     Ok(match step {
         StoreStep::Get(key) => StoreAnswer::Value(store.get(owner, &key, patience)?),
-        StoreStep::Set(_, value) if value.len() > MAX_VALUE_BYTES => {
+        StoreStep::Set(_, value) | StoreStep::CompareAndSet(_, _, value) if value.len() > MAX_VALUE_BYTES => {
             return Err(StoreError::Unavailable("the value is too large".to_owned()));
         }
         StoreStep::Set(key, value) => {
             store.set(owner, &key, &value, max_bytes, patience)?;
             StoreAnswer::Done
         }
-        StoreStep::Delete(key) => StoreAnswer::Deleted(store.delete(owner, &key, patience)?),
+        StoreStep::CompareAndSet(key, expected, value) => {
+            let expected = expected.as_deref();
+            StoreAnswer::Changed(store.compare_and_set(owner, &key, expected, &value, max_bytes, patience)?)
+        }
+        StoreStep::Delete(key) => StoreAnswer::Changed(store.delete(owner, &key, patience)?),
         StoreStep::List(query) => {
             let limit = query.limit.clamp(1, MAX_PAGE_KEYS);
             StoreAnswer::Page(store.list(owner, &Query { limit, ..query }, patience)?)

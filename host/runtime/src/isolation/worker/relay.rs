@@ -63,6 +63,13 @@ impl RelayStore {
         let late = |_| Err(StoreError::Unavailable("the host did not answer in time".to_owned()));
         answer.unwrap_or_else(late)
     }
+
+    fn ask_for_change(&self, what: StoreStep, patience: Duration) -> Result<bool, StoreError> {
+        match self.ask(what, patience)? {
+            StoreAnswer::Changed(has_changed) => Ok(has_changed),
+            _ => Err(unexpected_answer()),
+        }
+    }
 }
 
 fn unexpected_answer() -> StoreError {
@@ -85,11 +92,21 @@ impl KeyValueStore for RelayStore {
         }
     }
 
+    fn compare_and_set(
+        &self,
+        _owner: &Namespace,
+        key: &Key,
+        expected: Option<&[u8]>,
+        value: &[u8],
+        _quota: u64,
+        patience: Duration,
+    ) -> Result<bool, StoreError> {
+        let step = StoreStep::CompareAndSet(key.clone(), expected.map(<[u8]>::to_vec), value.to_vec());
+        self.ask_for_change(step, patience)
+    }
+
     fn delete(&self, _owner: &Namespace, key: &Key, patience: Duration) -> Result<bool, StoreError> {
-        match self.ask(StoreStep::Delete(key.clone()), patience)? {
-            StoreAnswer::Deleted(was_there) => Ok(was_there),
-            _ => Err(unexpected_answer()),
-        }
+        self.ask_for_change(StoreStep::Delete(key.clone()), patience)
     }
 
     fn list(&self, _owner: &Namespace, query: &Query, patience: Duration) -> Result<Page, StoreError> {

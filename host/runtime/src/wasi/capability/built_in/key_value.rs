@@ -23,6 +23,10 @@ pub(super) const BUILT_IN: BuiltIn =
 
 /// The names of the only bucket.
 const BUCKETS: [&str; 2] = ["default", ""];
+/// The version of the store in which positions in lists of keys are numbers. In later ones they are keys.
+const NUMBERED_STORE: &str = "wasi:keyvalue/store@0.2.0-draft";
+/// Maximum number of handles for comparison of one call. Each has a value.
+const MAX_CAS_HANDLES: usize = 16;
 /// Maximum number of positions in lists of keys that are remembered.
 const MAX_CURSORS: usize = 16;
 
@@ -63,9 +67,16 @@ struct Session {
     quota: Option<KeyValueQuota>,
     store: Option<Arc<ComponentStore>>,
     buckets: HandleTable<()>,
+    cas: HandleTable<Cas>,
     /// The numbers of the positions that were given out last, with the last key before each.
     cursors: VecDeque<(u64, Key)>,
     next_cursor: u64,
+}
+
+/// A key, and the value that it must still have when it is set.
+struct Cas {
+    key: String,
+    current: Option<Vec<u8>>,
 }
 
 /// What a function returns to the tool.
@@ -82,32 +93,18 @@ struct Granted<'s> {
 impl CapabilitySession for Session {
     fn call<'a>(&'a mut self, call: CapabilityCall<'a>) -> BoxFuture<'a, Result<Option<Value>, CapabilityError>> {
         Box::pin(async move {
-            let context = call.context;
             let answer = match (call.function, call.arguments.as_slice()) {
-                ("open", [Value::String(name)]) => self.open(context, name)?,
-                (function, [Value::Handle(bucket), arguments @ ..]) => {
+                ("open", [Value::String(name)]) => self.open(call.context, name)?,
+                ("[method]cas.current", [Value::Handle(cas)]) => {
+                    Ok(Some(self.cas.get_mut(*cas)?.current.clone().map(Value::Bytes).into()))
+                }
+                ("swap", [Value::Handle(cas), Value::Bytes(value)]) => {
+                    let cas = self.cas.remove(*cas)?;
+                    self.swap(call.context, cas, value).await?
+                }
+                (_, [Value::Handle(bucket), arguments @ ..]) => {
                     self.buckets.get_mut(*bucket)?;
-                    match (function, arguments) {
-                        ("[method]bucket.list-keys", [Value::Option(cursor)]) => {
-                            self.list_keys(context, cursor.as_deref()).await
-                        }
-                        ("[method]bucket.get", [Value::String(key)]) => {
-                            self.get(context, key).await.map(|value| Some(value.map(Value::Bytes).into()))
-                        }
-                        ("[method]bucket.exists", [Value::String(key)]) => {
-                            self.get(context, key).await.map(|value| Some(value.is_some().into()))
-                        }
-                        ("[method]bucket.set", [Value::String(key), Value::Bytes(value)]) => {
-                            self.set(context, key, value).await.map(|()| None)
-                        }
-                        ("[method]bucket.delete", [Value::String(key)]) => {
-                            self.delete(context, key).await.map(|()| None)
-                        }
-                        ("get-many", [Value::List(keys)]) => self.get_many(context, keys).await,
-                        ("set-many", [Value::List(pairs)]) => self.set_many(context, pairs).await,
-                        ("delete-many", [Value::List(keys)]) => self.delete_many(context, keys).await,
-                        _ => return Err(CapabilityError::unknown_function(&call)),
-                    }
+                    self.use_bucket(&call, arguments).await?
                 }
                 _ => return Err(CapabilityError::unknown_function(&call)),
             };
@@ -116,15 +113,47 @@ impl CapabilitySession for Session {
         })
     }
 
-    fn drop_resource(&mut self, _resource: &str, handle: u32) {
+    fn drop_resource(&mut self, resource: &str, handle: u32) {
         // The runtime has checked that the tool owned it.
-        let _bucket = self.buckets.remove(handle);
+        if resource == "cas" {
+            let _cas = self.cas.remove(handle);
+        } else {
+            let _bucket = self.buckets.remove(handle);
+        }
     }
 }
 
 impl Session {
     fn new(quota: Option<KeyValueQuota>, store: Option<Arc<ComponentStore>>) -> Self {
-        Self { quota, store, buckets: HandleTable::new(), cursors: VecDeque::new(), next_cursor: 1 }
+        let buckets = HandleTable::new();
+        let cas = HandleTable::new();
+        Self { quota, store, buckets, cas, cursors: VecDeque::new(), next_cursor: 1 }
+    }
+
+    /// Runs a function on the bucket.
+    async fn use_bucket(&mut self, call: &CapabilityCall<'_>, arguments: &[Value]) -> Result<Answer, CapabilityError> {
+        let context = call.context;
+        Ok(match (call.function, arguments) {
+            ("[method]bucket.list-keys", [Value::Option(cursor)]) => {
+                self.list_keys(context, cursor.as_deref(), call.interface).await
+            }
+            ("[method]bucket.get", [Value::String(key)]) => {
+                self.get(context, key).await.map(|value| Some(value.map(Value::Bytes).into()))
+            }
+            ("[method]bucket.exists", [Value::String(key)]) => {
+                self.get(context, key).await.map(|value| Some(value.is_some().into()))
+            }
+            ("[method]bucket.set", [Value::String(key), Value::Bytes(value)]) => {
+                self.set(context, key, value).await.map(|()| None)
+            }
+            ("[method]bucket.delete", [Value::String(key)]) => self.delete(context, key).await.map(|()| None),
+            ("get-many", [Value::List(keys)]) => self.get_many(context, keys).await,
+            ("set-many", [Value::List(pairs)]) => self.set_many(context, pairs).await,
+            ("delete-many", [Value::List(keys)]) => self.delete_many(context, keys).await,
+            ("increment", [Value::String(key), delta]) => self.increment(context, key, delta).await,
+            ("[static]cas.new", [Value::String(key)]) => self.new_cas(context, key).await?,
+            _ => return Err(CapabilityError::unknown_function(call)),
+        })
     }
 
     fn open(&mut self, context: &CapabilityContext, name: &str) -> Result<Answer, CapabilityError> {
@@ -162,9 +191,7 @@ impl Session {
     async fn set(&self, context: &CapabilityContext, key: &str, value: &[u8]) -> Result<(), Value> {
         let granted = self.granted(context, &KeyValueUse::Set(key))?;
         let key = parse_key(key)?;
-        if value.len() > MAX_VALUE_BYTES {
-            return Err(other(format!("the value has {} bytes; the maximum is {MAX_VALUE_BYTES}", value.len())));
-        }
+        check_value(value)?;
         let owner = granted.owner.clone();
         let value = value.to_vec();
         let quota = granted.quota.bytes();
@@ -180,7 +207,7 @@ impl Session {
         granted.run("wasi-keyvalue.delete", delete).await
     }
 
-    async fn list_keys(&mut self, context: &CapabilityContext, cursor: Option<&Value>) -> Answer {
+    async fn list_keys(&mut self, context: &CapabilityContext, cursor: Option<&Value>, interface: &str) -> Answer {
         let granted = self.granted(context, &KeyValueUse::List(""))?;
         let after = match cursor {
             None => None,
@@ -188,6 +215,7 @@ impl Session {
                 let found = self.cursors.iter().find(|(known, _)| known == number);
                 Some(found.map(|(_, key)| key.clone()).ok_or_else(|| other("unknown cursor".to_owned()))?)
             }
+            Some(Value::String(key)) => Some(parse_key(key)?),
             Some(_) => return Err(other("unknown cursor".to_owned())),
         };
         let prefix = Prefix::parse("").map_err(|error| other(error.to_string()))?;
@@ -197,8 +225,12 @@ impl Session {
         let page = granted.run("wasi-keyvalue.list", list).await?;
         let last = page.keys.last().filter(|_| page.more).cloned();
         let keys = page.keys.into_iter().map(|key| Value::from(String::from(key))).collect();
-        let cursor = last.map(|key| self.remember(key));
-        Ok(Some(Value::record([("keys", keys), ("cursor", cursor.into())])))
+        let cursor = if interface == NUMBERED_STORE {
+            last.map(|key| self.remember(key)).into()
+        } else {
+            last.map(String::from).into()
+        };
+        Ok(Some(Value::record([("keys", keys), ("cursor", cursor)])))
     }
 
     /// Returns the number of a position in the list of keys. The oldest ones are forgotten.
@@ -238,6 +270,69 @@ impl Session {
         }
         Ok(None)
     }
+
+    async fn compare_and_set(
+        &self,
+        context: &CapabilityContext,
+        key: &str,
+        expected: Option<Vec<u8>>,
+        value: &[u8],
+    ) -> Result<bool, Value> {
+        let granted = self.granted(context, &KeyValueUse::Set(key))?;
+        let key = parse_key(key)?;
+        check_value(value)?;
+        let owner = granted.owner.clone();
+        let value = value.to_vec();
+        let quota = granted.quota.bytes();
+        let set = move |store: &dyn KeyValueStore, patience| {
+            store.compare_and_set(&owner, &key, expected.as_deref(), &value, quota, patience)
+        };
+        granted.run("wasi-keyvalue.compare-and-set", set).await
+    }
+
+    /// Adds to a number, which is kept as decimal text. Tries again while others are faster, until the call ends.
+    async fn increment(&self, context: &CapabilityContext, key: &str, delta: &Value) -> Answer {
+        self.granted(context, &KeyValueUse::Set(key))?;
+        loop {
+            let found = self.get(context, key).await?;
+            let sum = add(found.as_deref(), delta)?;
+            let text = match sum {
+                Value::U64(sum) => sum.to_string(),
+                Value::S64(sum) => sum.to_string(),
+                _ => return Err(other("the number has another type".to_owned())),
+            };
+            if self.compare_and_set(context, key, found, text.as_bytes()).await? {
+                return Ok(Some(sum));
+            }
+        }
+    }
+
+    async fn new_cas(&mut self, context: &CapabilityContext, key: &str) -> Result<Answer, CapabilityError> {
+        let current = match self.get(context, key).await {
+            Ok(current) => current,
+            Err(error) => return Ok(Err(error)),
+        };
+        if self.cas.len() >= MAX_CAS_HANDLES {
+            return Ok(Err(other(format!("at most {MAX_CAS_HANDLES} handles for comparison may be open"))));
+        }
+        let cas = Cas { key: key.to_owned(), current };
+        Ok(Ok(Some(Value::Handle(self.cas.insert(cas)?))))
+    }
+
+    /// Sets the value of a key, unless it has changed. The tool gets a handle with the present value then.
+    async fn swap(&mut self, context: &CapabilityContext, cas: Cas, value: &[u8]) -> Result<Answer, CapabilityError> {
+        let Cas { key, current } = cas;
+        let error = match self.compare_and_set(context, &key, current, value).await {
+            Ok(true) => return Ok(Ok(None)),
+            Ok(false) => match self.new_cas(context, &key).await? {
+                Ok(Some(handle)) => return Ok(Err(Value::case("cas-failed", handle))),
+                Ok(None) => other("the key cannot be read".to_owned()),
+                Err(error) => error,
+            },
+            Err(error) => error,
+        };
+        Ok(Err(Value::case("store-error", error)))
+    }
 }
 
 impl Granted<'_> {
@@ -253,6 +348,29 @@ impl Granted<'_> {
             StoreError::Unavailable(_) => other("the store is unavailable".to_owned()),
         })
     }
+}
+
+/// Adds to a number that is kept as decimal text; a missing one is zero. The sum has the type of `delta`.
+fn add(found: Option<&[u8]>, delta: &Value) -> Result<Value, Value> {
+    let text = found.map_or(Ok("0"), str::from_utf8).map_err(|_| not_a_number())?;
+    let number: i128 = text.parse().map_err(|_| not_a_number())?;
+    let sum = match delta {
+        Value::U64(delta) => u64::try_from(number.saturating_add((*delta).into())).map(Value::U64),
+        Value::S64(delta) => i64::try_from(number.saturating_add((*delta).into())).map(Value::S64),
+        _ => return Err(not_a_number()),
+    };
+    sum.map_err(|_| other("the sum does not fit its type".to_owned()))
+}
+
+fn not_a_number() -> Value {
+    other("the value is not a whole number in decimal text".to_owned())
+}
+
+fn check_value(value: &[u8]) -> Result<(), Value> {
+    if value.len() <= MAX_VALUE_BYTES {
+        return Ok(());
+    }
+    Err(other(format!("the value has {} bytes; the maximum is {MAX_VALUE_BYTES}", value.len())))
 }
 
 fn parse_key(key: &str) -> Result<Key, Value> {
