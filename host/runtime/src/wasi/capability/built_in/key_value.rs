@@ -2,21 +2,20 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::capability::{
     BoundCapability, Capability, CapabilityCall, CapabilityContext, CapabilityDefinition, CapabilityError,
     CapabilitySession, HandleTable, Value,
 };
-use fumehood_core::key_value::{Key, KeyValueStore, MAX_PAGE_KEYS, MAX_VALUE_BYTES, Prefix, Query, StoreError};
+use fumehood_core::key_value::{Key, MAX_PAGE_KEYS};
 use fumehood_core::policy::permission::{Grant, KeyValueQuota, KeyValueUse, Power};
 use fumehood_core::tool::ToolFlow;
-use fumehood_core::tool::name::Namespace;
 
 use super::BuiltIn;
 use crate::engine::deadline::Deadline;
-use crate::wasi::ComponentStore;
+use crate::wasi::{ComponentStore, GrantedStore, UseError};
 
 pub(super) const BUILT_IN: BuiltIn =
     BuiltIn { power: Power::KeyValue, define: || CapabilityDefinition::new(KeyValue), bind };
@@ -82,12 +81,10 @@ struct Cas {
 /// What a function returns to the tool.
 type Answer = Result<Option<Value>, Value>;
 
-/// The store of a component that was granted one.
-struct Granted<'s> {
-    store: &'s ComponentStore,
-    owner: Namespace,
-    quota: KeyValueQuota,
-    time_left: Duration,
+impl From<UseError> for Value {
+    fn from(error: UseError) -> Self {
+        other(error.to_string())
+    }
 }
 
 impl CapabilitySession for Session {
@@ -167,44 +164,25 @@ impl Session {
     }
 
     /// Returns the store, or the error that the tool gets. Must precede every other check.
-    fn granted(&self, context: &CapabilityContext, wants: &KeyValueUse<'_>) -> Result<Granted<'_>, Value> {
-        let store = self.store.as_deref();
-        let owner = store.and_then(ComponentStore::owner);
-        match (store, owner, self.quota) {
-            (Some(store), Some(owner), Some(quota)) => {
-                Ok(Granted { store, owner: owner.clone(), quota, time_left: (context.time_left)() })
-            }
-            _ => {
-                (context.refusals)(KeyValueQuota::refusal(wants));
-                Err(Value::Variant("access-denied".to_owned(), None))
-            }
-        }
+    fn granted(&self, context: &CapabilityContext, wants: &KeyValueUse<'_>) -> Result<GrantedStore<'_>, Value> {
+        let deadline = Deadline::after(Instant::now(), (context.time_left)());
+        self.store.as_ref().and_then(|store| store.granted(self.quota, deadline)).ok_or_else(|| {
+            (context.refusals)(KeyValueQuota::refusal(wants));
+            Value::Variant("access-denied".to_owned(), None)
+        })
     }
 
     async fn get(&self, context: &CapabilityContext, key: &str) -> Result<Option<Vec<u8>>, Value> {
-        let granted = self.granted(context, &KeyValueUse::Get(key))?;
-        let key = parse_key(key)?;
-        let owner = granted.owner.clone();
-        granted.run("wasi-keyvalue.get", move |store, patience| store.get(&owner, &key, patience)).await
+        Ok(self.granted(context, &KeyValueUse::Get(key))?.get(key).await?)
     }
 
     async fn set(&self, context: &CapabilityContext, key: &str, value: &[u8]) -> Result<(), Value> {
-        let granted = self.granted(context, &KeyValueUse::Set(key))?;
-        let key = parse_key(key)?;
-        check_value(value)?;
-        let owner = granted.owner.clone();
-        let value = value.to_vec();
-        let quota = granted.quota.bytes();
-        let set = move |store: &dyn KeyValueStore, patience| store.set(&owner, &key, &value, quota, patience);
-        granted.run("wasi-keyvalue.set", set).await
+        Ok(self.granted(context, &KeyValueUse::Set(key))?.set(key, value.to_vec()).await?)
     }
 
     async fn delete(&self, context: &CapabilityContext, key: &str) -> Result<(), Value> {
-        let granted = self.granted(context, &KeyValueUse::Delete(key))?;
-        let key = parse_key(key)?;
-        let owner = granted.owner.clone();
-        let delete = move |store: &dyn KeyValueStore, patience| store.delete(&owner, &key, patience).map(|_existed| ());
-        granted.run("wasi-keyvalue.delete", delete).await
+        let _existed = self.granted(context, &KeyValueUse::Delete(key))?.delete(key).await?;
+        Ok(())
     }
 
     async fn list_keys(&mut self, context: &CapabilityContext, cursor: Option<&Value>, interface: &str) -> Answer {
@@ -213,16 +191,12 @@ impl Session {
             None => None,
             Some(Value::U64(number)) => {
                 let found = self.cursors.iter().find(|(known, _)| known == number);
-                Some(found.map(|(_, key)| key.clone()).ok_or_else(|| other("unknown cursor".to_owned()))?)
+                Some(found.map(|(_, key)| key.as_str()).ok_or_else(|| other("unknown cursor".to_owned()))?)
             }
-            Some(Value::String(key)) => Some(parse_key(key)?),
+            Some(Value::String(key)) => Some(key.as_str()),
             Some(_) => return Err(other("unknown cursor".to_owned())),
         };
-        let prefix = Prefix::parse("").map_err(|error| other(error.to_string()))?;
-        let owner = granted.owner.clone();
-        let query = Query { prefix, after, limit: MAX_PAGE_KEYS };
-        let list = move |store: &dyn KeyValueStore, patience| store.list(&owner, &query, patience);
-        let page = granted.run("wasi-keyvalue.list", list).await?;
+        let page = granted.list("", after, MAX_PAGE_KEYS).await?;
         let last = page.keys.last().filter(|_| page.more).cloned();
         let keys = page.keys.into_iter().map(|key| Value::from(String::from(key))).collect();
         let cursor = if interface == NUMBERED_STORE {
@@ -279,15 +253,7 @@ impl Session {
         value: &[u8],
     ) -> Result<bool, Value> {
         let granted = self.granted(context, &KeyValueUse::Set(key))?;
-        let key = parse_key(key)?;
-        check_value(value)?;
-        let owner = granted.owner.clone();
-        let value = value.to_vec();
-        let quota = granted.quota.bytes();
-        let set = move |store: &dyn KeyValueStore, patience| {
-            store.compare_and_set(&owner, &key, expected.as_deref(), &value, quota, patience)
-        };
-        granted.run("wasi-keyvalue.compare-and-set", set).await
+        Ok(granted.compare_and_set(key, expected, value.to_vec()).await?)
     }
 
     /// Adds to a number, which is kept as decimal text. Tries again while others are faster, until the call ends.
@@ -335,21 +301,6 @@ impl Session {
     }
 }
 
-impl Granted<'_> {
-    /// Runs a step of the store, or returns the error that the tool gets.
-    async fn run<R: Send + 'static>(
-        &self,
-        function: &'static str,
-        step: impl FnOnce(&dyn KeyValueStore, Duration) -> Result<R, StoreError> + Send + 'static,
-    ) -> Result<R, Value> {
-        let deadline = Deadline::after(Instant::now(), self.time_left);
-        self.store.run(function, deadline, step).await.map_err(|error| match error {
-            StoreError::Full { .. } => other("the quota of the store is used up".to_owned()),
-            StoreError::Unavailable(_) => other("the store is unavailable".to_owned()),
-        })
-    }
-}
-
 /// Adds to a number that is kept as decimal text; a missing one is zero. The sum has the type of `delta`.
 fn add(found: Option<&[u8]>, delta: &Value) -> Result<Value, Value> {
     let text = found.map_or(Ok("0"), str::from_utf8).map_err(|_| not_a_number())?;
@@ -364,17 +315,6 @@ fn add(found: Option<&[u8]>, delta: &Value) -> Result<Value, Value> {
 
 fn not_a_number() -> Value {
     other("the value is not a whole number in decimal text".to_owned())
-}
-
-fn check_value(value: &[u8]) -> Result<(), Value> {
-    if value.len() <= MAX_VALUE_BYTES {
-        return Ok(());
-    }
-    Err(other(format!("the value has {} bytes; the maximum is {MAX_VALUE_BYTES}", value.len())))
-}
-
-fn parse_key(key: &str) -> Result<Key, Value> {
-    Key::parse(key).map_err(|error| other(error.to_string()))
 }
 
 fn other(reason: String) -> Value {
