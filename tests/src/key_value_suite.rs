@@ -30,7 +30,7 @@ type Part = fn(OpenStore<'_>) -> Result<()>;
 /// # Errors
 /// If the store behaves otherwise; the message says in which part, and how.
 pub fn check_store(open: OpenStore<'_>) -> Result<()> {
-    let parts: [(&str, Part); 10] = [
+    let parts: [(&str, Part); 12] = [
         ("values", check_values),
         ("keys", check_keys),
         ("owners", check_owners),
@@ -41,6 +41,8 @@ pub fn check_store(open: OpenStore<'_>) -> Result<()> {
         ("handles", check_handles),
         ("writers at once", check_writers),
         ("one key at once", check_contended_key),
+        ("compare and set", check_compare_and_set),
+        ("increments at once", check_increments),
     ];
     parts.into_iter().try_for_each(|(name, part)| part(open).with_context(|| format!("key-value store: {name}")))
 }
@@ -320,6 +322,64 @@ fn check_contended_key(open: OpenStore<'_>) -> Result<()> {
     ensure!(is_whole, "the value is of two writers: {value:?}");
     let usage = value.map_or(0, |value| entry_bytes(&contended, value.len() as u64));
     check_exact_usage(store.as_ref(), &owner, usage)
+}
+
+/// A value is set only in place of the one that is expected. A refused one changes nothing, and counts for nothing.
+fn check_compare_and_set(open: OpenStore<'_>) -> Result<()> {
+    let store = open()?;
+    let other = open()?;
+    let owner = owner("compared")?;
+    let key = key("k")?;
+    let quota = entry_bytes(&key, 10);
+    let swap =
+        |expected: Option<&[u8]>, value: &[u8]| store.compare_and_set(&owner, &key, expected, value, quota, PATIENCE);
+    ensure!(!swap(Some(b""), b"1")?, "a missing key has an empty value");
+    ensure!(store.get(&owner, &key, PATIENCE)?.is_none(), "a refused value is there");
+    ensure!(swap(None, b"")?, "a missing key is another than a missing key");
+    ensure!(!swap(None, b"1")?, "an empty value is a missing key");
+    ensure!(swap(Some(b""), b"1\0\xff")? && !swap(Some(b"1"), b"2")?, "a value is compared in part");
+    ensure!(other.get(&owner, &key, PATIENCE)?.as_deref() == Some(b"1\0\xff".as_slice()));
+    other.set(&owner, &key, b"2", quota, PATIENCE)?;
+    ensure!(!swap(Some(b"1\0\xff"), b"3")?, "a value that another handle replaced is there");
+    ensure!(swap(Some(b"2"), &[7; 10])?, "the value of another handle is not seen");
+    let full = Err(StoreError::Full { found: quota + 1, quota });
+    ensure!(swap(Some(&[7; 10]), &[8; 11]) == full, "a value above the quota was kept");
+    ensure!(!swap(Some(b"2"), &[8; 11])?, "the quota comes before the comparison");
+    ensure!(store.get(&owner, &key, PATIENCE)?.as_deref() == Some([7; 10].as_slice()), "a refused value replaced one");
+    other.delete(&owner, &key, PATIENCE)?;
+    ensure!(!swap(Some(&[7; 10]), b"4")? && swap(None, b"4")?, "a deleted value is there");
+    check_exact_usage(store.as_ref(), &owner, entry_bytes(&key, 1))
+}
+
+/// Increments at once, by several handles, lose nothing.
+fn check_increments(open: OpenStore<'_>) -> Result<()> {
+    const WRITERS: u64 = 6;
+    const INCREMENTS: u64 = 25;
+    let owner = owner("counted")?;
+    let counter = key("n")?;
+    thread::scope(|threads| {
+        let count = || -> Result<()> {
+            let store = open()?;
+            for _ in 0..INCREMENTS {
+                loop {
+                    let found = store.get(&owner, &counter, PATIENCE)?;
+                    let text = found.as_deref().map(str::from_utf8).transpose()?;
+                    let next = (text.map_or(Ok(0), str::parse::<u64>)? + 1).to_string();
+                    let expected = found.as_deref();
+                    if store.compare_and_set(&owner, &counter, expected, next.as_bytes(), AMPLE, PATIENCE)? {
+                        break;
+                    }
+                }
+            }
+            Ok(())
+        };
+        let writers: Vec<_> = (0..WRITERS).map(|_| threads.spawn(count)).collect();
+        writers.into_iter().try_for_each(|writer| writer.join().map_err(|_| anyhow::anyhow!("a writer panicked"))?)
+    })?;
+    let found = open()?.get(&owner, &counter, PATIENCE)?;
+    let expected = (WRITERS * INCREMENTS).to_string();
+    ensure!(found.as_deref() == Some(expected.as_bytes()), "{found:?} instead of {expected}");
+    Ok(())
 }
 
 /// Checks what an owner's entries count for: a new entry fits a quota of just that much more, and not of one byte less.

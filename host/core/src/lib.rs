@@ -34,6 +34,8 @@
 //! # }
 //! ```
 
+#[cfg(feature = "wire")]
+pub mod bounded_list;
 pub mod call;
 pub mod capability;
 pub mod chat;

@@ -196,8 +196,12 @@ async fn refused(isolation: Isolation, wit_change: Option<(&str, &str)>, grant: 
 
 /// Returns a host with a program that uses interfaces of WASI which are capabilities.
 async fn settings(isolation: Isolation, grant: Grant) -> Host {
+    program("settings", isolation, grant).await
+}
+
+async fn program(name: &str, isolation: Isolation, grant: Grant) -> Host {
     let host = Host::builder().concurrency(2).workers(workers()).build().unwrap();
-    let load = Load::bytes("it", fumehood_tests::capability("settings").unwrap()).grant(grant);
+    let load = Load::bytes("it", fumehood_tests::capability(name).unwrap()).grant(grant);
     host.load(load.isolation(isolation)).await.unwrap();
     host
 }
@@ -205,6 +209,12 @@ async fn settings(isolation: Isolation, grant: Grant) -> Host {
 async fn text(host: &Host, tool: &str, arguments: serde_json::Value) -> String {
     let result = host.call(Call::new(format!("it__{tool}"), arguments)).await;
     result.text().unwrap_or_else(|| panic!("{tool}: {result:?}")).into_owned()
+}
+
+/// Calls a tool whose result is empty.
+async fn succeeds(host: &Host, tool: &str, arguments: serde_json::Value) {
+    let result = host.call(Call::new(format!("it__{tool}"), arguments)).await;
+    assert!(result.is_ok(), "{tool}: {result:?}");
 }
 
 /// Defines tests that run in this process and in a worker process. The marks are for the tables in `docs`.
@@ -311,6 +321,59 @@ tests! {
         let error = denied.error().unwrap();
         assert_eq!(error.kind, ErrorKind::Denied, "{error:?}");
         assert!(error.to_string().contains("key_value = "), "{error}");
+    }
+
+    #[test]
+    async fn increments_at_once_are_all_counted(isolation: Isolation) {
+        let quota = KeyValueQuota::new(4096).unwrap();
+        let host = program("atomics", isolation, Grant::none().with_key_value(quota)).await;
+        let callers = (0..8).map(|_| {
+            let host = host.clone();
+            tokio::spawn(async move {
+                for _ in 0..25 {
+                    text(&host, "increment", json!({"key": "n", "delta": 3})).await;
+                }
+            })
+        });
+        for caller in Vec::from_iter(callers) {
+            caller.await.unwrap();
+        }
+        assert_eq!(text(&host, "increment", json!({"key": "n", "delta": -1})).await, "599");
+        assert_eq!(text(&host, "increment-unsigned", json!({"key": "n", "delta": 1})).await, "600");
+    }
+
+    #[test]
+    async fn a_sum_that_does_not_fit_changes_nothing(isolation: Isolation) {
+        let quota = KeyValueQuota::new(4096).unwrap();
+        let host = program("atomics", isolation, Grant::none().with_key_value(quota)).await;
+        let fails = async |tool: &str, arguments: serde_json::Value, expected: &str| {
+            let result = host.call(Call::new(format!("it__{tool}"), arguments)).await;
+            assert!(result.error().unwrap().to_string().contains(expected), "{result:?}");
+        };
+        // Large numbers are strings in JSON.
+        let largest = format!("\"{}\"", i64::MAX);
+        assert_eq!(text(&host, "increment", json!({"key": "n", "delta": i64::MAX})).await, largest);
+        fails("increment", json!({"key": "n", "delta": 1}), "the sum does not fit").await;
+        assert_eq!(text(&host, "increment", json!({"key": "n", "delta": 0})).await, largest);
+        assert_eq!(text(&host, "increment", json!({"key": "m", "delta": -1})).await, "-1");
+        fails("increment-unsigned", json!({"key": "m", "delta": 0}), "the sum does not fit").await;
+        succeeds(&host, "set-value", json!({"key": "t", "value": b"1.5"})).await;
+        fails("increment", json!({"key": "t", "delta": 1}), "not a whole number").await;
+    }
+
+    #[test]
+    async fn a_late_swap_fails_with_the_present_value(isolation: Isolation) {
+        let quota = KeyValueQuota::new(4096).unwrap();
+        let host = program("atomics", isolation, Grant::none().with_key_value(quota)).await;
+        let swap = json!({"key": "k", "meanwhile": b"2", "value": b"7"});
+        assert_eq!(text(&host, "swap-late", swap).await, "[50]");
+        assert_eq!(text(&host, "increment", json!({"key": "k", "delta": 0})).await, "7");
+        succeeds(&host, "open-many", json!({"key": "k", "count": 16})).await;
+        let many = host.call(Call::new("it__open-many", json!({"key": "k", "count": 17}))).await;
+        assert!(many.error().unwrap().to_string().contains("at most 16 handles"), "{many:?}");
+        succeeds(&host, "set-value", json!({"key": "l", "value": []})).await;
+        assert_eq!(text(&host, "keys-after", json!({})).await, r#"{"keys":["k","l"]}"#);
+        assert_eq!(text(&host, "keys-after", json!({"key": "k"})).await, r#"{"keys":["l"]}"#);
     }
 
     #[test]

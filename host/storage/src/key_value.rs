@@ -170,17 +170,26 @@ impl KeyValueStore for DiskStore {
     ) -> Result<(), StoreError> {
         self.run(patience, |connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            OwnerUsage::load(&transaction, owner)?.set(transaction, key, value, max_bytes)
+        })
+    }
+
+    fn compare_and_set(
+        &self,
+        owner: &Namespace,
+        key: &Key,
+        expected: Option<&[u8]>,
+        value: &[u8],
+        max_bytes: u64,
+        patience: Duration,
+    ) -> Result<bool, StoreError> {
+        self.run(patience, |connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let usage = OwnerUsage::load(&transaction, owner)?;
-            let old = usage.value_bytes(&transaction, key)?;
-            let kept = check_quota(usage.kept, key, old, value.len() as u64, max_bytes)?;
-            let mut set = transaction.prepare_cached(
-                "INSERT INTO entries (owner, key, value) VALUES (?1, ?2, ?3)
-                 ON CONFLICT (owner, key) DO UPDATE SET value = excluded.value",
-            )?;
-            set.execute(params![usage.id, key.as_str(), value])?;
-            drop(set);
-            usage.update(&transaction, kept)?;
-            Ok(transaction.commit()?)
+            if usage.value(&transaction, key)?.as_deref() != expected {
+                return Ok(false);
+            }
+            usage.set(transaction, key, value, max_bytes).map(|()| true)
         })
     }
 
@@ -239,6 +248,25 @@ impl OwnerUsage {
         make.execute([owner.as_str()])?;
         let mut find = transaction.prepare_cached("SELECT id, kept FROM owners WHERE name = ?1")?;
         find.query_row([owner.as_str()], |row| Ok(Self { id: row.get(0)?, kept: from_sql(row.get(1)?) }))
+    }
+
+    fn value(&self, transaction: &Transaction<'_>, key: &Key) -> rusqlite::Result<Option<Vec<u8>>> {
+        let mut find = transaction.prepare_cached("SELECT value FROM entries WHERE owner = ?1 AND key = ?2")?;
+        find.query_row(params![self.id, key.as_str()], |row| row.get(0)).optional()
+    }
+
+    /// Sets a value within the quota, and ends the transaction.
+    fn set(&self, transaction: Transaction<'_>, key: &Key, value: &[u8], max_bytes: u64) -> Result<(), OperationError> {
+        let old = self.value_bytes(&transaction, key)?;
+        let kept = check_quota(self.kept, key, old, value.len() as u64, max_bytes)?;
+        let mut set = transaction.prepare_cached(
+            "INSERT INTO entries (owner, key, value) VALUES (?1, ?2, ?3)
+             ON CONFLICT (owner, key) DO UPDATE SET value = excluded.value",
+        )?;
+        set.execute(params![self.id, key.as_str(), value])?;
+        drop(set);
+        self.update(&transaction, kept)?;
+        Ok(transaction.commit()?)
     }
 
     fn value_bytes(&self, transaction: &Transaction<'_>, key: &Key) -> rusqlite::Result<Option<u64>> {

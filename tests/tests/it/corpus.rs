@@ -25,6 +25,7 @@ const KEPT: usize = 16;
 /// Programs that do not attack, or that are only the surroundings of another attack. Each has a test of its own.
 const NO_ATTACK: &[&str] = &[
     // Use capabilities of an embedder, in `host/fumehood/tests/capabilities.rs`.
+    "capability/atomics",
     "capability/misuse",
     "capability/settings",
     // Load errors, each with its test in load.rs.

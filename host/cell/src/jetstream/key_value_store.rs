@@ -115,16 +115,35 @@ impl KeyValueStore for NatsStore {
     fn set(&self, owner: &Namespace, key: &Key, value: &[u8], quota: u64, timeout: Duration) -> Result<(), StoreError> {
         let key = key.clone();
         let value = Bytes::copy_from_slice(value);
-        self.run(
-            owner,
-            timeout,
-            move |operation| async move { operation.write(&key, Some(value), quota).await.map(drop) },
-        )
+        self.run(owner, timeout, move |operation| async move {
+            operation.write(&key, Some(value), quota, |_| true).await.map(drop)
+        })
+    }
+
+    fn compare_and_set(
+        &self,
+        owner: &Namespace,
+        key: &Key,
+        expected: Option<&[u8]>,
+        value: &[u8],
+        quota: u64,
+        timeout: Duration,
+    ) -> Result<bool, StoreError> {
+        let key = key.clone();
+        let expected = expected.map(Bytes::copy_from_slice);
+        let value = Bytes::copy_from_slice(value);
+        self.run(owner, timeout, move |operation| async move {
+            operation.write(&key, Some(value), quota, |found| found == expected.as_ref()).await
+        })
     }
 
     fn delete(&self, owner: &Namespace, key: &Key, timeout: Duration) -> Result<bool, StoreError> {
         let key = key.clone();
-        self.run(owner, timeout, |operation| async move { operation.write(&key, None, 0).await })
+        self.run(
+            owner,
+            timeout,
+            |operation| async move { operation.write(&key, None, 0, |found| found.is_some()).await },
+        )
     }
 
     fn list(&self, owner: &Namespace, query: &Query, timeout: Duration) -> Result<Page, StoreError> {
@@ -207,8 +226,16 @@ impl Operation {
         Ok(catalog.page(query))
     }
 
-    /// Sets or deletes a key. Returns whether something changed.
-    async fn write(&self, key: &Key, value: Option<Bytes>, quota: u64) -> Result<bool, Failure> {
+    /// Sets or deletes a key, if its present value is accepted. Returns whether it was.
+    ///
+    /// The entry is read after the last write was carried out, and the write is decided only if there was no other since.
+    async fn write(
+        &self,
+        key: &Key,
+        value: Option<Bytes>,
+        quota: u64,
+        accepts: impl Fn(Option<&Bytes>) -> bool,
+    ) -> Result<bool, Failure> {
         let id =
             getrandom::u64().map_err(|_| StoreError::Unavailable("the system returned no random bytes".to_owned()))?;
         let mut lost_at = None;
@@ -221,10 +248,11 @@ impl Operation {
             if lost_at.is_some_and(|lost_at| lost_at != revision) {
                 return Err(Failure::Unknown);
             }
-            if value.is_none() && !catalog.contains(key) {
+            let entry = self.get(&self.entry(key)).await?;
+            if !accepts(entry.value.as_ref()) {
                 return Ok(false);
             }
-            let before = self.get(&self.entry(key)).await?.revision;
+            let before = entry.revision;
             let write = Write { id, key: key.clone(), before, value: value.clone() };
             catalog.record(write.clone(), quota)?;
             match self.decide(&catalog, revision, quota).await? {

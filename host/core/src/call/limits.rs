@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use serde::Serialize;
 
 /// The limits of one call. The host enforces all of them; a guest can neither see nor change them.
 ///
@@ -18,10 +17,10 @@ use serde::Serialize;
 /// assert!(matches!(limits.check(8 << 20), Err(LimitError::TooMuch { what: "memory", .. })));
 /// # Ok::<(), LimitError>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub struct Limits {
     /// Maximum wall time from the moment the call leaves the queue until its instance is dropped.
-    #[serde(serialize_with = "serialize_duration")]
     pub deadline: Duration,
     /// Maximum number of instructions, in wasmtime's fuel: about one for each WebAssembly instruction, and one for each
     /// byte that a bulk instruction touches.
@@ -42,7 +41,6 @@ pub struct Limits {
     pub random_bytes: u64,
     /// Maximum length of a single string in the arguments, in bytes. `None` is the limit of the host's gate. The value
     /// with which a component is loaded applies, not that of a call.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub string: Option<usize>,
 }
 
@@ -204,10 +202,6 @@ pub fn display_count(count: u64) -> String {
         999_950..999_950_000 => format!("{:.1} M", number / 1e6),
         _ => format!("{:.1} G", number / 1e9),
     }
-}
-
-fn serialize_duration<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&humantime::format_duration(*duration))
 }
 
 #[cfg(test)]

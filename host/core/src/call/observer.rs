@@ -7,6 +7,7 @@ use crate::call::result::RequestReport;
 
 /// The cost of a running call so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub struct Usage {
     /// Fuel that the guest used.
     pub fuel: u64,

@@ -4,10 +4,14 @@ use std::borrow::Borrow;
 
 /// A key of a store: 1 to 256 bytes of UTF-8 without control characters. Keys are ordered by their bytes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "wire", serde(try_from = "String", into = "String"))]
 pub struct Key(String);
 
 /// A prefix of keys: empty, or a valid [`Key`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "wire", serde(try_from = "String", into = "String"))]
 pub struct Prefix(String);
 
 /// The error of an invalid key. The text comes from a guest, so it is not repeated.
@@ -62,6 +66,28 @@ impl Borrow<str> for Key {
 impl From<Key> for String {
     fn from(key: Key) -> Self {
         key.0
+    }
+}
+
+impl TryFrom<String> for Key {
+    type Error = KeyError;
+
+    fn try_from(text: String) -> Result<Self, KeyError> {
+        Self::parse(text)
+    }
+}
+
+impl From<Prefix> for String {
+    fn from(prefix: Prefix) -> Self {
+        prefix.0
+    }
+}
+
+impl TryFrom<String> for Prefix {
+    type Error = KeyError;
+
+    fn try_from(text: String) -> Result<Self, KeyError> {
+        Self::parse(text)
     }
 }
 

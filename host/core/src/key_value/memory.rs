@@ -41,6 +41,15 @@ struct OwnerEntries {
     bytes: u64,
 }
 
+impl OwnerEntries {
+    fn set(&mut self, key: &Key, value: &[u8], quota: u64) -> Result<(), StoreError> {
+        let old = self.values.get(key).map(|old| old.len() as u64);
+        self.bytes = check_quota(self.bytes, key, old, value.len() as u64, quota)?;
+        self.values.insert(key.clone(), value.to_vec());
+        Ok(())
+    }
+}
+
 impl MemoryStore {
     fn lock(&self) -> MutexGuard<'_, HashMap<Namespace, OwnerEntries>> {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
@@ -67,12 +76,24 @@ impl KeyValueStore for MemoryStore {
         quota: u64,
         _timeout: Duration,
     ) -> Result<(), StoreError> {
+        self.lock().entry(owner.clone()).or_default().set(key, value, quota)
+    }
+
+    fn compare_and_set(
+        &self,
+        owner: &Namespace,
+        key: &Key,
+        expected: Option<&[u8]>,
+        value: &[u8],
+        quota: u64,
+        _timeout: Duration,
+    ) -> Result<bool, StoreError> {
         let mut owners = self.lock();
         let entries = owners.entry(owner.clone()).or_default();
-        let old = entries.values.get(key).map(|old| old.len() as u64);
-        entries.bytes = check_quota(entries.bytes, key, old, value.len() as u64, quota)?;
-        entries.values.insert(key.clone(), value.to_vec());
-        Ok(())
+        if entries.values.get(key).map(Vec::as_slice) != expected {
+            return Ok(false);
+        }
+        entries.set(key, value, quota).map(|()| true)
     }
 
     fn delete(&self, owner: &Namespace, key: &Key, _timeout: Duration) -> Result<bool, StoreError> {

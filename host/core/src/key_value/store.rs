@@ -15,6 +15,7 @@ pub const ENTRY_BYTES: u64 = 64;
 
 /// A query for keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub struct Query {
     /// The prefix of the keys.
     pub prefix: Prefix,
@@ -26,6 +27,7 @@ pub struct Query {
 
 /// One page of keys.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub struct Page {
     /// The keys, ordered by their bytes.
     pub keys: Vec<Key>,
@@ -35,6 +37,7 @@ pub struct Page {
 
 /// Errors of a store. A failed operation has changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub enum StoreError {
     /// The entries would exceed the owner's quota.
     #[error("the store would hold {found} bytes, but the quota is {quota}; delete something first")]
@@ -66,6 +69,23 @@ pub trait KeyValueStore: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`StoreError::Full`] and [`StoreError::Unavailable`].
     fn set(&self, owner: &Namespace, key: &Key, value: &[u8], quota: u64, timeout: Duration) -> Result<(), StoreError>;
+
+    /// Sets the value of a key if its present value is `expected`, where `None` is a missing key. Returns whether it was set.
+    ///
+    /// Of several writers that expect one value, one succeeds. Values are compared, not writes: a value that was replaced and
+    /// set again is the same.
+    ///
+    /// # Errors
+    /// As for [`Self::set`].
+    fn compare_and_set(
+        &self,
+        owner: &Namespace,
+        key: &Key,
+        expected: Option<&[u8]>,
+        value: &[u8],
+        quota: u64,
+        timeout: Duration,
+    ) -> Result<bool, StoreError>;
 
     /// Removes a key, and returns whether it existed.
     ///

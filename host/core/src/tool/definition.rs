@@ -8,6 +8,7 @@ use crate::tool::name::{NameError, ToolName};
 
 /// Limits on the definitions of one component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub struct DefinitionLimits {
     /// Maximum number of tools in one component.
     pub tools: usize,
@@ -98,6 +99,7 @@ pub struct ToolDefinition {
 
 /// An unvalidated definition of one tool.
 #[derive(Debug, Clone, Default)]
+#[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub struct RawDefinition {
     /// See [`ToolDefinition::name`].
     pub name: String,
@@ -110,7 +112,26 @@ pub struct RawDefinition {
     /// The text of the schema of the result.
     pub output_schema: Option<String>,
     /// See [`ToolDefinition::annotations`].
+    #[cfg_attr(feature = "wire", serde(with = "annotations_wire"))]
     pub annotations: Annotations,
+}
+
+/// Annotations in messages: all four. Their JSON leaves out what is undeclared, and a format without names cannot.
+#[cfg(feature = "wire")]
+mod annotations_wire {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Annotations;
+
+    pub(super) fn serialize<S: Serializer>(annotations: &Annotations, serializer: S) -> Result<S::Ok, S::Error> {
+        let Annotations { read_only, destructive, idempotent, open_world } = *annotations;
+        [read_only, destructive, idempotent, open_world].serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Annotations, D::Error> {
+        let [read_only, destructive, idempotent, open_world] = Deserialize::deserialize(deserializer)?;
+        Ok(Annotations { read_only, destructive, idempotent, open_world })
+    }
 }
 
 /// Errors in the definitions of a component.

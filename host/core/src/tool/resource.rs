@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
+#[cfg(feature = "wire")]
+use crate::bounded_list;
 use crate::text::untrusted::{PrintableText, Untrusted, expose_raw};
 use crate::tool::definition::ToolDefinition;
 use crate::tool::name::ToolName;
@@ -71,8 +73,13 @@ pub struct PageDefinition {
     pub prefers_border: Option<bool>,
 }
 
+/// Maximum number of elements of a list in a message. The host accepts fewer.
+#[cfg(feature = "wire")]
+pub const MAX_WIRE_ELEMENTS: usize = 1_024;
+
 /// An unvalidated definition of one resource.
 #[derive(Debug, Clone, Default)]
+#[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub struct RawResource {
     /// See [`ResourceDefinition::uri`].
     pub uri: String,
@@ -90,16 +97,22 @@ pub struct RawResource {
 
 /// Unvalidated settings of a page.
 #[derive(Debug, Clone, Default)]
+#[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub struct RawPage {
     /// See [`PageDefinition::tools`].
+    #[cfg_attr(feature = "wire", serde(deserialize_with = "bounded_list::deserialize::<MAX_WIRE_ELEMENTS, _, _>"))]
     pub tools: Vec<String>,
     /// See [`PageDefinition::connect_domains`].
+    #[cfg_attr(feature = "wire", serde(deserialize_with = "bounded_list::deserialize::<MAX_WIRE_ELEMENTS, _, _>"))]
     pub connect_domains: Vec<String>,
     /// See [`PageDefinition::resource_domains`].
+    #[cfg_attr(feature = "wire", serde(deserialize_with = "bounded_list::deserialize::<MAX_WIRE_ELEMENTS, _, _>"))]
     pub resource_domains: Vec<String>,
     /// See [`PageDefinition::frame_domains`].
+    #[cfg_attr(feature = "wire", serde(deserialize_with = "bounded_list::deserialize::<MAX_WIRE_ELEMENTS, _, _>"))]
     pub frame_domains: Vec<String>,
     /// See [`PageDefinition::base_uri_domains`].
+    #[cfg_attr(feature = "wire", serde(deserialize_with = "bounded_list::deserialize::<MAX_WIRE_ELEMENTS, _, _>"))]
     pub base_uri_domains: Vec<String>,
     /// See [`PageDefinition::prefers_border`].
     pub prefers_border: Option<bool>,
@@ -223,6 +236,20 @@ impl RawResource {
 }
 
 impl RawPage {
+    /// Checks that its lists fit in a message.
+    ///
+    /// # Errors
+    /// If one has more than [`MAX_WIRE_ELEMENTS`] elements.
+    #[cfg(feature = "wire")]
+    pub fn check_lists(&self) -> Result<(), bounded_list::ListTooLong> {
+        let lists =
+            [&self.tools, &self.connect_domains, &self.resource_domains, &self.frame_domains, &self.base_uri_domains];
+        match lists.into_iter().map(Vec::len).find(|found| *found > MAX_WIRE_ELEMENTS) {
+            Some(found) => Err(bounded_list::ListTooLong { found, max: MAX_WIRE_ELEMENTS }),
+            None => Ok(()),
+        }
+    }
+
     fn parse(self, uri: &str) -> Result<PageDefinition, ResourceError> {
         let Self { tools, connect_domains, resource_domains, frame_domains, base_uri_domains, prefers_border } = self;
         let wrong = |fault: String| ResourceError::Page { uri: uri.to_owned(), fault };

@@ -85,7 +85,7 @@ impl SentCall {
     pub(super) fn set_deadline(&mut self, deadline: Duration) {
         self.limits.deadline = deadline;
         if let ToWorker::Call(message) = &mut self.message {
-            message.limits = (&self.limits).into();
+            message.invocation.limits = self.limits;
         }
     }
 }

@@ -55,7 +55,7 @@ impl WorkerLaunch {
         let broken = |error: io::Error| StartError::Broken(error.to_string());
         // Each worker has its own: both would give their spaces the same names.
         let root = &services.shared().scratch_root;
-        let scratch = self.setup.powers.scratch.map(|_| root.create_for_worker()).transpose().map_err(broken)?;
+        let scratch = self.setup.grant.scratch().map(|_| root.create_for_worker()).transpose().map_err(broken)?;
         let (ours, theirs) = Socket::pair().map_err(broken)?;
         let child = spawn(self.command(theirs))
             .map_err(|source| StartError::NotStarted { program: self.workers.program.clone(), source })?;

@@ -4,17 +4,17 @@ use std::fs::File;
 use std::io::Write as _;
 use std::sync::Arc;
 
+use fumehood_core::bounded_list::BoundedList;
 use fumehood_core::capability::CapabilityDefinition;
 use fumehood_core::log;
 use fumehood_core::policy::permission::Grant;
 use fumehood_core::policy::permission::files::ProtectedFiles;
 use fumehood_core::policy::redact::Redactor;
-use fumehood_core::tool::definition::{DefinitionError, RawDefinition, ToolDefinition};
+use fumehood_core::tool::definition::{DefinitionError, ToolDefinition};
 use fumehood_core::tool::resource::RawResource;
 
-use super::bounded_list::BoundedList;
 use super::launch::{START_TIMEOUT, StartError, WorkerLaunch};
-use super::message::{CapabilitySetup, Definition, LoadFailure, Loaded, MAX_DEFINITIONS, Setup};
+use super::message::{CapabilitySetup, DescribedTool, LoadFailure, Loaded, MAX_DEFINITIONS, Setup};
 use super::services::Services;
 use super::supervisor::Worker;
 use super::{convert, frame};
@@ -70,8 +70,8 @@ pub(crate) async fn load(
     let (link, loaded) = shared.runtime.block(move || starting.start(&served, patience)).await??;
     let (jail, definitions, resources, skipped) = match loaded {
         Loaded::Ready { jail, definitions, resources, skipped } => (jail, definitions, resources, skipped),
-        Loaded::NotDescribed(failure) => return Err(LoadError::Describe(failure.into())),
-        Loaded::NotListed(failure) => return Err(LoadError::ListResources(Box::new(failure.into()))),
+        Loaded::NotDescribed(failure) => return Err(LoadError::Describe(failure.0)),
+        Loaded::NotListed(failure) => return Err(LoadError::ListResources(Box::new(failure.0))),
         Loaded::Failed { failure, message } => {
             let message = crate::wasi::guest_output::cut(&message);
             return Err(match failure {
@@ -83,7 +83,7 @@ pub(crate) async fn load(
         }
     };
     let definitions = parse_definitions(definitions, &compiled.dialect, options)?;
-    let resources = resources.into_iter().map(RawResource::from).collect();
+    let resources = resources.into_iter().collect();
     let skipped = skipped.into_iter().map(|(export, why)| Skipped::new(&export, &why)).collect();
     // A restarted worker need not describe its tools again.
     let launch = Arc::into_inner(launch).ok_or_else(|| LoadError::Worker("it is still being started".to_owned()))?;
@@ -95,7 +95,7 @@ pub(crate) async fn load(
 
 /// Parses the definitions that a worker sent. They are as untrusted as those of a guest.
 fn parse_definitions(
-    found: BoundedList<Definition, MAX_DEFINITIONS>,
+    found: BoundedList<DescribedTool, MAX_DEFINITIONS>,
     dialect: &Dialect,
     options: &LoadOptions,
 ) -> Result<Vec<ToolDefinition>, LoadError> {
@@ -103,12 +103,12 @@ fn parse_definitions(
     if !dialect.is_typed() && found.len() > limits.tools {
         return Err(DefinitionError::TooManyTools { found: found.len(), limit: limits.tools }.into());
     }
-    let parse = |definition: Definition| {
-        let export = definition.export.clone().map(Into::into);
-        let parsed = RawDefinition::from(definition).parse(limits)?;
-        Ok(ToolDefinition { export, ..parsed })
-    };
-    found.into_iter().map(parse).collect()
+    let mut definitions = Vec::with_capacity(found.len());
+    for DescribedTool { definition, export } in found {
+        let export = export.map(Into::into);
+        definitions.push(ToolDefinition { export, ..definition.parse(limits)? });
+    }
+    Ok(definitions)
 }
 
 async fn prepare_launch(
@@ -143,15 +143,17 @@ async fn prepare_launch(
         profile: shared.profile,
         concurrency: shared.concurrency.min(MAX_CONCURRENCY),
         guest_threads: GUEST_THREADS,
-        memory_ceiling: shared.memory_ceiling as u64,
+        memory_ceiling: shared.memory_ceiling,
         name: options.name.as_ref().map(ToString::to_string),
-        powers: convert::to_powers(grant),
+        grant: Arc::new(grant.clone()),
+        may_request: grant.http().is_some(),
+        secrets: grant.secrets().iter().map(|secret| secret.name().to_owned()).collect(),
         folders: convert::to_granted_folders(grant),
         // Replaced by the current list whenever a worker starts.
         protected: ProtectedFiles::default(),
-        definitions: (&options.definitions).into(),
+        definitions: options.definitions,
         docs: options.docs.as_deref().map(<[u8]>::to_vec),
-        describe: Some((&options.limits).into()),
+        describe: Some(options.limits),
         is_jail_required: workers.is_jail_required,
         capabilities: list_capabilities(shared, grant),
     };

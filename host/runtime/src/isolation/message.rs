@@ -3,30 +3,37 @@
 //! A worker may be taken over, so every list that it sends has a maximum length, which decoding enforces. An honest worker keeps
 //! within the same constants: it truncates a list, or fails the call.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use fumehood_core::bounded_list::{self, BoundedList};
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::event::Level;
 use fumehood_core::call::limits::Limits;
+use fumehood_core::call::result::{CallError, CapturedStream};
+use fumehood_core::call::{ErrorDetails, Usage};
 use fumehood_core::capability::CapabilityError;
-use fumehood_core::policy::permission::files::ProtectedFiles;
+use fumehood_core::key_value::{Key, Page, Query, StoreError};
+use fumehood_core::policy::permission::Grant;
+use fumehood_core::policy::permission::files::{ProtectedFiles, Quota};
+use fumehood_core::text::untrusted::PrintableText;
+use fumehood_core::tool::definition::{DefinitionLimits, RawDefinition};
+use fumehood_core::tool::resource::RawResource;
 use serde::{Deserialize, Serialize};
 
-use super::bounded_list::BoundedList;
 use super::frame::MAX_MESSAGE_BYTES;
 use super::values::Values;
-use crate::call::outcome::MAX_BACKTRACE_FRAMES;
-pub(super) use crate::call::outcome::MAX_PARTS;
+pub(super) use crate::call::outcome::{MAX_BACKTRACE_FRAMES, MAX_PARTS};
 use crate::engine::EngineProfile;
 use crate::jail::JailReport;
-use crate::wasi::MAX_REFUSALS;
+use crate::wasi::{Invocation, MAX_REFUSALS};
 
 /// Maximum number of headers of a request or a response.
 pub(super) const MAX_HEADERS: usize = 4_096;
 /// Maximum number of tools of a component, and of its exports that are not tools.
 pub(super) const MAX_DEFINITIONS: usize = 4_096;
 
-/// Maximum number of resources of a component, and of the tools and origins of a page. The host accepts fewer.
+/// Maximum number of resources of a component. The host accepts fewer.
 pub(super) const MAX_LISTED_RESOURCES: usize = 1_024;
 
 /// Maximum size of a message besides the texts that the limits of a call count, in bytes: the head of a request, an entry of the
@@ -60,17 +67,21 @@ pub(super) struct Setup {
     pub(super) concurrency: u32,
     pub(super) guest_threads: u32,
     /// Maximum memory limit of a call, in bytes.
-    pub(super) memory_ceiling: u64,
+    pub(super) memory_ceiling: usize,
     pub(super) name: Option<String>,
-    pub(super) powers: Powers,
+    /// The powers that a worker enforces itself.
+    pub(super) grant: Arc<Grant>,
+    pub(super) may_request: bool,
+    /// The names of secrets.
+    pub(super) secrets: Vec<String>,
     pub(super) folders: Vec<GrantedFolder>,
     /// Files in the folders that no tool may change, or read.
     pub(super) protected: ProtectedFiles,
-    pub(super) definitions: DefinitionCaps,
+    pub(super) definitions: DefinitionLimits,
     /// The content of a `package-docs` section, in place of the component's own.
     pub(super) docs: Option<Vec<u8>>,
     /// Limits of the call that describes the tools; `None` if the host has the definitions already.
-    pub(super) describe: Option<CallLimits>,
+    pub(super) describe: Option<Limits>,
     /// True if an incomplete jail is an error.
     pub(super) is_jail_required: bool,
     /// The capabilities that are granted. The grants themselves stay with the host.
@@ -89,47 +100,15 @@ pub(super) struct CapabilitySetup {
 /// The answer to [`FromWorker::Use`]: the result of the function, if it has one.
 pub(super) type UseAnswer = Result<Values, CapabilityError>;
 
-/// The grant without secrets, rules for requests, and paths, which stay with the host.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Powers {
-    pub(super) state: bool,
-    pub(super) environment: Vec<(String, String)>,
-    pub(super) command_line: Vec<String>,
-    pub(super) clock: Duration,
-    pub(super) fixed_time: Option<Duration>,
-    pub(super) seed: Option<[u8; 32]>,
-    pub(super) key_value_bytes: Option<u64>,
-    pub(super) scratch: Option<FolderQuota>,
-    pub(super) may_request: bool,
-    pub(super) secrets: Vec<String>,
-}
-
 /// A granted folder, without its path in the host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct GrantedFolder {
     /// The path that the guest sees.
     pub(super) guest: String,
     /// The quota for writing; `None` if the folder is read-only.
-    pub(super) quota: Option<FolderQuota>,
+    pub(super) quota: Option<Quota>,
     /// The line of a policy that would allow writing.
     pub(super) write_line: String,
-}
-
-/// The quota of a folder: bytes and directory entries.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct FolderQuota {
-    pub(super) bytes: u64,
-    pub(super) entries: u64,
-}
-
-/// Limits on tool definitions.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct DefinitionCaps {
-    pub(super) tools: u64,
-    pub(super) title_bytes: u64,
-    pub(super) description_bytes: u64,
-    pub(super) descriptions_bytes: u64,
-    pub(super) schema_bytes: u64,
 }
 
 /// The answer to [`Setup`].
@@ -137,8 +116,8 @@ pub(super) struct DefinitionCaps {
 pub(super) enum Loaded {
     Ready {
         jail: JailReport,
-        definitions: BoundedList<Definition, MAX_DEFINITIONS>,
-        resources: BoundedList<Resource, MAX_LISTED_RESOURCES>,
+        definitions: BoundedList<DescribedTool, MAX_DEFINITIONS>,
+        resources: BoundedList<RawResource, MAX_LISTED_RESOURCES>,
         /// The exports that are not tools: name, reason.
         skipped: BoundedList<(String, String), MAX_DEFINITIONS>,
     },
@@ -163,35 +142,10 @@ pub(super) enum LoadFailure {
 
 /// A tool as its component describes it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Definition {
-    pub(super) name: String,
+pub(super) struct DescribedTool {
+    pub(super) definition: RawDefinition,
+    /// The name of the export, if it differs from that of the tool.
     pub(super) export: Option<String>,
-    pub(super) title: Option<String>,
-    pub(super) description: String,
-    pub(super) input_schema: String,
-    pub(super) output_schema: Option<String>,
-    /// Read-only, destructive, idempotent, open-world.
-    pub(super) annotations: [Option<bool>; 4],
-}
-
-/// A resource as its component describes it.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Resource {
-    pub(super) uri: String,
-    pub(super) name: String,
-    pub(super) title: Option<String>,
-    pub(super) description: Option<String>,
-    pub(super) mime_type: Option<String>,
-    pub(super) page: Option<Page>,
-}
-
-/// The settings of a page: the tools that it is for, and the origins that it asks for, to connect to, of its resources, of its
-/// frames and of its base URIs.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Page {
-    pub(super) tools: BoundedList<String, MAX_LISTED_RESOURCES>,
-    pub(super) origins: [BoundedList<String, MAX_LISTED_RESOURCES>; 4],
-    pub(super) prefers_border: Option<bool>,
 }
 
 /// A message to a worker whose component is loaded.
@@ -207,7 +161,7 @@ pub(super) enum ToWorker {
     /// The answer to [`FromWorker::Store`].
     Stored {
         step: u64,
-        answer: StoreAnswer,
+        answer: Result<StoreAnswer, StoreError>,
     },
     /// The answer to [`FromWorker::Use`].
     Used {
@@ -221,27 +175,10 @@ pub(super) enum ToWorker {
 pub(super) struct CallMessage {
     pub(super) call: u64,
     /// Index into the definitions.
-    pub(super) tool: u32,
+    pub(super) tool: usize,
     /// JSON text that has passed the tool's schema.
     pub(super) arguments: String,
-    pub(super) id: String,
-    pub(super) name: String,
-    pub(super) actor: Option<String>,
-    pub(super) state: Option<String>,
-    pub(super) limits: CallLimits,
-}
-
-/// The limits of a call. Sizes are in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct CallLimits {
-    pub(super) deadline: Duration,
-    pub(super) fuel: u64,
-    pub(super) memory: u64,
-    pub(super) output: u64,
-    pub(super) log: u64,
-    pub(super) handles: u64,
-    pub(super) hostcall_bytes: u64,
-    pub(super) random_bytes: u64,
+    pub(super) invocation: Invocation,
 }
 
 /// A message from a worker whose component is loaded.
@@ -267,11 +204,10 @@ pub(super) enum FromWorker {
         message: Option<String>,
         partial: Parts,
     },
-    /// The cost so far. `peak_memory` is in bytes.
+    /// The cost so far.
     Used {
         call: u64,
-        fuel: u64,
-        peak_memory: u64,
+        usage: Usage,
     },
     /// An operation on the store of keys and values.
     Store {
@@ -313,12 +249,22 @@ pub(super) enum Part {
 
 /// The error of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Failure {
-    pub(super) kind: ErrorKind,
-    pub(super) message: String,
-    pub(super) hint: Option<String>,
-    pub(super) retry_after: Option<Duration>,
-    pub(super) backtrace: BoundedList<String, MAX_BACKTRACE_FRAMES>,
+#[serde(transparent)]
+pub(super) struct Failure(#[serde(with = "CallErrorForm")] pub(super) CallError);
+
+/// The form of an error in messages. Its JSON leaves out what is empty, and a format without names cannot.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "CallError")]
+struct CallErrorForm {
+    kind: ErrorKind,
+    message: PrintableText,
+    hint: Option<PrintableText>,
+    retry_after: Option<Duration>,
+    #[serde(deserialize_with = "bounded_list::deserialize::<MAX_BACKTRACE_FRAMES, _, _>")]
+    backtrace: Vec<PrintableText>,
+    /// Only MCP servers have some.
+    #[serde(skip)]
+    details: Option<Box<ErrorDetails>>,
 }
 
 /// The metadata of a call that its worker measures.
@@ -326,23 +272,25 @@ pub(super) struct Failure {
 pub(super) struct Cost {
     pub(super) duration: Duration,
     pub(super) fuel_used: u64,
-    pub(super) peak_memory: u64,
+    pub(super) peak_memory: usize,
     pub(super) sanitized: u64,
     pub(super) log_dropped: u64,
     /// The refusals as JSON: see [`Refusal`](fumehood_core::policy::permission::Refusal).
     pub(super) refused: Refused,
     pub(super) exhausted: Refused,
-    pub(super) stdout: (String, u64),
-    pub(super) stderr: (String, u64),
+    pub(super) stdout: CapturedStream,
+    pub(super) stderr: CapturedStream,
 }
 
 /// An operation on the store. The host supplies its owner and quota.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum StoreStep {
-    Get { key: String },
-    Set { key: String, value: Vec<u8> },
-    Delete { key: String },
-    List { prefix: String, after: Option<String>, limit: u64 },
+    Get(Key),
+    Set(Key, Vec<u8>),
+    /// The key, the value that it must have, and the new one.
+    CompareAndSet(Key, Option<Vec<u8>>, Vec<u8>),
+    Delete(Key),
+    List(Query),
 }
 
 impl FromWorker {
@@ -366,10 +314,11 @@ impl StoreStep {
     /// Returns the function of the interface `key-value` that the guest called.
     pub(super) fn function(&self) -> &'static str {
         match self {
-            Self::Get { .. } => "key-value.get",
-            Self::Set { .. } => "key-value.set",
-            Self::Delete { .. } => "key-value.delete",
-            Self::List { .. } => "key-value.list",
+            Self::Get(_) => "key-value.get",
+            Self::Set(..) => "key-value.set",
+            Self::CompareAndSet(..) => "key-value.compare-and-set",
+            Self::Delete(_) => "key-value.delete",
+            Self::List(_) => "key-value.list",
         }
     }
 }
@@ -379,10 +328,9 @@ impl StoreStep {
 pub(super) enum StoreAnswer {
     Value(Option<Vec<u8>>),
     Done,
-    Deleted(bool),
-    Page { keys: Vec<String>, more: bool },
-    Full { found: u64, most: u64 },
-    Unavailable(String),
+    /// True if the operation changed something.
+    Changed(bool),
+    Page(Page),
 }
 
 /// The head of a request, as the guest made it.

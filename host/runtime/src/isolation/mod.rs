@@ -9,7 +9,6 @@
 
 mod attempts;
 mod body_stream;
-mod bounded_list;
 mod capability_calls;
 mod convert;
 mod frame;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use fumehood_core::call::content::Content;
 use fumehood_core::call::event::Progress;
 use fumehood_core::call::limits::Limits;
-use fumehood_core::key_value::{Key, KeyValueStore, MAX_PAGE_KEYS, MAX_VALUE_BYTES, Prefix, Query, StoreError};
+use fumehood_core::key_value::{KeyValueStore, MAX_PAGE_KEYS, MAX_VALUE_BYTES, Query, StoreError};
 use fumehood_core::policy::permission::Grant;
 use fumehood_core::policy::redact::Redactor;
 use fumehood_core::text::sanitize::printable;
@@ -198,7 +198,7 @@ impl Services {
             };
             drop(guard);
             if let Some(link) = link.upgrade() {
-                link.notify(&ToWorker::Stored { step, answer: answer.unwrap_or_else(StoreAnswer::from) });
+                link.notify(&ToWorker::Stored { step, answer });
             }
         });
         Ok(())
@@ -267,36 +267,22 @@ fn run_step(
     patience: Duration,
 ) -> Result<StoreAnswer, StoreError> {
     Ok(match step {
-        StoreStep::Get { key: name } => StoreAnswer::Value(store.get(owner, &parse_key(name)?, patience)?),
-        StoreStep::Set { value, .. } if value.len() > MAX_VALUE_BYTES => return Err(malformed_key_error()),
-        StoreStep::Set { key: name, value } => {
-            store.set(owner, &parse_key(name)?, &value, max_bytes, patience)?;
+        StoreStep::Get(key) => StoreAnswer::Value(store.get(owner, &key, patience)?),
+        StoreStep::Set(_, value) | StoreStep::CompareAndSet(_, _, value) if value.len() > MAX_VALUE_BYTES => {
+            return Err(StoreError::Unavailable("the value is too large".to_owned()));
+        }
+        StoreStep::Set(key, value) => {
+            store.set(owner, &key, &value, max_bytes, patience)?;
             StoreAnswer::Done
         }
-        StoreStep::Delete { key: name } => StoreAnswer::Deleted(store.delete(owner, &parse_key(name)?, patience)?),
-        StoreStep::List { prefix, after, limit } => {
-            let prefix = Prefix::parse(prefix).map_err(|_| malformed_key_error())?;
-            let after = after.map(parse_key).transpose()?;
-            let limit = usize::try_from(limit).unwrap_or(MAX_PAGE_KEYS).clamp(1, MAX_PAGE_KEYS);
-            let page = store.list(owner, &Query { prefix, after, limit }, patience)?;
-            StoreAnswer::Page { keys: page.keys.into_iter().map(String::from).collect(), more: page.more }
+        StoreStep::CompareAndSet(key, expected, value) => {
+            let expected = expected.as_deref();
+            StoreAnswer::Changed(store.compare_and_set(owner, &key, expected, &value, max_bytes, patience)?)
+        }
+        StoreStep::Delete(key) => StoreAnswer::Changed(store.delete(owner, &key, patience)?),
+        StoreStep::List(query) => {
+            let limit = query.limit.clamp(1, MAX_PAGE_KEYS);
+            StoreAnswer::Page(store.list(owner, &Query { limit, ..query }, patience)?)
         }
     })
-}
-
-fn parse_key(key: String) -> Result<Key, StoreError> {
-    Key::parse(key).map_err(|_| malformed_key_error())
-}
-
-fn malformed_key_error() -> StoreError {
-    StoreError::Unavailable("the worker sent no key".to_owned())
-}
-
-impl From<StoreError> for StoreAnswer {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Full { found, quota: most } => Self::Full { found, most },
-            StoreError::Unavailable(why) => Self::Unavailable(why),
-        }
-    }
 }

@@ -11,6 +11,7 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallError;
 use fumehood_core::log;
+use fumehood_core::text::untrusted::PrintableText;
 use tokio::sync::{Semaphore, oneshot};
 use tracing::Span;
 
@@ -204,7 +205,7 @@ impl Supervisor {
             Ok((_, Loaded::Failed { message, .. })) => {
                 Err(host_error(format!("the worker cannot load the component: {message}")))
             }
-            Ok((_, Loaded::NotDescribed(failure) | Loaded::NotListed(failure))) => Err(host_error(failure.message)),
+            Ok((_, Loaded::NotDescribed(failure) | Loaded::NotListed(failure))) => Err(host_error(failure.0.message)),
             Err(error) => Err(host_error(error.to_string())),
         }
     }
@@ -277,7 +278,7 @@ impl Supervisor {
     ) -> Execution {
         let outcome = match outcome {
             Ok(parts) => self.read_parts(parts, limits).await,
-            Err(failure) => Err(failure.into()),
+            Err(Failure(error)) => Err(error),
         };
         let mut execution = Execution { outcome, metadata: cost.into() };
         if let Some(requests) = requests {
@@ -346,7 +347,7 @@ fn worker_died_error(how: &str) -> CallError {
         .with_hint("the next call starts a new process; if this happens again, review the tool before you use it")
 }
 
-fn host_error(message: String) -> CallError {
+fn host_error(message: impl Into<PrintableText>) -> CallError {
     CallError::new(ErrorKind::Host, message)
 }
 

@@ -1,9 +1,8 @@
 //! Values of capabilities in messages: a list of tokens, so that their number and their depth are bounded.
 
+use fumehood_core::bounded_list::{BoundedList, ListTooLong};
 use fumehood_core::capability::Value;
 use serde::{Deserialize, Serialize};
-
-use super::bounded_list::{BoundedList, ListTooLong};
 
 /// Maximum number of tokens. Values of the maximum size have fewer.
 const MAX_TOKENS: usize = 131_072;

@@ -1,10 +1,11 @@
-//! The `key-value` interface: a component uses its own part of the store, up to its quota, and nothing without a grant.
+//! The power to keep keys and values: a component uses its own part of the store, up to its quota, and nothing without a grant.
+//! The interface `key-value` is here, `wasi:keyvalue` in `capability/built_in`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use fumehood_core::key_value::{
-    Key, KeyValueStore, MAX_PAGE_KEYS, MAX_VALUE_BYTES, MemoryStore, Prefix, Query, StoreError,
+    Key, KeyError, KeyValueStore, MAX_PAGE_KEYS, MAX_VALUE_BYTES, MemoryStore, Page, Prefix, Query, StoreError,
 };
 use fumehood_core::policy::permission::{KeyValueQuota, KeyValueUse};
 use fumehood_core::telemetry;
@@ -12,8 +13,8 @@ use fumehood_core::tool::name::Namespace;
 use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
-use super::CallState;
-use super::bindings::fumehood::tool::key_value::{Error, Host, Page};
+use super::bindings::fumehood::tool::key_value::{self as bindings, Error, Host};
+use super::{CallState, Powers};
 use crate::engine::deadline::Deadline;
 use crate::engine::guest_runtime::{Blocking, Lost};
 
@@ -84,25 +85,111 @@ fn shutdown_error() -> StoreError {
     StoreError::Unavailable("the host is shutting down".to_owned())
 }
 
+/// The store of a component that was granted it, until a deadline.
+pub(crate) struct GrantedStore<'s> {
+    backend: &'s KeyValueBackend,
+    owner: &'s Namespace,
+    quota: KeyValueQuota,
+    deadline: Deadline,
+}
+
+/// Failures of a use of the store. Each interface has its own form for them.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UseError {
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error("the value has {0} bytes; the maximum is {MAX_VALUE_BYTES}")]
+    TooLarge(usize),
+    #[error("the quota of the store is used up")]
+    Full,
+    /// The reason is for the operator.
+    #[error("the store is unavailable")]
+    Unavailable(String),
+}
+
+impl From<StoreError> for UseError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Full { .. } => Self::Full,
+            StoreError::Unavailable(why) => Self::Unavailable(why),
+        }
+    }
+}
+
 impl ComponentStore {
     pub(crate) fn new(backend: &Arc<KeyValueBackend>, owner: Option<Namespace>) -> Self {
         Self { backend: Arc::clone(backend), owner }
-    }
-
-    /// Runs one step, which waits for at most half of the time until `deadline`.
-    pub(crate) async fn run<R: Send + 'static>(
-        &self,
-        function: &'static str,
-        deadline: Deadline,
-        step: impl FnOnce(&dyn KeyValueStore, Duration) -> Result<R, StoreError> + Send + 'static,
-    ) -> Result<R, StoreError> {
-        self.backend.step(function, move || max_wait(deadline), step).await
     }
 
     /// Returns the name of the component that owns it.
     pub(crate) fn owner(&self) -> Option<&Namespace> {
         self.owner.as_ref()
     }
+
+    /// Returns the store if it is granted. Must precede every other check of a use, so that a tool without a store learns nothing
+    /// but that.
+    pub(crate) fn granted(&self, quota: Option<KeyValueQuota>, deadline: Deadline) -> Option<GrantedStore<'_>> {
+        Some(GrantedStore { backend: &self.backend, owner: self.owner.as_ref()?, quota: quota?, deadline })
+    }
+}
+
+impl GrantedStore<'_> {
+    pub(crate) async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, UseError> {
+        let key = Key::parse(key)?;
+        self.step("key-value.get", move |store, owner, patience| store.get(owner, &key, patience)).await
+    }
+
+    pub(crate) async fn set(&self, key: &str, value: Vec<u8>) -> Result<(), UseError> {
+        let key = Key::parse(key)?;
+        check_value(&value)?;
+        let quota = self.quota.bytes();
+        let set = move |store: &dyn KeyValueStore, owner: &Namespace, patience| {
+            store.set(owner, &key, &value, quota, patience)
+        };
+        self.step("key-value.set", set).await
+    }
+
+    /// See [`KeyValueStore::compare_and_set`].
+    pub(crate) async fn compare_and_set(
+        &self,
+        key: &str,
+        expected: Option<Vec<u8>>,
+        value: Vec<u8>,
+    ) -> Result<bool, UseError> {
+        let key = Key::parse(key)?;
+        check_value(&value)?;
+        let quota = self.quota.bytes();
+        let set = move |store: &dyn KeyValueStore, owner: &Namespace, patience| {
+            store.compare_and_set(owner, &key, expected.as_deref(), &value, quota, patience)
+        };
+        self.step("key-value.compare-and-set", set).await
+    }
+
+    pub(crate) async fn delete(&self, key: &str) -> Result<bool, UseError> {
+        let key = Key::parse(key)?;
+        self.step("key-value.delete", move |store, owner, patience| store.delete(owner, &key, patience)).await
+    }
+
+    pub(crate) async fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page, UseError> {
+        let query = Query { prefix: Prefix::parse(prefix)?, after: after.map(Key::parse).transpose()?, limit };
+        self.step("key-value.list", move |store, owner, patience| store.list(owner, &query, patience)).await
+    }
+
+    /// Runs one step, which waits for at most half of the time until the deadline.
+    async fn step<R: Send + 'static>(
+        &self,
+        function: &'static str,
+        step: impl FnOnce(&dyn KeyValueStore, &Namespace, Duration) -> Result<R, StoreError> + Send + 'static,
+    ) -> Result<R, UseError> {
+        let owner = self.owner.clone();
+        let deadline = self.deadline;
+        let run = move |store: &dyn KeyValueStore, patience| step(store, &owner, patience);
+        Ok(self.backend.step(function, move || max_wait(deadline), run).await?)
+    }
+}
+
+fn check_value(value: &[u8]) -> Result<(), UseError> {
+    if value.len() > MAX_VALUE_BYTES { Err(UseError::TooLarge(value.len())) } else { Ok(()) }
 }
 
 /// Returns how long a step may wait: at most half of the remaining time of the call, so that a tool which gets
@@ -112,27 +199,21 @@ fn max_wait(deadline: Deadline) -> Duration {
 }
 
 impl CallState {
-    /// Returns the namespace and the quota that this call may use. Must precede every other check of the step, so that
-    /// a tool without a store learns nothing but that.
-    fn authorize(&self, wants: KeyValueUse<'_>) -> Result<(Namespace, KeyValueQuota), Error> {
-        match (&self.powers.store.owner, self.powers.grant.key_value()) {
-            (Some(owner), Some(quota)) => Ok((owner.clone(), quota)),
-            _ => {
-                self.refusals().add(KeyValueQuota::refusal(&wants));
-                Err(Error::Denied)
-            }
-        }
+    /// Returns the store for a use.
+    fn authorize<'p>(&mut self, powers: &'p Powers, wants: KeyValueUse<'_>) -> Result<GrantedStore<'p>, Error> {
+        self.is_fuel_saved = true;
+        powers.store.granted(powers.grant.key_value(), self.deadline).ok_or_else(|| {
+            self.refusals().add(KeyValueQuota::refusal(&wants));
+            Error::Denied
+        })
     }
 
-    async fn with_store<R: Send + 'static>(
-        &mut self,
-        function: &'static str,
-        step: impl FnOnce(&dyn KeyValueStore, Duration) -> Result<R, StoreError> + Send + 'static,
-    ) -> Result<R, Error> {
-        self.is_fuel_saved = true;
-        self.powers.store.run(function, self.deadline, step).await.map_err(|error| match error {
-            StoreError::Full { .. } => Error::Full,
-            StoreError::Unavailable(why) => {
+    fn explain<R>(&mut self, used: Result<R, UseError>) -> Result<R, Error> {
+        used.map_err(|error| match error {
+            UseError::Key(_) => Error::InvalidKey,
+            UseError::TooLarge(_) => Error::TooLarge,
+            UseError::Full => Error::Full,
+            UseError::Unavailable(why) => {
                 self.journal.warn(&format!("the store of keys and values is unavailable: {why}"));
                 Error::Unavailable
             }
@@ -142,39 +223,31 @@ impl CallState {
 
 impl Host for CallState {
     async fn get(&mut self, key: String) -> Result<Option<Vec<u8>>, Error> {
-        let (owner, _) = self.authorize(KeyValueUse::Get(&key))?;
-        let key = Key::parse(key).map_err(|_| Error::InvalidKey)?;
-        self.with_store("key-value.get", move |store, patience| store.get(&owner, &key, patience)).await
+        let powers = Arc::clone(&self.powers);
+        let found = self.authorize(&powers, KeyValueUse::Get(&key))?.get(&key).await;
+        self.explain(found)
     }
 
     async fn set(&mut self, key: String, value: Vec<u8>) -> Result<(), Error> {
-        let (owner, quota) = self.authorize(KeyValueUse::Set(&key))?;
-        let key = Key::parse(key).map_err(|_| Error::InvalidKey)?;
-        if value.len() > MAX_VALUE_BYTES {
-            return Err(Error::TooLarge);
-        }
-        self.with_store("key-value.set", move |store, patience| {
-            store.set(&owner, &key, &value, quota.bytes(), patience)
-        })
-        .await
+        let powers = Arc::clone(&self.powers);
+        let set = self.authorize(&powers, KeyValueUse::Set(&key))?.set(&key, value).await;
+        self.explain(set)
     }
 
     async fn delete(&mut self, key: String) -> Result<bool, Error> {
-        let (owner, _) = self.authorize(KeyValueUse::Delete(&key))?;
-        let key = Key::parse(key).map_err(|_| Error::InvalidKey)?;
-        self.with_store("key-value.delete", move |store, patience| store.delete(&owner, &key, patience)).await
+        let powers = Arc::clone(&self.powers);
+        let deleted = self.authorize(&powers, KeyValueUse::Delete(&key))?.delete(&key).await;
+        self.explain(deleted)
     }
 
-    async fn list(&mut self, prefix: String, cursor: Option<String>, limit: u32) -> Result<Page, Error> {
-        let (owner, _) = self.authorize(KeyValueUse::List(&prefix))?;
-        let prefix = Prefix::parse(prefix).map_err(|_| Error::InvalidKey)?;
-        let after = cursor.map(Key::parse).transpose().map_err(|_| Error::InvalidKey)?;
-        let query = Query { prefix, after, limit: page_size(limit) };
-        let found =
-            self.with_store("key-value.list", move |store, patience| store.list(&owner, &query, patience)).await?;
+    async fn list(&mut self, prefix: String, cursor: Option<String>, limit: u32) -> Result<bindings::Page, Error> {
+        let powers = Arc::clone(&self.powers);
+        let store = self.authorize(&powers, KeyValueUse::List(&prefix))?;
+        let found = store.list(&prefix, cursor.as_deref(), page_size(limit)).await;
+        let found = self.explain(found)?;
         let keys: Vec<String> = found.keys.into_iter().map(String::from).collect();
         let next = keys.last().filter(|_| found.more).cloned();
-        Ok(Page { keys, next })
+        Ok(bindings::Page { keys, next })
     }
 }
 

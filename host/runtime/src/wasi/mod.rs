@@ -30,7 +30,7 @@ pub use filesystem::FolderError;
 pub(crate) use filesystem::{
     OpenFolder, OpenFolders, ProtectedSet, Removals, ScratchRoot, WorkerScratch, open_all, open_files,
 };
-pub(crate) use key_value::{ComponentStore, KeyValueBackend, MAX_STORE_WAIT};
+pub(crate) use key_value::{ComponentStore, GrantedStore, KeyValueBackend, MAX_STORE_WAIT, UseError};
 pub(crate) use refusals::{MAX_REFUSALS, Refusals};
 pub(crate) use report::CallReport;
 pub(crate) use state::{CallState, HostFailure, HostServices, Invocation, Powers};

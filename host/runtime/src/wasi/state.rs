@@ -1,5 +1,6 @@
 //! The state of one call while it runs, and the interfaces through which the guest reads it.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,6 +9,7 @@ use fumehood_core::call::{CallContext, CancellationToken, Observer};
 use fumehood_core::capability::CapabilityContext;
 use fumehood_core::policy::permission::Grant;
 use fumehood_core::tool::name::Namespace;
+use serde::{Deserialize, Serialize};
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
@@ -25,7 +27,7 @@ use crate::engine::deadline::Deadline;
 use crate::engine::memory::MemoryLimiter;
 
 /// A call of a guest. The guest can read the first four; all of it comes from the host.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Invocation {
     /// The id of the call.
     pub(crate) id: String,
@@ -38,9 +40,18 @@ pub(crate) struct Invocation {
     /// The limits. They have passed [`Limits::check`].
     pub(crate) limits: Limits,
     /// The observer of the call's log lines, progress and requests.
+    #[serde(skip)]
     pub(crate) observer: Option<Arc<dyn Observer>>,
     /// A token that ends the call with the kind `cancelled`, and with the metadata of its cost until then.
+    #[serde(skip)]
     pub(crate) cancelled: Option<CancellationToken>,
+}
+
+impl fmt::Debug for Invocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, tool, actor, state, limits, .. } = self;
+        f.debug_tuple("Invocation").field(&(id, tool, actor, state, limits)).finish()
+    }
 }
 
 impl Invocation {

@@ -95,19 +95,30 @@ impl KeyValueStore for PostgresStore {
         let value = value.to_vec();
         self.run(patience, async move |connection| {
             let usage = OwnerUsage::lock(connection, &owner, patience).await?;
-            let old = usage.value_bytes(connection, &key).await?;
-            let kept = match check_quota(usage.kept, &key, old, value.len() as u64, max_bytes) {
-                Ok(kept) => kept,
-                Err(full) => {
-                    connection.run("ROLLBACK").await?;
-                    return Ok(Err(full));
-                }
-            };
-            let set = "INSERT INTO entries (owner, key, value) VALUES ($1, $2, $3)
-                       ON CONFLICT (owner, key) DO UPDATE SET value = excluded.value";
-            connection.execute(set, &[&usage.id, &key.as_str(), &value]).await?;
-            usage.commit(connection, kept).await?;
-            Ok(Ok(()))
+            Ok(usage.set(connection, &key, &value, max_bytes).await?)
+        })?
+    }
+
+    fn compare_and_set(
+        &self,
+        owner: &Namespace,
+        key: &Key,
+        expected: Option<&[u8]>,
+        value: &[u8],
+        max_bytes: u64,
+        patience: Duration,
+    ) -> Result<bool, StoreError> {
+        let owner = owner.as_str().to_owned();
+        let key = key.clone();
+        let expected = expected.map(<[u8]>::to_vec);
+        let value = value.to_vec();
+        self.run(patience, async move |connection| {
+            let usage = OwnerUsage::lock(connection, &owner, patience).await?;
+            if usage.value(connection, &key).await? != expected {
+                connection.run("ROLLBACK").await?;
+                return Ok(Ok(false));
+            }
+            Ok(usage.set(connection, &key, &value, max_bytes).await?.map(|()| true))
         })?
     }
 
@@ -175,6 +186,34 @@ impl OwnerUsage {
             }
         };
         Ok(Self { id: found.try_get(0)?, kept: u64::try_from(found.try_get::<_, i64>(1)?).unwrap_or(0) })
+    }
+
+    async fn value(&self, connection: &mut Connection, key: &Key) -> Result<Option<Vec<u8>>, tokio_postgres::Error> {
+        let find = "SELECT value FROM entries WHERE owner = $1 AND key = $2";
+        connection.query_opt(find, &[&self.id, &key.as_str()]).await?.map(|row| row.try_get(0)).transpose()
+    }
+
+    /// Sets a value within the quota, and ends the transaction.
+    async fn set(
+        &self,
+        connection: &mut Connection,
+        key: &Key,
+        value: &[u8],
+        max_bytes: u64,
+    ) -> Result<Result<(), StoreError>, tokio_postgres::Error> {
+        let old = self.value_bytes(connection, key).await?;
+        let kept = match check_quota(self.kept, key, old, value.len() as u64, max_bytes) {
+            Ok(kept) => kept,
+            Err(full) => {
+                connection.run("ROLLBACK").await?;
+                return Ok(Err(full));
+            }
+        };
+        let set = "INSERT INTO entries (owner, key, value) VALUES ($1, $2, $3)
+                   ON CONFLICT (owner, key) DO UPDATE SET value = excluded.value";
+        connection.execute(set, &[&self.id, &key.as_str(), &value]).await?;
+        self.commit(connection, kept).await?;
+        Ok(Ok(()))
     }
 
     async fn value_bytes(&self, connection: &mut Connection, key: &Key) -> Result<Option<u64>, tokio_postgres::Error> {

@@ -114,6 +114,18 @@ impl KeyValueStore for BrokenStore {
         self.fail()
     }
 
+    fn compare_and_set(
+        &self,
+        _: &Namespace,
+        _: &Key,
+        _: Option<&[u8]>,
+        _: &[u8],
+        _: u64,
+        _: Duration,
+    ) -> Result<bool, StoreError> {
+        self.fail()
+    }
+
     fn delete(&self, _: &Namespace, _: &Key, _: Duration) -> Result<bool, StoreError> {
         self.fail()
     }

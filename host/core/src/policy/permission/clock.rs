@@ -10,6 +10,7 @@ use crate::call::quote;
 /// The finer it is, the better a tool can measure the activity of others on the same machine. It does not limit how
 /// long a tool may run or sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub struct ClockStep(Duration);
 
 /// Errors of a resolution that cannot be granted.

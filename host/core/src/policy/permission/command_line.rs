@@ -4,6 +4,7 @@
 ///
 /// It is passed unchanged. Most languages interpret the first argument as the name of the program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub struct CommandLine {
     arguments: Vec<String>,
 }

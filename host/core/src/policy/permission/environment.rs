@@ -7,6 +7,7 @@ use crate::call::quote;
 /// The environment of the host is not inherited: to pass a variable on, the operator's own code reads it and adds it
 /// here. Any other variable is unset for the tool, as in any program, and reading it is not a refusal.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub struct Environment {
     variables: Vec<(String, String)>,
 }

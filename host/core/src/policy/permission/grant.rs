@@ -52,7 +52,10 @@ use crate::text::untrusted::PrintableText;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// A message to a worker process has only the powers that the worker enforces itself: no paths, rules or secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub struct Grant {
     state: bool,
     environment: Environment,
@@ -61,11 +64,16 @@ pub struct Grant {
     fixed_time: Option<Duration>,
     seed: Option<Seed>,
     key_value: Option<KeyValueQuota>,
+    #[cfg_attr(feature = "wire", serde(skip))]
     folders: Vec<Folder>,
     scratch: Option<Quota>,
+    #[cfg_attr(feature = "wire", serde(skip))]
     http: Option<HttpGrant>,
+    #[cfg_attr(feature = "wire", serde(skip))]
     secrets: Vec<Secret>,
+    #[cfg_attr(feature = "wire", serde(skip))]
     page_origins: Option<Vec<String>>,
+    #[cfg_attr(feature = "wire", serde(skip))]
     capabilities: Vec<CapabilityGrant>,
 }
 

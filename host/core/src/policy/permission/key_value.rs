@@ -7,6 +7,7 @@ use crate::call::quote;
 /// The maximum size of a component's private store, in bytes: keys, values, and the overhead of each entry
 /// ([`ENTRY_BYTES`](crate::key_value::ENTRY_BYTES)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub struct KeyValueQuota(u64);
 
 /// Errors of a quota that cannot be granted.

@@ -7,6 +7,7 @@ use crate::call::quote;
 /// For replay and tests only. The numbers are predictable for anyone with the seed, so keys and tokens derived from
 /// them are insecure. Without a seed, a tool has the randomness of the operating system.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub struct Seed([u8; 32]);
 
 /// The error of a text that is not a seed.

@@ -3,16 +3,27 @@
 use std::io::{Read as _, Seek as _, Write as _};
 use std::time::Duration;
 
+use fumehood_core::call::Usage;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::event::Level;
-use fumehood_core::policy::permission::files::ProtectedFiles;
+use fumehood_core::call::result::CallError;
+use fumehood_core::key_value::Key;
+use fumehood_core::policy::permission::files::{Folder, ProtectedFiles, Quota};
+use fumehood_core::policy::permission::http::{HttpGrant, HttpLimits};
+use fumehood_core::policy::permission::{
+    ClockStep, Environment, Grant, Injection, KeyValueQuota, Secret, SecretValue, Seed,
+};
+use fumehood_core::tool::definition::{Annotations, RawDefinition};
+use fumehood_core::tool::resource::{MAX_WIRE_ELEMENTS, RawPage};
 use proptest::prelude::*;
 use serde::Deserialize;
 
 use super::*;
 use crate::isolation::message::{
-    CallMessage, Cost, Failure, FromWorker, Loaded, Part, RequestHead, StoreAnswer, StoreStep, ToWorker,
+    CallMessage, Cost, Failure, FromWorker, Loaded, MAX_BACKTRACE_FRAMES, Part, RequestHead, StoreAnswer, StoreStep,
+    ToWorker,
 };
+use crate::wasi::Invocation;
 
 #[test]
 fn messages_and_files_arrive_in_order() {
@@ -98,13 +109,8 @@ fn files_that_no_head_names_are_a_violation() {
 /// Returns one message of every kind that a worker sends, with the number of its files.
 fn from_worker() -> Vec<(FromWorker, usize)> {
     let parts = || vec![Part::Text("a".repeat(3_000)), Part::Json("1".to_owned())].try_into().unwrap();
-    let failure = Failure {
-        kind: ErrorKind::ToolFailed,
-        message: "no".to_owned(),
-        hint: None,
-        retry_after: None,
-        backtrace: vec!["f".to_owned()].try_into().unwrap(),
-    };
+    let error = CallError { backtrace: vec!["f".into()], ..CallError::new(ErrorKind::ToolFailed, "no") };
+    let failure = Failure(error.with_retry_after(Duration::from_nanos(1_500_000_001)));
     let head = RequestHead {
         method: "GET".to_owned(),
         uri: "http://a.example/".to_owned(),
@@ -114,13 +120,13 @@ fn from_worker() -> Vec<(FromWorker, usize)> {
         between_bytes_timeout: None,
         body_bytes: Some(3),
     };
-    let what = StoreStep::Set { key: "k".to_owned(), value: vec![7; 300] };
+    let what = StoreStep::Set(Key::parse("k").unwrap(), vec![7; 300]);
     vec![
         (FromWorker::Log { call: 1, level: Level::Info, message: "working on it".to_owned() }, 0),
         (FromWorker::Request { call: 1, head }, 1),
         (FromWorker::Progress { call: 1, fraction: Some(0.5), message: None, partial: parts() }, 0),
         (FromWorker::Began { call: 1 }, 0),
-        (FromWorker::Used { call: 1, fuel: 9, peak_memory: 1 << 40 }, 0),
+        (FromWorker::Used { call: 1, usage: Usage { fuel: 9, peak_memory: 1 << 40 } }, 0),
         (FromWorker::Store { step: 1, patience: Duration::from_secs(1), what }, 0),
         (FromWorker::Ended { call: 1, outcome: Ok(parts()), cost: Cost::default() }, 0),
         (FromWorker::Ended { call: 2, outcome: Err(failure), cost: Cost::default() }, 0),
@@ -133,17 +139,13 @@ fn to_worker() -> Vec<(ToWorker, usize)> {
         call: 1,
         tool: 0,
         arguments: "{}".repeat(2_000),
-        id: "id".to_owned(),
-        name: "tool".to_owned(),
-        actor: None,
-        state: Some("state".to_owned()),
-        limits: (&fumehood_core::call::limits::Limits::default()).into(),
+        invocation: Invocation { id: "id".to_owned(), state: Some("state".into()), ..Invocation::default() },
     };
     vec![
         (ToWorker::Call(call), 0),
         (ToWorker::Protect(ProtectedFiles::default()), 0),
         (ToWorker::Cancel { call: 1 }, 0),
-        (ToWorker::Stored { step: 1, answer: StoreAnswer::Value(Some(vec![7; 300])) }, 0),
+        (ToWorker::Stored { step: 1, answer: Ok(StoreAnswer::Value(Some(vec![7; 300]))) }, 0),
     ]
 }
 
@@ -278,4 +280,55 @@ fn a_list_is_bounded_while_it_is_read() {
     let bytes = postcard::to_stdvec(&parts).unwrap();
     assert!(postcard::from_bytes::<UnboundedParts>(&bytes).is_ok());
     assert!(postcard::from_bytes::<crate::isolation::message::Parts>(&bytes).is_err());
+}
+
+#[test]
+fn definitions_survive_a_message() {
+    let annotations = Annotations { read_only: Some(true), open_world: Some(false), ..Annotations::default() };
+    let definition = RawDefinition { name: "tool".to_owned(), annotations, ..RawDefinition::default() };
+    let bytes = postcard::to_stdvec(&definition).unwrap();
+    let received: RawDefinition = postcard::from_bytes(&bytes).unwrap();
+    assert_eq!((received.name, received.annotations), (definition.name, annotations));
+}
+
+#[test]
+fn lists_of_a_page_are_bounded_while_they_are_read() {
+    let page = |origins: usize| RawPage { connect_domains: vec![String::new(); origins], ..RawPage::default() };
+    let read = |page: &RawPage| postcard::from_bytes::<RawPage>(&postcard::to_stdvec(page).unwrap()).is_ok();
+    assert!(read(&page(MAX_WIRE_ELEMENTS)) && page(MAX_WIRE_ELEMENTS).check_lists().is_ok());
+    assert!(!read(&page(MAX_WIRE_ELEMENTS + 1)) && page(MAX_WIRE_ELEMENTS + 1).check_lists().is_err());
+}
+
+#[test]
+fn a_quota_in_a_message_is_checked() {
+    let bytes = postcard::to_stdvec(&Quota::new(7, 9).unwrap()).unwrap();
+    assert_eq!(postcard::from_bytes::<Quota>(&bytes), Quota::new(7, 9).map_err(|_| postcard::Error::SerdeDeCustom));
+    assert!(postcard::from_bytes::<Quota>(&postcard::to_stdvec(&[0_u64, 9]).unwrap()).is_err());
+}
+
+#[test]
+fn errors_survive_a_message_with_a_bounded_backtrace() {
+    let failure = |frames: usize| {
+        let error = CallError::new(ErrorKind::Trap, "it\u{202e} crashed").with_hint("report it");
+        Failure(CallError { backtrace: vec!["f".into(); frames], ..error })
+    };
+    let read = |failure: &Failure| postcard::from_bytes::<Failure>(&postcard::to_stdvec(failure).unwrap());
+    assert_eq!(read(&failure(MAX_BACKTRACE_FRAMES)), Ok(failure(MAX_BACKTRACE_FRAMES)));
+    assert!(read(&failure(MAX_BACKTRACE_FRAMES + 1)).is_err());
+}
+
+#[test]
+fn a_worker_gets_no_secrets_rules_or_paths() {
+    let bearer = Injection::header("authorization", "Bearer {secret}").unwrap();
+    let token = SecretValue::new("0123456789abcdef").unwrap();
+    let rules = vec!["GET https://api.example.com/v1/**".parse().unwrap()];
+    let own = Grant::none().with_state().with_scratch(Quota::default()).unwrap().with_seed(Seed::from(7_u64));
+    let own = own.with_environment(Environment::none().with("LANG", "en").unwrap());
+    let own = own.with_key_value(KeyValueQuota::new(1 << 20).unwrap()).with_clock(ClockStep::MIN);
+    let all = own.clone().with_http(HttpGrant::new(rules, Vec::new(), HttpLimits::default()).unwrap());
+    let all = all.with_secret(Secret::new("api", token, "https://api.example.com/v1/**", bearer).unwrap()).unwrap();
+    let all = all.with_folder(Folder::read("/srv/docs:/docs").unwrap()).unwrap();
+    let message = postcard::to_stdvec(&all).unwrap();
+    assert_eq!(message, postcard::to_stdvec(&own).unwrap());
+    assert_eq!(postcard::from_bytes::<Grant>(&message), Ok(own));
 }

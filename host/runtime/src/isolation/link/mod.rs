@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use fumehood_core::call::Observer;
 use fumehood_core::call::limits::Limits;
-use fumehood_core::call::{Observer, Usage};
 use fumehood_core::log;
 use fumehood_core::policy::permission::files::ProtectedFiles;
 use tokio::sync::{Notify, oneshot};
@@ -325,8 +325,7 @@ impl Link {
                     observer.progress(self.services.progress(fraction, message, partial));
                 }
             }
-            FromWorker::Used { call, fuel, peak_memory } => {
-                let usage = Usage { fuel, peak_memory: usize::try_from(peak_memory).unwrap_or(usize::MAX) };
+            FromWorker::Used { call, usage } => {
                 let observer = lock(&self.calls).get_mut(&call).and_then(|pending| pending.report_usage(usage));
                 if let Some(observer) = observer {
                     observer.usage(usage);

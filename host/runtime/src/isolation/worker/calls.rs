@@ -50,16 +50,15 @@ fn call(channel: &Channel, component: &LoadedComponent, tokens: &Tokens, message
         capabilities: component.capabilities.grant(&component.own_capabilities, call),
     };
     let runnable = component.runnable.clone();
-    let invocation =
-        Invocation { observer: Some(observer), cancelled: Some(cancelled.clone()), ..message.invocation() };
+    let invocation = Invocation { observer: Some(observer), cancelled: Some(cancelled.clone()), ..message.invocation };
     let invocation = Arc::new(invocation);
     let mut calling = Box::pin(async move {
-        let tool = message.tool as usize;
         match runnable.admit(&invocation).await {
             Ok(place) => {
                 let arguments = Arguments::Text(message.arguments);
                 // The host compares clocks last.
-                let (execution, _deadline) = runnable.call(place, tool, arguments, invocation, Some(services)).await;
+                let (execution, _deadline) =
+                    runnable.call(place, message.tool, arguments, invocation, Some(services)).await;
                 execution
             }
             Err(refused) => refused,

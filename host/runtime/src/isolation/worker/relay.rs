@@ -31,7 +31,7 @@ pub(super) struct RelayStore(Arc<Steps>);
 struct Steps {
     channel: Channel,
     number: AtomicU64,
-    waiting: Mutex<HashMap<u64, SyncSender<StoreAnswer>>>,
+    waiting: Mutex<HashMap<u64, SyncSender<Result<StoreAnswer, StoreError>>>>,
 }
 
 impl std::fmt::Debug for RelayStore {
@@ -46,7 +46,7 @@ impl RelayStore {
     }
 
     /// Delivers the host's answer to a store operation.
-    pub(super) fn deliver_answer(&self, step: u64, answer: StoreAnswer) {
+    pub(super) fn deliver_answer(&self, step: u64, answer: Result<StoreAnswer, StoreError>) {
         let waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&step);
         if let Some(waiting) = waiting {
             let _nobody_waits = waiting.try_send(answer);
@@ -60,11 +60,14 @@ impl RelayStore {
         self.0.channel.send(&FromWorker::Store { step, patience, what }, &[]);
         let answer = answer.recv_timeout(patience.saturating_add(ANSWER_GRACE));
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&step);
-        match answer {
-            Ok(StoreAnswer::Full { found, most }) => Err(StoreError::Full { found, quota: most }),
-            Ok(StoreAnswer::Unavailable(why)) => Err(StoreError::Unavailable(why)),
-            Ok(answer) => Ok(answer),
-            Err(_late) => Err(StoreError::Unavailable("the host did not answer in time".to_owned())),
+        let late = |_| Err(StoreError::Unavailable("the host did not answer in time".to_owned()));
+        answer.unwrap_or_else(late)
+    }
+
+    fn ask_for_change(&self, what: StoreStep, patience: Duration) -> Result<bool, StoreError> {
+        match self.ask(what, patience)? {
+            StoreAnswer::Changed(has_changed) => Ok(has_changed),
+            _ => Err(unexpected_answer()),
         }
     }
 }
@@ -76,37 +79,39 @@ fn unexpected_answer() -> StoreError {
 /// The owner and the quota are ignored here, because the host supplies them.
 impl KeyValueStore for RelayStore {
     fn get(&self, _owner: &Namespace, key: &Key, patience: Duration) -> Result<Option<Vec<u8>>, StoreError> {
-        match self.ask(StoreStep::Get { key: key.as_str().to_owned() }, patience)? {
+        match self.ask(StoreStep::Get(key.clone()), patience)? {
             StoreAnswer::Value(value) => Ok(value),
             _ => Err(unexpected_answer()),
         }
     }
 
     fn set(&self, _: &Namespace, key: &Key, value: &[u8], _most: u64, patience: Duration) -> Result<(), StoreError> {
-        match self.ask(StoreStep::Set { key: key.as_str().to_owned(), value: value.to_vec() }, patience)? {
+        match self.ask(StoreStep::Set(key.clone(), value.to_vec()), patience)? {
             StoreAnswer::Done => Ok(()),
             _ => Err(unexpected_answer()),
         }
     }
 
+    fn compare_and_set(
+        &self,
+        _owner: &Namespace,
+        key: &Key,
+        expected: Option<&[u8]>,
+        value: &[u8],
+        _quota: u64,
+        patience: Duration,
+    ) -> Result<bool, StoreError> {
+        let step = StoreStep::CompareAndSet(key.clone(), expected.map(<[u8]>::to_vec), value.to_vec());
+        self.ask_for_change(step, patience)
+    }
+
     fn delete(&self, _owner: &Namespace, key: &Key, patience: Duration) -> Result<bool, StoreError> {
-        match self.ask(StoreStep::Delete { key: key.as_str().to_owned() }, patience)? {
-            StoreAnswer::Deleted(was_there) => Ok(was_there),
-            _ => Err(unexpected_answer()),
-        }
+        self.ask_for_change(StoreStep::Delete(key.clone()), patience)
     }
 
     fn list(&self, _owner: &Namespace, query: &Query, patience: Duration) -> Result<Page, StoreError> {
-        let step = StoreStep::List {
-            prefix: query.prefix.as_str().to_owned(),
-            after: query.after.as_ref().map(|key| key.as_str().to_owned()),
-            limit: query.limit as u64,
-        };
-        match self.ask(step, patience)? {
-            StoreAnswer::Page { keys, more } => {
-                let keys = keys.into_iter().map(|key| Key::parse(key).map_err(|_| unexpected_answer()));
-                Ok(Page { keys: keys.collect::<Result<_, _>>()?, more })
-            }
+        match self.ask(StoreStep::List(query.clone()), patience)? {
+            StoreAnswer::Page(page) => Ok(page),
             _ => Err(unexpected_answer()),
         }
     }
@@ -182,8 +187,7 @@ impl Observer for RelayObserver {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         if reported.elapsed() >= USAGE_INTERVAL {
             *reported = Instant::now();
-            let peak_memory = u64::try_from(usage.peak_memory).unwrap_or(u64::MAX);
-            self.channel.send(&FromWorker::Used { call: self.call, fuel: usage.fuel, peak_memory }, &[]);
+            self.channel.send(&FromWorker::Used { call: self.call, usage }, &[]);
         }
     }
 }

@@ -4,12 +4,11 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::sync::Arc;
 
+use fumehood_core::bounded_list::{BoundedList, ListTooLong};
 use fumehood_core::call::error_kind::ErrorKind;
-use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallError;
-use fumehood_core::policy::permission::files::Quota;
-use fumehood_core::tool::definition::DefinitionLimits;
 use fumehood_core::tool::name::Namespace;
+use fumehood_core::tool::resource::{RawPage, RawResource};
 use wasmtime::Engine;
 
 use super::capability_relay::{CapabilityRelay, define};
@@ -19,12 +18,8 @@ use crate::call::run::Runnable;
 use crate::call::shared::Shared;
 use crate::config::SandboxConfig;
 use crate::engine::{self, EngineSettings, MAX_MEMORIES};
-use crate::isolation::bounded_list::{BoundedList, ListTooLong};
-use crate::isolation::convert;
 use crate::isolation::frame::Message;
-use crate::isolation::message::{
-    Definition, FolderQuota, LoadFailure, Loaded, MAX_DEFINITIONS, MAX_LISTED_RESOURCES, Resource, Setup,
-};
+use crate::isolation::message::{DescribedTool, LoadFailure, Loaded, MAX_DEFINITIONS, MAX_LISTED_RESOURCES, Setup};
 use crate::jail::{self, JailReport, Profile, Reachable, ReachableFolder, Resources};
 use crate::load::cache::{AuthenticCode, map_from_host};
 use crate::load::compile::engine_id;
@@ -73,7 +68,7 @@ impl Files {
         Ok(Self {
             component: next()?,
             code: AuthenticCode::from_host(next()?),
-            scratch: setup.powers.scratch.map(|_| next()).transpose()?,
+            scratch: setup.grant.scratch().map(|_| next()).transpose()?,
             folders: setup.folders.iter().map(|_| next()).collect::<io::Result<_>>()?,
         })
     }
@@ -139,22 +134,22 @@ fn start(channel: &Channel, setup: &Setup, mut files: Files) -> Result<(LoadedCo
     let shared = build_shared(setup, engine, &store, files.scratch).map_err(host_failure)?;
     shared.protected.replace(setup.protected.clone());
     let component = map_from_host(&shared.engine, &files.code).map_err(host_failure)?;
-    let has_folders = !files.folders.is_empty() || setup.powers.scratch.is_some();
+    let has_folders = !files.folders.is_empty() || setup.grant.scratch().is_some();
     jail::end_setup(jail, has_folders).map_err(|error| load_failure(LoadFailure::Jail, error))?;
     let surface = Surface::read(&bytes).map_err(host_failure)?;
     let dialect = dialect::detect(&surface.exports)?;
-    let caps = DefinitionLimits::from(setup.definitions);
     let docs = PackageDocs::from_section_or_component(setup.docs.as_deref(), &bytes);
-    let (callable, skipped) = dialect::link(&shared.linker, &shared.capabilities, &component, &docs, &dialect, &caps)?;
+    let (callable, skipped) =
+        dialect::link(&shared.linker, &shared.capabilities, &component, &docs, &dialect, &setup.definitions)?;
     let powers = build_powers(setup, &shared, &requests).map_err(host_failure)?;
     let own_capabilities = powers.capabilities.clone();
-    let folders = build_folders(setup, &shared, files.folders).map_err(host_failure)?;
+    let folders = build_folders(setup, &shared, files.folders);
     let runnable = Runnable::new(&shared, callable, &surface, powers, folders);
     let definitions = collect_definitions(&runnable, &shared, setup).map_err(LoadError::Describe)?;
     let resources =
         collect_resources(&runnable, &shared, setup).map_err(|error| LoadError::ListResources(Box::new(error)))?;
     let skipped = BoundedList::truncate_from(skipped.into_iter().map(|skipped| (skipped.export, skipped.why)));
-    let may_request = setup.powers.may_request;
+    let may_request = setup.may_request;
     Ok((
         LoadedComponent { shared, runnable, store, requests, capabilities, own_capabilities, may_request },
         Loaded::Ready { jail, definitions, resources, skipped },
@@ -166,7 +161,7 @@ fn build_engine(setup: &Setup) -> Result<Engine, Loaded> {
         profile: setup.profile,
         concurrency: setup.concurrency,
         programs: 0,
-        memory_ceiling: usize::try_from(setup.memory_ceiling).unwrap_or(usize::MAX),
+        memory_ceiling: setup.memory_ceiling,
     };
     let engine = engine::build(&settings).map_err(|error| load_failure(LoadFailure::Host, error))?;
     if engine_id(&engine) == setup.engine {
@@ -177,7 +172,8 @@ fn build_engine(setup: &Setup) -> Result<Engine, Loaded> {
 
 fn enter_jail(setup: &Setup, files: &mut Files) -> Result<JailReport, Loaded> {
     let calls = u64::from(setup.concurrency);
-    let data = PROCESS_BYTES.saturating_add(calls.saturating_mul(setup.memory_ceiling.saturating_add(CALL_BYTES)));
+    let data =
+        PROCESS_BYTES.saturating_add(calls.saturating_mul((setup.memory_ceiling as u64).saturating_add(CALL_BYTES)));
     let reserved = calls.saturating_mul(u64::from(MAX_MEMORIES)).saturating_mul(ADDRESS_SPACE_OF_MEMORY_BYTES);
     let address_space = Some(data.saturating_add(reserved).saturating_add(EXTRA_ADDRESS_SPACE_BYTES));
     let resources = Resources { data, address_space, cpu_seconds: None, file_size: None, descriptors: MAX_DESCRIPTORS };
@@ -201,7 +197,7 @@ fn build_shared(
         concurrency: setup.concurrency,
         // The host never sends more than `concurrency` calls at once, so this queue is never full.
         queue: setup.concurrency,
-        memory_ceiling: usize::try_from(setup.memory_ceiling).unwrap_or(usize::MAX),
+        memory_ceiling: setup.memory_ceiling,
         guest_threads: setup.guest_threads as usize,
         key_value: Some(Arc::new(store.clone())),
         capabilities: define(&setup.capabilities),
@@ -213,39 +209,34 @@ fn build_shared(
 
 fn build_powers(setup: &Setup, shared: &Arc<Shared>, requests: &Requests) -> Result<Powers, String> {
     let owner = setup.name.as_deref().map(Namespace::parse).transpose().map_err(|error| error.to_string())?;
-    let grant = Arc::new(convert::to_grant(&setup.powers)?);
+    let grant = Arc::clone(&setup.grant);
     let store = Arc::new(ComponentStore::new(&shared.key_value, owner));
     let capabilities = shared.capabilities.bind(&grant, Some(&store)).map_err(|error| error.to_string())?;
     Ok(Powers {
         grant,
-        secret_names: setup.powers.secrets.iter().cloned().collect(),
+        secret_names: setup.secrets.iter().cloned().collect(),
         store,
-        outbound: requests.outbound(None, setup.powers.may_request),
+        outbound: requests.outbound(None, setup.may_request),
         // Each call adds those of the host.
         capabilities,
     })
 }
 
-fn build_folders(setup: &Setup, shared: &Arc<Shared>, files: Vec<File>) -> Result<Option<Arc<OpenFolders>>, String> {
-    let scratch = setup.powers.scratch.map(to_quota).transpose()?;
+fn build_folders(setup: &Setup, shared: &Arc<Shared>, files: Vec<File>) -> Option<Arc<OpenFolders>> {
+    let scratch = setup.grant.scratch();
     if files.is_empty() && scratch.is_none() {
-        return Ok(None);
+        return None;
     }
     let mut folders = Vec::new();
     for (file, granted) in files.into_iter().zip(&setup.folders) {
-        let quota = granted.quota.map(to_quota).transpose()?;
         let write_line = Some(granted.write_line.clone());
         let protected = shared.protected.clone();
-        folders.push(Arc::new(OpenFolder::new(file, &granted.guest, quota, write_line, protected)));
+        folders.push(Arc::new(OpenFolder::new(file, &granted.guest, granted.quota, write_line, protected)));
     }
     let scratch_root = shared.scratch_root.clone();
     let pool = shared.files.clone();
     let removals = Removals::new(&pool);
-    Ok(Some(Arc::new(OpenFolders { folders, scratch, scratch_root, removals, pool })))
-}
-
-fn to_quota(quota: FolderQuota) -> Result<Quota, String> {
-    Quota::try_from(quota).map_err(|error| error.to_string())
+    Some(Arc::new(OpenFolders { folders, scratch, scratch_root, removals, pool }))
 }
 
 /// Returns the definitions of the tools, from the types or from the component's `describe`. Returns none if the host
@@ -254,13 +245,13 @@ fn collect_definitions(
     runnable: &Runnable,
     shared: &Shared,
     setup: &Setup,
-) -> Result<BoundedList<Definition, MAX_DEFINITIONS>, CallError> {
-    let definitions: Vec<Definition> = match (setup.describe, runnable.typed()) {
+) -> Result<BoundedList<DescribedTool, MAX_DEFINITIONS>, CallError> {
+    let definitions: Vec<DescribedTool> = match (setup.describe, runnable.typed()) {
         (None, _) => Vec::new(),
         (Some(_), Some(typed)) => typed.iter().map(|tool| tool.definition.clone().into()).collect(),
         (Some(limits), None) => {
-            let described = shared.runtime.block_on(runnable.describe(Limits::from(limits)))?;
-            described.into_iter().map(Definition::from).collect()
+            let described = shared.runtime.block_on(runnable.describe(limits))?;
+            described.into_iter().map(DescribedTool::from).collect()
         }
     };
     definitions.try_into().map_err(too_long)
@@ -271,11 +262,11 @@ fn collect_resources(
     runnable: &Runnable,
     shared: &Shared,
     setup: &Setup,
-) -> Result<BoundedList<Resource, MAX_LISTED_RESOURCES>, CallError> {
+) -> Result<BoundedList<RawResource, MAX_LISTED_RESOURCES>, CallError> {
     let Some(limits) = setup.describe else { return Ok(BoundedList::default()) };
-    let listed = shared.runtime.block_on(runnable.list_resources(Limits::from(limits)))?;
-    let resources = listed.into_iter().map(Resource::try_from).collect::<Result<Vec<_>, _>>().map_err(too_long)?;
-    resources.try_into().map_err(too_long)
+    let listed = shared.runtime.block_on(runnable.list_resources(limits))?;
+    listed.iter().filter_map(|resource| resource.page.as_ref()).try_for_each(RawPage::check_lists).map_err(too_long)?;
+    listed.try_into().map_err(too_long)
 }
 
 fn too_long(error: ListTooLong) -> CallError {

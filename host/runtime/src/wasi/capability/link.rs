@@ -115,10 +115,7 @@ pub(crate) fn check_types(
         let ComponentItem::ComponentInstance(instance) = import.ty else { continue };
         for linked in capabilities.iter() {
             let first_resource = linked.first_resource;
-            let Some(interface) = linked.interfaces.iter().find(|interface| is_same_interface(&interface.name, name))
-            else {
-                continue;
-            };
+            let Some(interface) = find_interface(&linked.interfaces, name) else { continue };
             for (function, export) in instance.exports(engine) {
                 if let ComponentItem::ComponentFunc(found) = export.ty {
                     check_function(interface, function, &found, first_resource)?;
@@ -129,9 +126,11 @@ pub(crate) fn check_types(
     Ok(())
 }
 
-/// Returns whether two names are those of one interface. The engine has compared their versions.
-fn is_same_interface(declared: &str, imported: &str) -> bool {
-    super::without_version(declared) == super::without_version(imported)
+/// Returns the interface with this name, or one of another version, which the engine found compatible.
+fn find_interface<'i>(interfaces: &'i [Interface], imported: &str) -> Option<&'i Interface> {
+    let name = super::without_version(imported);
+    let mut same = interfaces.iter().filter(|interface| super::without_version(&interface.name) == name);
+    same.clone().find(|interface| interface.name == imported).or_else(|| same.next())
 }
 
 fn check_function(

@@ -3,29 +3,27 @@
 use std::collections::HashMap;
 
 use fumehood_core::capability::{Function, Interface, Type};
-use wit_parser::{FunctionKind, Handle, ParseError, Resolve, Type as WitType, TypeDefKind, TypeId};
+use wit_parser::{FunctionKind, Handle, InterfaceId, ParseError, Resolve, Type as WitType, TypeDefKind, TypeId};
 
 /// Maximum number of types of a capability. A type that is used twice counts twice.
 const MAX_NODES: usize = 10_000;
 /// Maximum depth of nested types.
 const MAX_DEPTH: usize = 32;
 
-/// Reads a package, and returns its interfaces and the number of its resources.
+/// Reads a package and those that are nested in its text, and returns their interfaces and the number of their resources.
 ///
 /// # Errors
 /// If it is not WIT, or uses types that capabilities cannot have. The text says what.
 pub(super) fn read(wit: &str) -> Result<(Vec<Interface>, u32), String> {
     let mut resolve = Resolve::default();
-    let package = match resolve.push_source("capability.wit", wit) {
-        Ok(package) => package,
-        Err(error) => {
-            let with_place = error.downcast_ref::<ParseError>().map(|error| error.render(&resolve.source_map));
-            return Err(with_place.unwrap_or_else(|| format!("{error:#}")));
-        }
-    };
-    let package = resolve.packages.get(package).ok_or("it has no package")?;
+    if let Err(error) = resolve.push_source("capability.wit", wit) {
+        let with_place = error.downcast_ref::<ParseError>().map(|error| error.render(&resolve.source_map));
+        return Err(with_place.unwrap_or_else(|| format!("{error:#}")));
+    }
+    let packages = resolve.packages.iter().flat_map(|(_, package)| package.interfaces.values());
+    let declared: Vec<InterfaceId> = packages.copied().collect();
     let mut resources = HashMap::new();
-    for id in package.interfaces.values() {
+    for id in &declared {
         for ty in resolve.interfaces.get(*id).into_iter().flat_map(|interface| interface.types.values()) {
             if resolve.types.get(*ty).is_some_and(|ty| matches!(ty.kind, TypeDefKind::Resource)) {
                 let number = u32::try_from(resources.len()).unwrap_or(u32::MAX);
@@ -34,8 +32,8 @@ pub(super) fn read(wit: &str) -> Result<(Vec<Interface>, u32), String> {
         }
     }
     let mut reader = Reader { resolve: &resolve, resources, nodes: 0 };
-    let mut interfaces = Vec::with_capacity(package.interfaces.len());
-    for id in package.interfaces.values() {
+    let mut interfaces = Vec::with_capacity(declared.len());
+    for id in &declared {
         let interface = resolve.interfaces.get(*id).ok_or("an interface is missing")?;
         let name = resolve.id_of(*id).ok_or("an interface has no name")?;
         let mut functions = Vec::with_capacity(interface.functions.len());

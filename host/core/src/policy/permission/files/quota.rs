@@ -12,6 +12,8 @@ use crate::call::limits::parse_bytes;
 /// For a granted folder the quota applies to all calls together, as long as the tool is loaded; for scratch space, to
 /// each call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "wire", serde(try_from = "[u64; 2]", into = "[u64; 2]"))]
 pub struct Quota {
     bytes: u64,
     entries: u64,
@@ -71,6 +73,22 @@ impl Quota {
 impl Default for Quota {
     fn default() -> Self {
         Self { bytes: Self::DEFAULT_BYTES, entries: Self::DEFAULT_ENTRIES }
+    }
+}
+
+#[cfg(feature = "wire")]
+impl From<Quota> for [u64; 2] {
+    fn from(quota: Quota) -> Self {
+        [quota.bytes, quota.entries]
+    }
+}
+
+#[cfg(feature = "wire")]
+impl TryFrom<[u64; 2]> for Quota {
+    type Error = QuotaError;
+
+    fn try_from([bytes, entries]: [u64; 2]) -> Result<Self, QuotaError> {
+        Self::new(bytes, entries)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Lists of bounded length in messages.
+//! Lists of bounded length in messages between processes.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,19 +16,21 @@ const MAX_RESERVED_BYTES: usize = 4 << 10;
 /// so the size of the message does not bound its cost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub(super) struct BoundedList<T, const MAX: usize>(Vec<T>);
+pub struct BoundedList<T, const MAX: usize>(Vec<T>);
 
 /// The error of a list with more elements than its type allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a list has {found} elements; the maximum is {max}")]
-pub(super) struct ListTooLong {
-    pub(super) found: usize,
-    pub(super) max: usize,
+pub struct ListTooLong {
+    /// The number of elements, as far as they were counted.
+    pub found: usize,
+    /// The maximum number.
+    pub max: usize,
 }
 
 impl<T, const MAX: usize> BoundedList<T, MAX> {
     /// Collects the first `MAX` elements.
-    pub(super) fn truncate_from(elements: impl IntoIterator<Item = T>) -> Self {
+    pub fn truncate_from(elements: impl IntoIterator<Item = T>) -> Self {
         Self(elements.into_iter().take(MAX).collect())
     }
 }
@@ -69,6 +71,16 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for BoundedLis
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_seq(ListVisitor(PhantomData))
     }
+}
+
+/// Reads a list of at most `MAX` elements, for `#[serde(deserialize_with = "…")]` on a field.
+///
+/// # Errors
+/// If it has more elements, or one is malformed.
+pub fn deserialize<'de, const MAX: usize, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    BoundedList::<T, MAX>::deserialize(deserializer).map(|list| list.0)
 }
 
 /// Reads a list element by element.
