@@ -569,6 +569,37 @@ mod tests {
         }
     }
 
+    /// Event logs and saved sessions have this text.
+    #[test]
+    fn json_of_results_is_stable() {
+        let refused = Refusal {
+            power: crate::call::Power::Env,
+            tried: "reading `A`".to_owned(),
+            because: "it was not granted".to_owned(),
+            allow: None,
+        };
+        let metadata = Metadata {
+            bytes: 2,
+            mime: Some(Cow::Borrowed("application/json")),
+            duration: Duration::from_nanos(1_234_567),
+            fuel_used: 7,
+            sanitized: 1,
+            refused: vec![refused],
+            stdout: CapturedStream { text: "x y".into(), dropped: 3 },
+            ..Metadata::default()
+        };
+        let mut error = CallError::new(ErrorKind::Trap, "stopped").with_retry_after(Duration::from_millis(3));
+        error.backtrace.push("f".into());
+        let part = Content::Blob { mime_type: "image/png".into(), data: vec![0, 255] };
+        let text = [Ok(vec![part]), Err(error)].map(|outcome| {
+            let metadata = metadata.clone();
+            serde_json::to_string(&CallResult { id: "1".to_owned(), tool: "t".to_owned(), outcome, metadata }).unwrap()
+        });
+        expect_test::expect![[r#"
+            {"id":"1","tool":"t","status":"ok","content":[{"type":"blob","mime_type":"image/png","data":"AP8="}],"metadata":{"bytes":2,"truncated":false,"mime":"application/json","duration_ms":1.234,"queue_ms":0.0,"deadline_ms":0.0,"fuel_used":7,"peak_memory":0,"sanitized":1,"log_dropped":0,"refused":[{"power":"env","tried":"reading `A`","because":"it was not granted"}],"stdout":{"text":"x y","dropped":3}}}
+            {"id":"1","tool":"t","status":"error","content":[],"error":{"kind":"trap","message":"stopped","retry_after_ms":3.0,"backtrace":["f"]},"metadata":{"bytes":2,"truncated":false,"mime":"application/json","duration_ms":1.234,"queue_ms":0.0,"deadline_ms":0.0,"fuel_used":7,"peak_memory":0,"sanitized":1,"log_dropped":0,"refused":[{"power":"env","tried":"reading `A`","because":"it was not granted"}],"stdout":{"text":"x y","dropped":3}}}"#]].assert_eq(&text.join("\n"));
+    }
+
     #[test]
     fn success_and_failure_have_one_shape() {
         let metadata = Metadata { duration: Duration::from_micros(1500), ..Metadata::default() };
