@@ -29,7 +29,6 @@
 
 pub mod agent;
 mod allowance;
-mod catch_panic;
 pub mod clock;
 pub mod code;
 pub mod deferred;
