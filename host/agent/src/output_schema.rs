@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::drivers::recover::{Closing, recover, strip_thoughts};
 
 /// Maximum number of times that the model is asked to correct an answer, in one run.
-pub const MAX_REPAIRS: u32 = 2;
+pub(crate) const MAX_REPAIRS: u32 = 2;
 
 /// A JSON Schema that the final answer of each run must match. Cheap to clone.
 ///

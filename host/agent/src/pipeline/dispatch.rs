@@ -4,7 +4,6 @@ use std::mem::take;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::chat::ToolIntent;
@@ -272,19 +271,10 @@ impl Dispatch<'_> {
 
     /// Records that the tool finished, without any of its result: no hook has seen that yet.
     async fn record_finished(&mut self, result: &CallResult, attempts: u32, overran: bool) {
-        let Metadata { duration, fuel_used, peak_memory, requests, .. } = &result.metadata;
         let body = || {
-            let mut body = json!({
-                "duration_ms": u64::try_from(duration.as_micros()).unwrap_or(u64::MAX) as f64 / 1000.0,
-                "fuel_used": fuel_used,
-                "peak_memory": peak_memory,
-                "bytes": result.content().iter().map(Content::bytes).sum::<usize>(),
-                "attempts": attempts,
-                "overran": overran,
-            });
-            if let (false, Value::Object(body)) = (requests.is_empty(), &mut body) {
-                // Method, host, status and sizes only, nothing of the bodies.
-                body.insert("requests".to_owned(), json!(requests));
+            let mut body = result.to_usage();
+            if let Value::Object(body) = &mut body {
+                body.extend([("attempts".to_owned(), json!(attempts)), ("overran".to_owned(), json!(overran))]);
             }
             body
         };
