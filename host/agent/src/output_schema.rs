@@ -19,7 +19,7 @@ pub(crate) const MAX_REPAIRS: u32 = 2;
 ///
 /// The model is told the schema in the system prompt. Its answer passes the same gate as the results of tools
 /// ([`Gate::for_results`]): JSON alone, or in a Markdown fence. An answer that does not match is sent back with all
-/// violations, at most [`MAX_REPAIRS`] times; then the run ends with
+/// violations, at most twice; then the run ends with
 /// [`Ending::InvalidAnswer`](crate::transcript::Ending::InvalidAnswer).
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]

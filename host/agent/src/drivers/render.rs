@@ -88,7 +88,7 @@ const HOST_PREFIXES: [&str; 11] = [
 /// Escapes a tool's text: puts a backslash before each line that begins like a line of the host or of a protocol, also
 /// after backslashes. [`unescape_host_lines`] is the exact inverse.
 #[must_use]
-pub(crate) fn escape_host_lines(text: &str) -> String {
+pub fn escape_host_lines(text: &str) -> String {
     let mark = |line: &str| {
         if is_host_line(line.trim_start_matches(LINE_ESCAPE)) {
             format!("{LINE_ESCAPE}{line}")
