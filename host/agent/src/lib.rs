@@ -5,7 +5,7 @@
 //! Models, recorders and tools are ports: no provider, database or sandbox is named here.
 //!
 //! [`Agent`](agent::Agent) carries out what its [`session`] decides. The session reads replies through one of the
-//! [`drivers`], and its calls run through an [`executor`], which is usually the [`pipeline`] in front of a
+//! drivers, such as [`native`], and its calls run through an [`executor`], which is usually the [`pipeline`] in front of a
 //! [`registry`] of tools.
 //!
 //! ```
@@ -29,29 +29,28 @@
 
 pub mod agent;
 mod allowance;
-mod catch_panic;
-pub mod clock;
+mod clock;
 pub mod code;
 pub mod deferred;
-pub mod drivers;
+mod drivers;
 pub mod execution;
 pub mod executor;
 pub mod memory;
 mod names;
-pub mod output_schema;
+mod output_schema;
 pub mod pipeline;
 pub mod program_record;
 pub mod registry;
 pub mod run_settings;
 pub mod session;
 pub mod tool_search;
-pub mod truncate;
+mod truncate;
 
 pub use allowance::CallAllowance;
-pub use drivers::{batch, driver, native, react, recover, render};
+pub use drivers::{batch, driver, native, react, render, reply_part};
 pub use fumehood_core::persistence;
 pub use memory::knowledge;
 pub use names::suggest;
 pub use pipeline::{allowlist, approval_queue, guardrail};
 pub use registry::{identity, retry};
-pub use session::{breaker, budget, transcript};
+pub use session::{budget, transcript};

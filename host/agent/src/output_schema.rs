@@ -13,13 +13,13 @@ use serde_json::Value;
 use crate::drivers::recover::{Closing, recover, strip_thoughts};
 
 /// Maximum number of times that the model is asked to correct an answer, in one run.
-pub const MAX_REPAIRS: u32 = 2;
+pub(crate) const MAX_REPAIRS: u32 = 2;
 
 /// A JSON Schema that the final answer of each run must match. Cheap to clone.
 ///
 /// The model is told the schema in the system prompt. Its answer passes the same gate as the results of tools
 /// ([`Gate::for_results`]): JSON alone, or in a Markdown fence. An answer that does not match is sent back with all
-/// violations, at most [`MAX_REPAIRS`] times; then the run ends with
+/// violations, at most twice; then the run ends with
 /// [`Ending::InvalidAnswer`](crate::transcript::Ending::InvalidAnswer).
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]

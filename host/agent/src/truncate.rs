@@ -12,10 +12,10 @@ use fumehood_core::tool::ResultForm;
 use serde_json::Value;
 
 /// The end of a text that was truncated. It counts towards the limit.
-pub const MARKER: &str = "[truncated]";
+pub(crate) const MARKER: &str = "[truncated]";
 
 /// Default maximum of a result that a model sees, in bytes.
-pub const DEFAULT_RESULT_BYTES: usize = 4096;
+pub(crate) const DEFAULT_RESULT_BYTES: usize = 4096;
 
 /// Tags that structure prompts. A result must not be able to open or close one.
 const TAGS: [&str; 5] = ["context", "system", "instructions", "assistant", "user"];
@@ -24,7 +24,7 @@ const TAGS: [&str; 5] = ["context", "system", "instructions", "assistant", "user
 ///
 /// The metadata have the number of bytes that the tool returned, and whether the result was truncated.
 #[must_use]
-pub fn truncate_result(result: &CallResult, max_bytes: usize) -> CallResult {
+pub(crate) fn truncate_result(result: &CallResult, max_bytes: usize) -> CallResult {
     truncate_result_with(result, Room { bytes: max_bytes, image_bytes: 0 }, MARKER)
 }
 
@@ -241,7 +241,7 @@ fn make_room(kept: &mut Vec<Content>, remaining: &mut usize, marker: &str) {
 
 /// Truncates a text to at most `max_bytes`. A truncated text ends with the marker.
 #[must_use]
-pub fn truncate_text(text: &str, max_bytes: usize) -> String {
+pub(crate) fn truncate_text(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes { text.to_owned() } else { cut(text, max_bytes, MARKER) }
 }
 
@@ -276,14 +276,14 @@ fn clean_text(text: &Untrusted<String>) -> Untrusted<String> {
 
 /// Escapes hidden characters, and the tags of prompts as entities.
 #[must_use]
-pub fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     escape_tags(printable(text))
 }
 
 /// Like [`clean`], for all texts of a schema, including names of properties. A model cannot use an escaped name, but no
 /// well-behaved tool has one.
 #[must_use]
-pub fn clean_schema(schema: &Value) -> Value {
+pub(crate) fn clean_schema(schema: &Value) -> Value {
     match schema {
         Value::String(text) => Value::String(clean(text)),
         Value::Array(items) => items.iter().map(clean_schema).collect(),

@@ -45,6 +45,7 @@ pub mod job;
 pub mod key_value;
 pub mod log;
 pub mod opaque_numbers;
+pub mod panic;
 pub mod persistence;
 pub mod policy;
 pub mod program;

@@ -21,18 +21,16 @@
 //! |---|---|
 //! | [`TenantTools`]: the tools of a tenant, its budgets, and a fair share of the places | `limits.rs` |
 //! | [`TrackedTools`]: the list of running calls | `track.rs` |
-//! | flows: private data does not reach the public | `flows.rs` |
 //! | allowlist: only the tools that are named | `allowlist.rs` |
-//! | policies, the questions that they ask a person, and the records of calls | `policy.rs`, `record.rs` |
+//! | [`CallChecks`](fumehood_core::policy::call::CallChecks): flows, policies and their questions; records of calls | `checks.rs`, `record.rs` |
 
 mod allowlist;
 mod budget_leases;
 mod call_places;
+mod checks;
 pub mod fair_queue;
-mod flows;
 mod limits;
 mod log_budget;
-mod policy;
 mod program_places;
 mod record;
 mod running_calls;

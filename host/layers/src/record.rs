@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use fumehood_core::call::content::Content;
-use fumehood_core::call::result::{CallResult, Metadata};
+use fumehood_core::call::result::CallResult;
 use fumehood_core::call::{Arguments, Call, CallContext};
 use fumehood_core::digest::Digest;
 use fumehood_core::opaque_numbers::OpaqueNumbers;
@@ -147,7 +146,7 @@ impl CallLog {
             "late": status,
             "origin": printable(origin),
             "model_call": printable(&result.id),
-            "usage": usage(result),
+            "usage": result.to_usage(),
         });
         let tool = truncate_str(&printable(&result.tool), MAX_FULL_NAME_BYTES).to_owned();
         let bare = self.bare(RecordKind::ToolPartial, Some(self.first_id()), Some("late"), body);
@@ -313,7 +312,7 @@ impl CallEntry {
             let _next_call_is_told = self.log.record(record).await;
             return;
         }
-        let finished = self.next(RecordKind::ToolFinished, Some(status), usage(result));
+        let finished = self.next(RecordKind::ToolFinished, Some(status), result.to_usage());
         let kept = self.persist.result(&self.arguments, result, result).map(|kept| {
             let body = json!({ "result": kept, "truncated": result.metadata.truncated });
             self.next(RecordKind::ToolResult, Some(status), body)
@@ -379,22 +378,6 @@ impl Drop for CallEntry {
         };
         drop(self.log.inner.recorder.record(record, self.log.inner.options.durability));
     }
-}
-
-/// The cost of a call, without anything of its result.
-fn usage(result: &CallResult) -> Value {
-    let Metadata { duration, fuel_used, peak_memory, requests, .. } = &result.metadata;
-    let mut body = json!({
-        "duration_ms": u64::try_from(duration.as_micros()).unwrap_or(u64::MAX) as f64 / 1000.0,
-        "fuel_used": fuel_used,
-        "peak_memory": peak_memory,
-        "bytes": result.content().iter().map(Content::bytes).sum::<usize>(),
-    });
-    if let (false, Value::Object(body)) = (requests.is_empty(), &mut body) {
-        // Method, host, status and sizes only, nothing of the bodies.
-        body.insert("requests".to_owned(), json!(requests));
-    }
-    body
 }
 
 /// Returns the beginning of arguments that are not checked yet.

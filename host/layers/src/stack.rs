@@ -8,14 +8,13 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::result::{CallError, CallResult};
 use fumehood_core::call::{Call, CallContext};
 use fumehood_core::flow::FlowPolicy;
-use fumehood_core::policy::call::{Approver, Policies};
+use fumehood_core::policy::call::{Approver, CallChecks, Policies};
 use fumehood_core::tool::{
     Changes, PendingCall, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall, unknown_tool,
 };
 
 use crate::allowlist::AllowedTools;
-use crate::flows::FlowProvider;
-use crate::policy::HookedTools;
+use crate::checks::CheckedTools;
 use crate::record::CallLog;
 
 /// A source of tools below the layers.
@@ -47,6 +46,15 @@ impl fmt::Debug for Source {
     }
 }
 
+impl Source {
+    fn into_provider(self) -> Arc<dyn ToolProvider> {
+        match self {
+            Self::Provider(tools) => tools,
+            Self::Recording(tools) => tools,
+        }
+    }
+}
+
 /// A provider that can record its calls itself, once they have a place: a call that gets none has not started.
 pub trait RecordingProvider: ToolProvider {
     /// Returns the same tools, with every call recorded in `log`.
@@ -64,21 +72,16 @@ pub trait RecordingProvider: ToolProvider {
 #[derive(Clone, Default)]
 pub struct Stack {
     only: Option<BTreeSet<String>>,
-    policies: Policies,
+    checks: CallChecks,
     approver: Option<Arc<dyn Approver>>,
-    flows: Option<FlowPolicy>,
     log: Option<CallLog>,
 }
 
 impl fmt::Debug for Stack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { only, policies, flows, log, .. } = self;
-        f.debug_struct("Stack")
-            .field("only", only)
-            .field("policies", policies)
-            .field("flows", flows)
-            .field("log", log)
-            .finish_non_exhaustive()
+        let Self { only, checks, log, .. } = self;
+        let mut shown = f.debug_struct("Stack");
+        shown.field("only", only).field("checks", checks).field("log", log).finish_non_exhaustive()
     }
 }
 
@@ -99,7 +102,7 @@ impl Stack {
     /// Sets the policies that decide on calls and results.
     #[must_use]
     pub fn policies(mut self, policies: Policies) -> Self {
-        self.policies = policies;
+        self.checks.hooks = policies;
         self
     }
 
@@ -113,7 +116,7 @@ impl Stack {
     /// Sets the policy for flows of data between tools.
     #[must_use]
     pub fn flows(mut self, policy: Option<FlowPolicy>) -> Self {
-        self.flows = policy;
+        self.checks.flows = policy;
         self
     }
 
@@ -129,44 +132,36 @@ impl Stack {
     /// A call passes the layers from the last to the first:
     ///
     /// ```text
-    /// flows ─ allowlist ─ gate ─ policies before ─ questions ─ record of the start ─ run ─ policies after ─ record of the end
+    /// allowlist ─ gate ─ flows ─ policies before ─ questions ─ record of the start ─ run ─ policies after ─ record of the end
     /// ```
     ///
-    /// Without an approver, a call about which a policy asks is refused. Flows never ask here: where a person would have to be
-    /// asked, the call is refused. The limits of tenants, [`TenantTools`](crate::TenantTools), are in front of it, and code mode
+    /// Flows, policies and questions are the [`CallChecks`] that an agent has too. Without an approver, a call about which a
+    /// policy asks is refused. The limits of tenants, [`TenantTools`](crate::TenantTools), are in front of it, and code mode
     /// between both, so that each call of a program passes the whole stack.
     #[must_use]
     pub fn around(&self, sources: impl IntoIterator<Item: Into<Source>>) -> Arc<dyn ToolProvider> {
-        let tools = join(sources.into_iter().map(|source| self.decide_and_record(source.into())).collect());
-        let tools = self.allow(tools);
-        self.check_flows(tools)
-    }
-
-    fn decide_and_record(&self, source: Source) -> Arc<dyn ToolProvider> {
-        let tools: Arc<dyn ToolProvider> = match (source, &self.log) {
-            (Source::Recording(tools), Some(log)) if self.policies.is_empty() => return tools.recorded(log.clone()),
-            (Source::Recording(tools), _) => tools,
-            (Source::Provider(tools), _) => tools,
+        let sources = sources.into_iter().map(Into::into);
+        let tools = if self.checks.is_empty() {
+            join(sources.map(|source| self.record(source)).collect())
+        } else {
+            self.check(join(sources.map(Source::into_provider).collect()), self.log.clone())
         };
-        if self.policies.is_empty() && self.log.is_none() {
-            return tools;
-        }
-        let log = self.log.clone();
-        let approver = self.approver.clone();
-        Arc::new(HookedTools { tools, hooks: self.policies.clone(), log, approver })
-    }
-
-    fn allow(&self, tools: Arc<dyn ToolProvider>) -> Arc<dyn ToolProvider> {
         match &self.only {
             Some(names) => Arc::new(AllowedTools::new(tools, names.clone())),
             None => tools,
         }
     }
 
-    fn check_flows(&self, tools: Arc<dyn ToolProvider>) -> Arc<dyn ToolProvider> {
-        match &self.flows {
-            Some(policy) => Arc::new(FlowProvider::new(tools, policy.clone(), self.log.clone())),
-            None => tools,
+    fn check(&self, tools: Arc<dyn ToolProvider>, log: Option<CallLog>) -> Arc<dyn ToolProvider> {
+        Arc::new(CheckedTools::new(tools, self.checks.clone(), log, self.approver.clone()))
+    }
+
+    /// Records the calls of a source without checks.
+    fn record(&self, source: Source) -> Arc<dyn ToolProvider> {
+        match (source, &self.log) {
+            (Source::Recording(tools), Some(log)) => tools.recorded(log.clone()),
+            (Source::Provider(tools), Some(log)) => self.check(tools, Some(log.clone())),
+            (source, None) => source.into_provider(),
         }
     }
 }

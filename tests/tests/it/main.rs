@@ -20,6 +20,7 @@ mod calls;
 mod checklist;
 mod compositions;
 mod corpus;
+mod decisions;
 mod documentation;
 mod engine;
 mod examples;

@@ -28,13 +28,13 @@ use super::wait::{
 };
 use super::writing_time::{TimedSink, WritingTime};
 use crate::allowance::CallAllowance;
-use crate::catch_panic::catch_panic;
 use crate::clock::Clock;
 use crate::executor::{Scope, StoppedBatch, ToolExecutor};
 use crate::output_schema::OutputSchema;
 use crate::session::budget::{BudgetKind, TenantFuel};
 use crate::session::transcript::Ending;
 use crate::session::{Action, BudgetQuestion, Input, RecordedInput, Session, StepError};
+use fumehood_core::panic::catch_panic;
 
 /// A conversation: a model, a driver, an executor, and a session that continues from message to message.
 ///

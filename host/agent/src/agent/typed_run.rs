@@ -37,7 +37,7 @@ impl Agent {
     /// Runs one user message to its end, and deserializes the answer.
     ///
     /// The answer has to match the schema of the skill in use, or else that of the session, or else that of the type. A
-    /// model is asked to correct one that does not, at most [`MAX_REPAIRS`](crate::session::MAX_REPAIRS) times.
+    /// model is asked to correct one that does not, at most twice.
     ///
     /// # Errors
     /// If the run fails or ends without an answer, the answer is not one of the type, or the type has no schema that can

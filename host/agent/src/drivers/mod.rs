@@ -8,6 +8,6 @@ pub mod driver;
 mod examples;
 pub mod native;
 pub mod react;
-pub mod recover;
+pub(crate) mod recover;
 pub mod render;
 pub mod reply_part;

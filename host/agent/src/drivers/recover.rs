@@ -13,7 +13,7 @@ const MAX_DEPTH: usize = 127;
 
 /// Permission to add brackets that are missing at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Closing {
+pub(crate) enum Closing {
     /// Brackets may be added: the model ended its reply itself.
     Allowed,
     /// Brackets must not be added: the reply was cut off, so a missing argument was not necessarily omitted on purpose.
@@ -35,16 +35,16 @@ impl From<StopReason> for Closing {
 
 /// JSON found in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecoveredJson {
+pub(crate) struct RecoveredJson {
     /// The JSON as it was written, except for added brackets.
-    pub json: JsonText,
+    pub(crate) json: JsonText,
     /// True if brackets were added.
-    pub repaired: bool,
+    pub(crate) repaired: bool,
 }
 
 /// Errors returned by [`recover`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RecoverError {
+pub(crate) enum RecoverError {
     /// No JSON.
     #[error("there is no JSON object in it")]
     NotFound,
@@ -64,7 +64,7 @@ pub enum RecoverError {
 ///
 /// # Errors
 /// If there is no JSON, it is incomplete and may not be completed, or it is malformed.
-pub fn recover(text: &str, closing: Closing) -> Result<RecoveredJson, RecoverError> {
+pub(crate) fn recover(text: &str, closing: Closing) -> Result<RecoveredJson, RecoverError> {
     let body = strip_fence(text);
     if let Ok(json) = JsonText::parse(body.trim_end().to_owned()) {
         return Ok(RecoveredJson { json, repaired: false });
@@ -83,7 +83,7 @@ pub fn recover(text: &str, closing: Closing) -> Result<RecoveredJson, RecoverErr
 /// Removes the thoughts that some models write before their reply, in `<think>`. Returns an empty text if they never
 /// end.
 #[must_use]
-pub fn strip_thoughts(text: &str) -> &str {
+pub(crate) fn strip_thoughts(text: &str) -> &str {
     match text.trim_start().strip_prefix("<think>") {
         Some(thoughts) => thoughts.split_once("</think>").map_or("", |(_, rest)| rest),
         None => text,

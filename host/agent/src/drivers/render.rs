@@ -18,7 +18,7 @@ const MAX_ECHO_BYTES: usize = 4096;
 /// Text and JSON strings are unquoted; numbers are decimal; other JSON is as the tool wrote it. Bytes are described,
 /// not included.
 #[must_use]
-pub fn format_value(parts: &[Content]) -> String {
+pub(crate) fn format_value(parts: &[Content]) -> String {
     if parts.is_empty() {
         return "null".to_owned();
     }
@@ -55,7 +55,7 @@ fn format_error(error: &CallError, prefix: &str) -> String {
 
 /// Returns the images of a result, which a model may be shown beside its text.
 #[must_use]
-pub fn images_of(execution: &ToolExecution) -> Vec<Image> {
+pub(crate) fn images_of(execution: &ToolExecution) -> Vec<Image> {
     let image = |part: &Content| match part {
         Content::Blob { mime_type, data } => {
             let mime_type = image_type(&mime_type.to_sanitized())?.to_owned();
@@ -118,7 +118,7 @@ fn is_host_line(line: &str) -> bool {
 /// Repeats the text of a model as its own message, before it is asked to correct it. `None` if the text is blank,
 /// because providers refuse empty messages.
 #[must_use]
-pub fn echo(text: &str) -> Option<Message> {
+pub(crate) fn echo(text: &str) -> Option<Message> {
     let text = text.trim();
     let start = truncate_str(text, MAX_ECHO_BYTES);
     let cut = if start.len() < text.len() { " [cut]" } else { "" };
@@ -127,7 +127,7 @@ pub fn echo(text: &str) -> Option<Message> {
 
 /// Formats JSON like the result of a tool: a string is unquoted, a number is decimal.
 #[must_use]
-pub fn format_json(value: &JsonText) -> String {
+pub(crate) fn format_json(value: &JsonText) -> String {
     let text = value.to_sanitized();
     let text = text.trim();
     match text.as_bytes().first() {

@@ -4,7 +4,6 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
 use fumehood_core::record::RecordError;
 use fumehood_core::text::sanitize::{printable, truncate_str};
-use fumehood_core::text::untrusted::PrintableText;
 use fumehood_core::tool::Stop;
 use fumehood_core::tool::name::MAX_FULL_NAME_BYTES;
 use serde_json::Value;
@@ -38,19 +37,18 @@ impl Abort {
     pub(super) fn refusal(status: Status, error: CallError) -> Self {
         Self::Refused(Box::new(Refusal { status, error }))
     }
-
-    pub(super) fn denial(message: impl Into<PrintableText>) -> Self {
-        Self::refusal(Status::RejectedDenied, CallError::new(ErrorKind::Denied, message))
-    }
 }
 
 impl From<RecordError> for Abort {
-    /// Refuses the call: one that cannot be recorded does not run.
     fn from(error: RecordError) -> Self {
-        let error = CallError::new(ErrorKind::Host, format!("the call was not made: {error}"))
-            .with_hint("calls can run again when the event log can record");
-        Self::refusal(Status::RejectedDenied, error)
+        Self::refusal(Status::RejectedDenied, not_recorded(&error))
     }
+}
+
+/// Returns the error of a call that is refused because it cannot be recorded.
+pub(super) fn not_recorded(error: &RecordError) -> CallError {
+    CallError::new(ErrorKind::Host, format!("the call was not made: {error}"))
+        .with_hint("calls can run again when the event log can record")
 }
 
 /// Escapes and shortens a name that a model wrote, for messages and records.
@@ -89,10 +87,9 @@ fn with_suggestion(error: CallError, name: &str, allowed: &[String]) -> CallErro
     }
 }
 
-/// Refuses a call that the actor may not make.
-pub(super) fn unauthorized(name: &str) -> Abort {
-    let message = format!("[error: not authorized to call tool '{name}']");
-    Abort::refusal(Status::RejectedUnauthorized, CallError::new(ErrorKind::Unauthorized, message))
+/// Returns the error of a call that the actor may not make.
+pub(super) fn unauthorized(name: &str) -> CallError {
+    CallError::new(ErrorKind::Unauthorized, format!("[error: not authorized to call tool '{name}']"))
 }
 
 /// Returns the error for arguments that do not match their schema.

@@ -1,61 +1,37 @@
 //! The stage of a dispatch that asks a person: with an answer that was given before, at once, or later.
 
-use fumehood_core::call::Arguments;
-use fumehood_core::chat::Usage;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::CallError;
 use fumehood_core::digest::Digest;
-use fumehood_core::policy::call::{Answer, CallQuestion, Decision, Question};
+use fumehood_core::panic::catch_panic_sync;
+use fumehood_core::policy::call::{Answer, CallQuestion, FLOWS, PERSON, Question};
 use fumehood_core::record::RecordKind;
-use fumehood_core::telemetry;
 use fumehood_core::tool::Tool;
 use serde_json::json;
 
 use super::abort::Abort;
 use super::dispatch::Dispatch;
-use super::flows::FLOWS;
-use crate::catch_panic::{catch_panic, catch_panic_sync};
 use crate::deferred::{CallAnswer, DeferredCall};
 use crate::execution::Status;
 
-/// The source of a person's decisions, in records.
-const PERSON: &str = "human";
-
 impl Dispatch<'_> {
     /// Asks a person about a call, unless an answer was given before: it holds for this tool with the same code,
-    /// definition and powers, and for the same arguments. Without anybody to ask, the call is refused.
-    pub(super) async fn ask_approver(&mut self, tool: &Tool, question: CallQuestion) -> Result<(), Abort> {
-        let binding = bind(tool, &question);
-        let answer = match self.earlier_answer(&binding) {
-            Some(answer) => Ok(answer),
-            None => {
-                let Some(approver) = &self.config.approver else { return Err(nobody_to_ask(&question)) };
-                let asking = self.batch.open_question();
-                let answer = catch_panic(approver.ask(Question::Call(&question))).await;
-                drop(asking);
-                answer
-            }
-        };
-        if answer == Ok(Answer::Defer) {
-            return Err(self.defer(question, binding).await);
+    /// definition and powers, and for the same arguments. Returns `None` if nobody can be asked.
+    pub(super) async fn ask_approver(&mut self, tool: &Tool, question: &CallQuestion) -> Option<Answer> {
+        if let Some(answer) = self.earlier_answer(&bind(tool, question)) {
+            return Some(answer);
         }
-        let is_allowed = matches!(answer, Ok(Answer::Allow));
-        telemetry::emit_call_approval(&question.proposed.tool, &self.call.id, is_allowed);
-        let decision = match answer {
-            Ok(Answer::Allow) => Decision::Allow,
-            Ok(Answer::Deny { reason }) if reason.is_empty() => Decision::deny("no"),
-            Ok(Answer::Deny { reason }) => Decision::deny(reason),
-            Ok(Answer::Defer) => Decision::deny("no person can answer now"),
-            Err(panic) => Decision::deny(format!("no person could be asked: {panic}")),
-        };
-        let decision: Decision<Arguments> = decision;
-        self.record_verdict(PERSON, &decision, &question.proposed.arguments, Usage::default()).await.map(drop)
+        let approver = self.config.approver.as_ref()?;
+        let _asking = self.batch.open_question();
+        Some(approver.ask(Question::Call(question)).await)
     }
 
     /// Refuses a call about which nobody is asked now, and to which the last answer was no: rules that are gone do not
     /// undo what a person refused.
-    pub(super) fn check_refusal(&self) -> Result<(), Abort> {
+    pub(super) fn check_refusal(&self) -> Result<(), CallError> {
         match self.answers().next_back() {
             Some(answer) if !answer.given.yes => {
-                Err(Abort::denial(format!("denied by {PERSON}: {}", answer.given.reason)))
+                Err(CallError::new(ErrorKind::Denied, format!("denied by {PERSON}: {}", answer.given.reason)))
             }
             _ => Ok(()),
         }
@@ -76,10 +52,13 @@ impl Dispatch<'_> {
 
     /// Puts a call off until somebody answers. A call of a program cannot wait where programs are not recorded, and is
     /// refused.
-    async fn defer(&mut self, question: CallQuestion, binding: Digest) -> Abort {
+    pub(super) async fn defer(&mut self, tool: &Tool, question: CallQuestion) -> Abort {
+        let binding = bind(tool, &question);
         let (call, inner) = match self.batch.program_call() {
             None => (self.call.id.clone(), None),
-            Some(_) if self.batch.scope.programs.is_none() => return nobody_to_ask(&question),
+            Some(_) if self.batch.scope.programs.is_none() => {
+                return Abort::refusal(Status::RejectedDenied, question.unanswered());
+            }
             Some(call) => (call.to_owned(), Some(self.call.id.clone())),
         };
         let CallQuestion { from, question, proposed } = question;
@@ -100,9 +79,4 @@ fn bind(tool: &Tool, question: &CallQuestion) -> Digest {
     let text = if question.from == FLOWS { question.question.as_str() } else { "" };
     let about = json!([tool.approval_digest(&question.proposed.arguments), question.from, text]);
     Digest::of(about.to_string().as_bytes())
-}
-
-/// Refuses a call that needs approval where nobody can be asked.
-fn nobody_to_ask(question: &CallQuestion) -> Abort {
-    Abort::refusal(Status::RejectedDenied, question.unanswered())
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::flow::FlowPolicy;
-use fumehood_core::policy::call::{Approver, Policies, Policy};
+use fumehood_core::policy::call::{Approver, CallChecks, Policies, Policy};
 use fumehood_core::record::{NullRecorder, Recorder};
 use fumehood_core::schema::gate::RepairPolicy;
 use fumehood_core::tool::ToolProvider;
@@ -14,7 +14,6 @@ use super::allowlist::{Allowlists, DefaultAllowlist, Implementation};
 use super::config::{CodeConfig, IdGenerator, Modes, PipelineConfig, default_policy};
 use super::error::PipelineError;
 use super::executor::Pipeline;
-use super::flows::unknown_labelled_tool;
 use crate::clock::{Clock, SystemClock};
 use crate::code::{CodeMode, CodeTools, Interpreter, ProgramLimits, RUN_CODE};
 use crate::memory::{self, READ_RESULT, ResultStore};
@@ -269,11 +268,12 @@ impl PipelineBuilder {
             code,
             catalogue: catalogue.transpose()?.map(Arc::new),
             allowlists: self.allowlists,
-            rules: self.rules,
-            judge: self.judge,
+            checks: CallChecks {
+                rules: self.rules.into_iter().chain(self.judge).collect(),
+                flows: self.flows,
+                hooks: self.call_hooks,
+            },
             approver: self.approver,
-            flows: self.flows,
-            call_hooks: self.call_hooks,
             policies: self.policies,
             agent_policy: self.agent_policy.or(&default_policy()),
             withheld: Vec::new(),
@@ -323,9 +323,8 @@ impl PipelineBuilder {
             return Err(PipelineError::CodeToolName(name));
         }
         let missing = |name: &str| !self.registry.contains(name);
-        let unknown = |policy| unknown_labelled_tool(policy, |name| !missing(name));
-        if let Some(name) = self.flows.as_ref().and_then(unknown) {
-            return Err(PipelineError::UnknownLabelled(name));
+        if let Some(name) = self.flows.iter().flat_map(FlowPolicy::labelled_tools).find(|name| missing(name)) {
+            return Err(PipelineError::UnknownLabelled(name.to_owned()));
         }
         if let Some((skill, tool)) = self.allowlists.tool_names().find(|(_, tool)| missing(tool)) {
             let tool = tool.to_owned();

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fumehood_core::flow::FlowPolicy;
 use fumehood_core::opaque_numbers::OpaqueNumbers;
 use fumehood_core::persistence::Persistence;
-use fumehood_core::policy::call::{Approver, Policies, Policy};
+use fumehood_core::policy::call::{Approver, CallChecks};
 use fumehood_core::record::{Durability, Recorder};
 use fumehood_core::schema::gate::RepairPolicy;
 use fumehood_core::tool::Tool;
@@ -78,11 +77,8 @@ pub(super) struct PipelineConfig {
     /// `Some` if tools have to be found before they are called.
     pub(super) catalogue: Option<Arc<ToolCatalogue>>,
     pub(super) allowlists: Allowlists,
-    pub(super) rules: Vec<Arc<dyn Policy>>,
-    pub(super) judge: Option<Arc<dyn Policy>>,
+    pub(super) checks: CallChecks,
     pub(super) approver: Option<Arc<dyn Approver>>,
-    pub(super) flows: Option<FlowPolicy>,
-    pub(super) call_hooks: Policies,
     pub(super) policies: HashMap<String, ToolPolicy>,
     pub(super) agent_policy: ToolPolicy,
     /// The names of the tools whose calls are not recorded in full.

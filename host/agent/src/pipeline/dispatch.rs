@@ -4,7 +4,6 @@ use std::mem::take;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::chat::ToolIntent;
@@ -20,11 +19,12 @@ use super::batch::Batch;
 use super::checks::AuthorizedCall;
 use super::config::PipelineConfig;
 use super::journal::Journal;
-use crate::catch_panic::{catch_panic, catch_panic_sync};
 use crate::deferred::DeferredCall;
 use crate::execution::{Status, ToolExecution};
-use crate::registry::{CallAccount, CallSession};
+use crate::registry::{CallAccount, CallSession, RegisteredTool};
+use crate::tool_search::SEARCH_TOOLS;
 use crate::truncate::{truncate_result, truncate_text};
+use fumehood_core::panic::{catch_panic, catch_panic_sync};
 
 /// Maximum bytes of the arguments of a refused call that are recorded.
 pub(super) const MAX_RAW_BYTES: usize = 4096;
@@ -58,8 +58,6 @@ pub(super) struct Dispatch<'a> {
     pub(super) repairs: Vec<Repair>,
     /// The calls of its program that wait for answers.
     pub(super) suspended: Mutex<Vec<DeferredCall>>,
-    /// The call that a person allowed although it may send private data.
-    pub(super) approved_flow: Option<(String, Value)>,
     /// The name in the call, if it is another one than the tool's full name.
     called_as: Option<String>,
     execution: String,
@@ -76,24 +74,11 @@ impl<'a> Dispatch<'a> {
         let notes = Vec::new();
         let persist = Persistence::Full;
         let suspended = Mutex::default();
-        let approved_flow = None;
         let started_at = config.clock.now();
         let called_as = None;
         let repairs = Vec::new();
-        let mut dispatch = Self {
-            config,
-            batch,
-            call,
-            journal,
-            notes,
-            persist,
-            repairs,
-            suspended,
-            approved_flow,
-            called_as,
-            execution,
-            started_at,
-        };
+        let mut dispatch =
+            Self { config, batch, call, journal, notes, persist, repairs, suspended, called_as, execution, started_at };
         if let Some(name) = dispatch.resolve_alias() {
             dispatch.journal.set_tool(&name, None);
             dispatch.called_as = Some(std::mem::replace(&mut dispatch.call.name, name));
@@ -135,27 +120,33 @@ impl Dispatch<'_> {
         self.take_execution(Status::HandlerError, result)
     }
 
-    /// Runs the checks, the hooks and the tool.
+    /// Runs the checks, the tool, and the policies after it.
     async fn run_stages(&mut self) -> Result<(Status, CallResult), Abort> {
         self.check_tenant_fuel()?;
         let CompletedCall { authorized, result } = self.run_once().await?;
-        let result = if self.config.call_hooks.decide_on_results(authorized.call.tool()) {
-            Box::pin(self.run_call_hooks_after(&authorized, result)).await
+        let result = if self.config.checks.decide_on_results(authorized.call.tool()) {
+            Box::pin(self.check_result(&authorized, result)).await
         } else {
             result
         };
         Ok(self.finalize(&authorized, result).await)
     }
 
-    /// Runs the checks, the hooks before the call, and the tool.
+    /// Runs the policies after the call, and returns the result as they leave it.
+    async fn check_result(&mut self, authorized: &AuthorizedCall, result: CallResult) -> CallResult {
+        let was_ok = result.is_ok();
+        let decided = self.config.checks.after(&authorized.call, &authorized.context, result).await;
+        if let (true, Some(error)) = (was_ok, decided.error()) {
+            let body = json!({"by": "hook", "reason": error.message});
+            // The result is withheld whether or not that can be recorded.
+            let _recorded = self.journal.record(RecordKind::Verdict, Some("reject"), || body).await;
+        }
+        decided
+    }
+
+    /// Runs the checks and the tool.
     async fn run_once(&mut self) -> Result<CompletedCall, Abort> {
-        let name = self.call.name.clone();
-        let authorized = self.check(&name, None).await?;
-        let mut authorized = if self.config.call_hooks.is_empty() {
-            authorized
-        } else {
-            Box::pin(self.run_call_hooks_before(authorized)).await?
-        };
+        let mut authorized = self.check().await?;
         let body = || {
             let arguments =
                 catch_panic_sync(|| self.persist.arguments(authorized.call.arguments())).unwrap_or_default();
@@ -172,7 +163,7 @@ impl Dispatch<'_> {
         self.journal.record_started(body).await?;
         authorized.context.observer = self.journal.observer(self.persist.is_full());
         self.start_in_history(&authorized.found);
-        self.config.call_hooks.hold_back(&authorized.found.tool, &mut authorized.context);
+        self.config.checks.hold_back(&authorized.found.tool, &mut authorized.context);
         let started = Instant::now();
         let (result, attempts) = self.run_attempts(&authorized).await;
         let suspended = take(&mut *self.suspended.lock().unwrap_or_else(PoisonError::into_inner));
@@ -280,24 +271,42 @@ impl Dispatch<'_> {
 
     /// Records that the tool finished, without any of its result: no hook has seen that yet.
     async fn record_finished(&mut self, result: &CallResult, attempts: u32, overran: bool) {
-        let Metadata { duration, fuel_used, peak_memory, requests, .. } = &result.metadata;
         let body = || {
-            let mut body = json!({
-                "duration_ms": u64::try_from(duration.as_micros()).unwrap_or(u64::MAX) as f64 / 1000.0,
-                "fuel_used": fuel_used,
-                "peak_memory": peak_memory,
-                "bytes": result.content().iter().map(Content::bytes).sum::<usize>(),
-                "attempts": attempts,
-                "overran": overran,
-            });
-            if let (false, Value::Object(body)) = (requests.is_empty(), &mut body) {
-                // Method, host, status and sizes only, nothing of the bodies.
-                body.insert("requests".to_owned(), json!(requests));
+            let mut body = result.to_usage();
+            if let Value::Object(body) = &mut body {
+                body.extend([("attempts".to_owned(), json!(attempts)), ("overran".to_owned(), json!(overran))]);
             }
             body
         };
         // The tool has run: its result must not be lost because the log fails.
         let _recorded = self.journal.record(RecordKind::ToolFinished, Some(status_of(result)), body).await;
+    }
+
+    /// Adds the call, which starts now, to the history of its session and program.
+    fn start_in_history(&self, found: &RegisteredTool) {
+        // Programs and searches read nothing themselves.
+        if found.is_of_pipeline() || found.tool.full_name() == SEARCH_TOOLS {
+            self.batch.scope.history.count()
+        } else {
+            self.batch.start_call(found.tool.full_name())
+        }
+    }
+
+    /// Refuses a direct call if the fuel that sessions share has run out since its batch began.
+    fn check_tenant_fuel(&self) -> Result<(), Abort> {
+        let allowance = self.batch.scope.allowance.as_ref();
+        if self.batch.is_program() || allowance.is_none_or(|allowance| allowance.has_tenant_fuel()) {
+            return Ok(());
+        }
+        let error = CallError::new(ErrorKind::BudgetExhausted, "[budget exhausted — no fuel of the tenant left]");
+        Err(Abort::refusal(Status::RejectedBudget, error.with_hint("answer with what you have")))
+    }
+
+    /// Takes the fuel of a call that has ended from the budgets.
+    fn spend_fuel(&self, used: u64) {
+        if let Some(allowance) = &self.batch.scope.allowance {
+            allowance.spend_fuel(used);
+        }
     }
 
     /// Records a call that did not run, and returns its execution.

@@ -12,8 +12,8 @@ use futures_util::stream::FuturesUnordered;
 use super::batch::Batch;
 use super::config::PipelineConfig;
 use super::dispatch::{Dispatch, Dispatched};
-use crate::catch_panic::catch_panic;
 use crate::code::ProgramTools;
+use fumehood_core::panic::catch_panic;
 
 use crate::executor::{BatchEnd, BatchOutcome, Scope, ToolExecutor};
 use crate::run_settings::RunSettings;

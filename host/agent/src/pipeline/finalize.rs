@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use super::checks::AuthorizedCall;
 use super::dispatch::{Dispatch, MAX_RAW_BYTES, status_of};
 use super::skill_call::answer;
-use crate::catch_panic::catch_panic_sync;
 use crate::execution::Status;
 use crate::memory::READ_RESULT;
 use crate::registry::Purpose;
 use crate::truncate::{MARKER, Room, SeenResult, describe_blob, image_type, truncate_result};
+use fumehood_core::panic::catch_panic_sync;
 
 impl Dispatch<'_> {
     /// Truncates the result to what the model sees, and records it as far as allowed.

@@ -1,4 +1,4 @@
-//! The path of a call: resolve, allowlist, schema, authorize, guardrails, flows, hooks, run, hooks, truncate, record.
+//! The path of a call: resolve, allowlist, schema, the checks of every face, run, policies, truncate, record.
 
 mod abort;
 pub mod allowlist;
@@ -6,14 +6,12 @@ mod approval;
 pub mod approval_queue;
 mod batch;
 mod builder;
-mod call_hook_stages;
 mod checks;
 mod config;
 mod dispatch;
 mod error;
 mod executor;
 mod finalize;
-mod flows;
 pub mod guardrail;
 mod journal;
 mod program;

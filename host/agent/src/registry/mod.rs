@@ -15,5 +15,4 @@ pub use built_ins::{BuiltIns, RegisterError, ToolHandle};
 pub(crate) use call_session::CallAccount;
 pub use call_session::CallSession;
 pub use policy::ToolPolicy;
-pub(crate) use tool_registry::RegisteredTool;
-pub use tool_registry::ToolRegistry;
+pub(crate) use tool_registry::{RegisteredTool, ToolRegistry};

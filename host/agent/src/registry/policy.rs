@@ -16,8 +16,7 @@ pub struct ToolPolicy {
     pub persist: Option<Persistence>,
     /// The retries of calls that ran and failed. Default: none.
     pub retry: Option<RetryPolicy>,
-    /// Maximum bytes of a result that the model sees. Default:
-    /// [`DEFAULT_RESULT_BYTES`](crate::truncate::DEFAULT_RESULT_BYTES).
+    /// Maximum bytes of a result that the model sees. Default: 4096.
     pub result_bytes: Option<usize>,
     /// The duration after which a call is marked as overrunning. Advisory: the call is not stopped, and its result is
     /// used. Default: 10 s.

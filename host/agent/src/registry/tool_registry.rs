@@ -16,7 +16,7 @@ use super::policy::ToolPolicy;
 
 /// All providers of tools, in the order in which they are searched.
 #[derive(Clone, Default)]
-pub struct ToolRegistry {
+pub(crate) struct ToolRegistry {
     built_ins: Vec<Arc<BuiltIns>>,
     providers: Vec<Arc<dyn ToolProvider>>,
 }
@@ -45,13 +45,13 @@ enum Runner {
 
 impl ToolRegistry {
     /// Adds built-in functions, after those that were added before.
-    pub fn add_built_ins(&mut self, built_ins: Arc<BuiltIns>) {
+    pub(crate) fn add_built_ins(&mut self, built_ins: Arc<BuiltIns>) {
         self.built_ins.push(built_ins);
     }
 
     /// Adds a provider, after those of the same kind. Built-in functions that are added in this way have no policies and
     /// no purpose of their own.
-    pub fn add(&mut self, provider: Arc<dyn ToolProvider>) {
+    pub(crate) fn add(&mut self, provider: Arc<dyn ToolProvider>) {
         self.providers.push(provider);
         self.providers.sort_by_key(|provider| provider.kind());
     }
@@ -70,8 +70,7 @@ impl ToolRegistry {
     }
 
     /// Returns whether any provider has a tool of this full name.
-    #[must_use]
-    pub fn contains(&self, name: &str) -> bool {
+    pub(crate) fn contains(&self, name: &str) -> bool {
         self.find(name).is_some()
     }
 
@@ -82,8 +81,7 @@ impl ToolRegistry {
     }
 
     /// Returns every tool that can be found, in order: the first of each name.
-    #[must_use]
-    pub fn tools(&self) -> Vec<Arc<Tool>> {
+    pub(crate) fn tools(&self) -> Vec<Arc<Tool>> {
         let mut seen = HashSet::new();
         let built_ins = self.built_ins.iter().flat_map(|built_ins| built_ins.tools());
         let all = built_ins.chain(self.providers.iter().flat_map(|provider| provider.tools()));

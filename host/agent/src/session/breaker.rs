@@ -3,11 +3,11 @@
 use crate::execution::{Status, ToolExecution};
 
 /// The message when the breaker ends a run.
-pub const CIRCUIT_OPEN_MESSAGE: &str = "Max failures. Terminating.";
+pub(crate) const CIRCUIT_OPEN_MESSAGE: &str = "Max failures. Terminating.";
 
 /// A counter of consecutive failed batches. A batch that did not fail resets it; once open, it stays open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Breaker {
+pub(crate) struct Breaker {
     limit: u32,
     failures: u32,
 }
@@ -22,7 +22,7 @@ impl Default for Breaker {
 impl Breaker {
     /// Creates a breaker that opens after `limit` consecutive failed batches; never, if `limit` is 0.
     #[must_use]
-    pub fn new(limit: u32) -> Self {
+    pub(crate) fn new(limit: u32) -> Self {
         Self { limit, failures: 0 }
     }
 
@@ -30,14 +30,14 @@ impl Breaker {
     ///
     /// A batch failed if it has calls and none of them succeeded. An empty batch is no failure. Calls that were not
     /// tried, because of a budget or because the batch had ended, are not counted.
-    pub fn record_batch(&mut self, executions: &[ToolExecution]) -> bool {
+    pub(crate) fn record_batch(&mut self, executions: &[ToolExecution]) -> bool {
         let untried = [Status::RejectedBudget, Status::Skipped];
         let mut tried = executions.iter().filter(|execution| !untried.contains(&execution.status)).peekable();
         if tried.peek().is_none() { self.is_open() } else { self.record(tried.any(|execution| !execution.has_error())) }
     }
 
     /// Records a success or a failure. Returns whether the breaker is open.
-    pub fn record(&mut self, succeeded: bool) -> bool {
+    pub(crate) fn record(&mut self, succeeded: bool) -> bool {
         if !self.is_open() {
             self.failures = if succeeded { 0 } else { self.failures.saturating_add(1) };
         }
@@ -46,14 +46,8 @@ impl Breaker {
 
     /// Returns whether the breaker is open, so that the run has to end.
     #[must_use]
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.limit > 0 && self.failures >= self.limit
-    }
-
-    /// Returns the number of consecutive failed batches.
-    #[must_use]
-    pub fn failures(&self) -> u32 {
-        self.failures
     }
 }
 
@@ -104,6 +98,5 @@ mod tests {
     fn no_limit_never_opens() {
         let mut breaker = Breaker::new(0);
         assert!((0..10).all(|_| !breaker.record(false)));
-        assert_eq!(breaker.failures(), 10);
     }
 }

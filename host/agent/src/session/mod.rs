@@ -3,7 +3,7 @@
 
 mod approval;
 mod batch;
-pub mod breaker;
+mod breaker;
 pub mod budget;
 mod compaction;
 mod config;
@@ -18,16 +18,16 @@ mod saved;
 mod synthetic;
 pub mod transcript;
 
-pub use crate::output_schema::{MAX_REPAIRS, OutputSchema};
+pub use crate::output_schema::OutputSchema;
 pub use approval::{AnswerError, PendingCall};
 pub(crate) use compaction::message_bytes;
 pub use compaction::{Compaction, OldestResultsFirst};
 pub use config::{OnRepetition, Prompt, Repetition, SessionConfig};
 pub use input::{Action, BudgetQuestion, Input, RecordedInput, StepError};
 pub use machine::{Session, replay};
+pub(crate) use saved::SAVED_VERSION;
 pub(crate) use saved::{Programs, SavedHead, SavedInput, SavedProgram};
-pub use saved::{RestoredSession, SAVED_VERSION, SavedSession, SavedSessionError};
-pub use synthetic::BUDGET_EXHAUSTED;
+pub use saved::{RestoredSession, SavedSession, SavedSessionError};
 
 #[cfg(test)]
 pub(crate) mod tests;

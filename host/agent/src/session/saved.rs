@@ -18,7 +18,7 @@ use crate::drivers::reply_part::ReplyPart;
 use crate::program_record::{ProgramEvent, ProgramRecord};
 
 /// The version of the entries. Entries of another version are not read.
-pub const SAVED_VERSION: u32 = 1;
+pub(crate) const SAVED_VERSION: u32 = 1;
 
 /// The content of the first entry.
 #[derive(Debug, Clone, Serialize, Deserialize)]

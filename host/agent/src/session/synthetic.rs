@@ -10,7 +10,7 @@ use crate::drivers::driver::DecisionError;
 use crate::execution::{Status, ToolExecution};
 
 /// The result of a call beyond the limit on calls for one user message.
-pub const BUDGET_EXHAUSTED: &str = "[budget exhausted — tool call limit reached for this turn]";
+pub(crate) const BUDGET_EXHAUSTED: &str = "[budget exhausted — tool call limit reached for this turn]";
 
 /// The reason for which a call has no result of its own.
 pub(super) enum Reason {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
 use crate::call::content::Content;
 use crate::call::error_kind::ErrorKind;
@@ -340,6 +341,23 @@ impl CallResult {
     #[must_use]
     pub fn error(&self) -> Option<&CallError> {
         self.outcome.as_ref().err()
+    }
+
+    /// Returns the cost of the call for its record, without anything of its result.
+    #[must_use]
+    pub fn to_usage(&self) -> Value {
+        let Metadata { duration, fuel_used, peak_memory, requests, .. } = &self.metadata;
+        let mut usage = serde_json::json!({
+            "duration_ms": u64::try_from(duration.as_micros()).unwrap_or(u64::MAX) as f64 / 1000.0,
+            "fuel_used": fuel_used,
+            "peak_memory": peak_memory,
+            "bytes": self.content().iter().map(Content::bytes).sum::<usize>(),
+        });
+        if let (false, Value::Object(usage)) = (requests.is_empty(), &mut usage) {
+            // Method, host, status and sizes only, nothing of the bodies.
+            usage.insert("requests".to_owned(), serde_json::json!(requests));
+        }
+        usage
     }
 
     /// Returns the first text or JSON part, sanitized. Most tools return nothing else. Sanitized JSON has the same

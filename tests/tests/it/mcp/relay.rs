@@ -8,7 +8,9 @@ use fumehood::mcp::{
     Access, HttpListener, HttpOptions, LibraryOptions, RemoteOptions, Server, ServerOptions, ServerRequestPolicy,
 };
 use fumehood::{Call, CallContext, ErrorKind, McpTools, ToolProvider as _};
-use fumehood_agent::registry::ToolRegistry;
+use fumehood_agent::allowlist::{Allowlists, DefaultAllowlist};
+use fumehood_agent::executor::{Scope, ToolExecutor as _};
+use fumehood_agent::pipeline::PipelineBuilder;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -368,10 +370,11 @@ async fn pages_reach_only_clients_that_declare_them_and_only_allowed_origins() {
     let listed = able.request("tools/list", json!({})).await["result"]["tools"].clone();
     assert_eq!(listed[0]["_meta"], json!({"ui": {"resourceUri": "ui://chart/page"}}));
     assert_eq!(listed[1]["name"], "other__zoom");
-    let mut registry = ToolRegistry::default();
-    registry.add(tools.clone());
-    assert_eq!(registry.tools().len(), 1, "models see no tool that is for pages");
-    assert!(registry.contains("other__t") && !registry.contains("other__zoom"));
+    let everything = Allowlists { default: DefaultAllowlist::Everything, ..Allowlists::default() };
+    let pipeline = PipelineBuilder::default().provider(tools.clone()).allowlists(everything).build().unwrap();
+    let specs = pipeline.specs(&Scope::default());
+    let visible: Vec<_> = specs.iter().map(|spec| spec.name.as_str()).collect();
+    assert_eq!(visible, ["other__t"], "models see no tool that is for pages");
     let mut unable = client(&server, json!({})).await;
     let listed = unable.request("tools/list", json!({})).await["result"]["tools"].clone();
     assert_eq!((listed.as_array().unwrap().len(), listed[0].get("_meta")), (1, None));

@@ -23,7 +23,8 @@ pub enum Entry {
 
 /// Converts the events of a reply, as returned by [`super::merge_pieces`], to entries. Results are left out, because in
 /// a reply the model made them up; those of the system are stored when the calls end.
-pub fn to_entries(events: impl IntoIterator<Item = Event>) -> Vec<Entry> {
+#[cfg(test)]
+pub(crate) fn to_entries(events: impl IntoIterator<Item = Event>) -> Vec<Entry> {
     let entry = |event| match event {
         Event::Think(text) => Some(Entry::Think(text)),
         Event::Respond(text) => Some(Entry::Respond(text)),
@@ -83,7 +84,7 @@ const EMPTY_BLOCK: &str = "<think></think>";
 /// Rebuilds the reply that these events come from, up to whitespace around its blocks. Parsing it gives the same
 /// events, except for malformed ones. Consecutive calls make one `<execute>` block.
 #[must_use]
-pub fn rebuild(events: &[Event]) -> String {
+pub(crate) fn rebuild(events: &[Event]) -> String {
     let mut out = String::new();
     let mut calls: Vec<String> = Vec::new();
     let mut state = OutputState::default();

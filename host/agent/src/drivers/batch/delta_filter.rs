@@ -9,7 +9,7 @@ use super::parser::{Parser, ParserLimits};
 /// A sink that forwards the text outside tags and the thoughts of a reply to another sink.
 ///
 /// Text that may become a tag is held back. The last of it is forwarded on drop.
-pub struct DeltaFilter<'a> {
+pub(crate) struct DeltaFilter<'a> {
     inner: &'a mut dyn DeltaSink,
     parser: Parser,
 }
@@ -22,7 +22,7 @@ impl fmt::Debug for DeltaFilter<'_> {
 
 impl<'a> DeltaFilter<'a> {
     /// Creates a filter for one reply.
-    pub fn new(inner: &'a mut dyn DeltaSink, limits: ParserLimits) -> Self {
+    pub(crate) fn new(inner: &'a mut dyn DeltaSink, limits: ParserLimits) -> Self {
         Self { inner, parser: Parser::new(limits) }
     }
 

@@ -12,10 +12,12 @@ mod parser;
 mod prompt;
 mod report;
 
-pub use conversation::{Entry, rebuild, to_entries, to_messages};
-pub use delta_filter::DeltaFilter;
+#[cfg(test)]
+pub(crate) use conversation::to_entries;
+pub use conversation::{Entry, to_messages};
 pub use driver::BatchDriver;
 pub use event::{Event, merge_pieces};
 pub use parser::{Parser, ParserLimits, parse};
 pub use prompt::system_prompt;
-pub use report::{BatchSummary, ReportStatus, ToolReport, render_results};
+pub(crate) use report::BatchSummary;
+pub use report::{ReportStatus, ToolReport};

@@ -76,26 +76,26 @@ impl ToolReport {
 
 /// Renders the `<results>` block.
 #[must_use]
-pub fn render_results(reports: &[ToolReport]) -> String {
+pub(crate) fn render_results(reports: &[ToolReport]) -> String {
     let rows: Vec<String> = reports.iter().map(ToolReport::render).collect();
     format!("<results>\n{}\n</results>", format_array(&rows))
 }
 
 /// The counts of a batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct BatchSummary {
+pub(crate) struct BatchSummary {
     /// The number of calls, including refused ones.
-    pub tools_executed: usize,
+    pub(crate) tools_executed: usize,
     /// The number of calls that succeeded.
-    pub success_count: usize,
+    pub(crate) success_count: usize,
     /// The number of calls that failed.
-    pub failure_count: usize,
+    pub(crate) failure_count: usize,
 }
 
 impl BatchSummary {
     /// Counts the executions of a batch.
     #[must_use]
-    pub fn from_executions(executions: &[ToolExecution]) -> Self {
+    pub(crate) fn from_executions(executions: &[ToolExecution]) -> Self {
         let failure_count = executions.iter().filter(|execution| execution.has_error()).count();
         let tools_executed = executions.len();
         Self { tools_executed, success_count: tools_executed.saturating_sub(failure_count), failure_count }

@@ -16,7 +16,7 @@ const MAX_NAME_CHARS: usize = 64;
 /// execution, the result of every call is the message right after it even if the batch ended early, and all providers
 /// accept such a history. `text` is the text of the model before the call.
 #[must_use]
-pub fn to_tool_messages(execution: &ToolExecution, text: &str) -> [Message; 2] {
+pub(crate) fn to_tool_messages(execution: &ToolExecution, text: &str) -> [Message; 2] {
     let call = ToolIntent {
         id: execution.call.id.clone(),
         name: sanitize_name(&execution.call.name),
@@ -38,7 +38,7 @@ pub fn to_tool_messages(execution: &ToolExecution, text: &str) -> [Message; 2] {
 /// Converts an execution to two messages without tool calls, for a provider without support for tools: the assistant
 /// states the call, and the user reports the result.
 #[must_use]
-pub fn to_prose_messages(execution: &ToolExecution) -> [Message; 2] {
+pub(crate) fn to_prose_messages(execution: &ToolExecution) -> [Message; 2] {
     let id = Some(execution.id.clone());
     let call = format!("I called the tool `{}` with {}.", execution.name(), execution.args());
     let answer = format!("Result of the tool: {}", format_execution(execution, "Error in tool call: "));

@@ -32,7 +32,7 @@ impl WrittenCall {
 /// allows it. An object is no call if its name is not a string, a key is duplicated, or its arguments are not an
 /// object. Without arguments, it is a call with empty ones.
 #[must_use]
-pub fn find_inline_call(text: &str, closing: Closing) -> Option<ToolIntent> {
+pub(crate) fn find_inline_call(text: &str, closing: Closing) -> Option<ToolIntent> {
     let found = recover(strip_thoughts(text), closing).ok()?;
     // Serde would read an array of two as the two fields.
     if !found.json.expose_raw().starts_with('{') {

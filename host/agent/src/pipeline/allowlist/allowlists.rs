@@ -93,7 +93,7 @@ pub struct Allowlists {
 
 /// The names of the tools that may be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Allowed {
+pub(crate) enum Allowed {
     /// These tools.
     Only(BTreeSet<String>),
     /// All tools.
@@ -103,7 +103,7 @@ pub enum Allowed {
 impl Allowed {
     /// Returns whether this name may be called.
     #[must_use]
-    pub fn contains(&self, name: &str) -> bool {
+    pub(crate) fn contains(&self, name: &str) -> bool {
         match self {
             Self::Only(names) => names.contains(name),
             Self::Everything => true,
@@ -113,30 +113,30 @@ impl Allowed {
 
 /// The allowlist of one scope, and its messages.
 #[derive(Debug, Clone)]
-pub struct EffectiveAllowlist {
+pub(crate) struct EffectiveAllowlist {
     /// The names; or the error of an envelope that is not valid, and then nothing may be called.
-    pub allowed: Result<Allowed, EnvelopeError>,
+    pub(crate) allowed: Result<Allowed, EnvelopeError>,
     /// The implementation of the skill, if no model runs it.
-    pub implementation: Option<Implementation>,
+    pub(crate) implementation: Option<Implementation>,
     skill: Option<Arc<str>>,
 }
 
 impl EffectiveAllowlist {
     /// Returns whether this name may be called.
     #[must_use]
-    pub fn allows(&self, name: &str) -> bool {
+    pub(crate) fn allows(&self, name: &str) -> bool {
         self.allowed.as_ref().is_ok_and(|allowed| allowed.contains(name))
     }
 
     /// Returns whether the calls come from a channel and no skill is in use. Then errors use the wording for channels.
     #[must_use]
-    pub fn is_channel(&self, has_envelope: bool) -> bool {
+    pub(crate) fn is_channel(&self, has_envelope: bool) -> bool {
         has_envelope && self.skill.is_none()
     }
 
     /// Returns the message for a name that may not be called. It contains only this name and those that may be called.
     #[must_use]
-    pub fn refusal_message(&self, name: &str) -> String {
+    pub(crate) fn refusal_message(&self, name: &str) -> String {
         let names = match &self.allowed {
             Err(error) => return format!("[error: tool '{name}' is not permitted on this channel] ({error})"),
             Ok(Allowed::Only(names)) => names.iter().map(String::as_str).collect::<Vec<_>>().join(", "),
@@ -186,7 +186,7 @@ impl Allowlists {
     /// Resolves the allowlist of a scope with this skill, this actor and this envelope: the tools that skill and envelope
     /// both allow.
     #[must_use]
-    pub fn resolve(
+    pub(crate) fn resolve(
         &self,
         skill: Option<&Arc<str>>,
         actor: Option<&str>,
@@ -211,7 +211,7 @@ impl Allowlists {
     /// Returns the maximum age of calls that are replayed within a scope, if its envelope has one. An envelope that is not
     /// valid lets nothing be replayed.
     #[must_use]
-    pub fn replay_freshness(
+    pub(crate) fn replay_freshness(
         &self,
         skill: Option<&Arc<str>>,
         actor: Option<&str>,
@@ -248,7 +248,7 @@ impl Allowlists {
     }
 
     /// Returns every name that has to be registered: those of skills, with the skill, and the agent's own tools.
-    pub fn tool_names(&self) -> impl Iterator<Item = (Option<&str>, &str)> {
+    pub(crate) fn tool_names(&self) -> impl Iterator<Item = (Option<&str>, &str)> {
         let skills =
             self.skills.iter().flat_map(|(name, skill)| skill.names().map(move |tool| (Some(name.as_str()), tool)));
         skills.chain(self.auto_tools.iter().map(|tool| (None, tool.as_str())))

@@ -87,23 +87,23 @@ pub enum EnvelopeError {
 /// The payload of an envelope: the context of a channel. All of it is signed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Envelope {
+pub(crate) struct Envelope {
     /// The channel.
-    pub channel: String,
+    pub(crate) channel: String,
     /// The only skill that it is valid for; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub skill: Option<String>,
+    pub(crate) skill: Option<String>,
     /// The only actor that it is valid for; `None` for everybody, guests included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub actor: Option<String>,
+    pub(crate) actor: Option<String>,
     /// The full names of the tools that may be called. Sorted, so that one allowlist has one text.
-    pub tools: BTreeSet<String>,
+    pub(crate) tools: BTreeSet<String>,
     /// The maximum age of calls that are replayed to the model, in milliseconds; `None` for that of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replay_freshness_ms: Option<u64>,
+    pub(crate) replay_freshness_ms: Option<u64>,
     /// The time from which on it is expired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires: Option<Timestamp>,
+    pub(crate) expires: Option<Timestamp>,
 }
 
 impl Envelope {
@@ -112,7 +112,7 @@ impl Envelope {
     ///
     /// # Errors
     /// [`EnvelopeError::Form`] if the envelope cannot be written as JSON.
-    pub fn seal(&self, key: &EnvelopeKey) -> Result<String, EnvelopeError> {
+    pub(crate) fn seal(&self, key: &EnvelopeKey) -> Result<String, EnvelopeError> {
         let payload = serde_json::to_vec(self).map_err(|_| EnvelopeError::Form)?;
         let tag = key.mac(&payload).ok_or(EnvelopeError::Form)?.finalize().into_bytes();
         Ok(format!("{}.{}", BASE64_URL_SAFE_NO_PAD.encode(payload), BASE64_URL_SAFE_NO_PAD.encode(tag)))
@@ -122,7 +122,7 @@ impl Envelope {
     ///
     /// # Errors
     /// If the text is not an envelope, was not signed with this key, or is expired at `now`.
-    pub fn open(text: &str, key: &EnvelopeKey, now: Timestamp) -> Result<Self, EnvelopeError> {
+    pub(crate) fn open(text: &str, key: &EnvelopeKey, now: Timestamp) -> Result<Self, EnvelopeError> {
         if text.len() > MAX_ENVELOPE_BYTES {
             return Err(EnvelopeError::Form);
         }
@@ -141,7 +141,7 @@ impl Envelope {
     ///
     /// # Errors
     /// See [`Envelope::open`]; also if it is for another skill or another actor.
-    pub fn open_for(
+    pub(crate) fn open_for(
         text: &str,
         key: &EnvelopeKey,
         skill: Option<&str>,

@@ -4,6 +4,7 @@ mod allowlists;
 mod envelope;
 mod skill;
 
-pub use allowlists::{Allowed, Allowlists, Channel, ChannelContext, DefaultAllowlist, EffectiveAllowlist, SealError};
-pub use envelope::{Envelope, EnvelopeError, EnvelopeKey, EnvelopeKeyError};
+pub(crate) use allowlists::EffectiveAllowlist;
+pub use allowlists::{Allowlists, Channel, ChannelContext, DefaultAllowlist, SealError};
+pub use envelope::{EnvelopeError, EnvelopeKey, EnvelopeKeyError};
 pub use skill::{Implementation, Skill};

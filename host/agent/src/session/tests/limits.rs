@@ -9,8 +9,9 @@ use super::world::{NOW, Plain, answers, call, calls, go_on, outcome, run, says, 
 use crate::execution::Status;
 use crate::executor::BatchOutcome;
 use crate::session::budget::{Budget, BudgetKind};
+use crate::session::synthetic::BUDGET_EXHAUSTED;
 use crate::session::transcript::Ending;
-use crate::session::{Action, BUDGET_EXHAUSTED, Input, OnRepetition, Repetition, Session, SessionConfig};
+use crate::session::{Action, Input, OnRepetition, Repetition, Session, SessionConfig};
 
 fn with(budget: Budget) -> Session {
     session(SessionConfig { budget, ..SessionConfig::default() })

@@ -5,8 +5,9 @@ use serde_json::json;
 
 use super::world::{calls, run, session};
 use crate::execution::Status;
+use crate::output_schema::MAX_REPAIRS;
 use crate::session::transcript::Ending;
-use crate::session::{Action, MAX_REPAIRS, OutputSchema, Session, SessionConfig};
+use crate::session::{Action, OutputSchema, Session, SessionConfig};
 
 fn config() -> SessionConfig {
     let schema = json!({"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]});

@@ -3,6 +3,7 @@
 mod batches;
 mod checks;
 mod contract;
+mod decisions;
 mod flow_sessions;
 pub(crate) mod flows;
 mod guards;

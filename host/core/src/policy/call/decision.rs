@@ -7,6 +7,11 @@ use crate::call::result::CallError;
 use crate::chat::Usage;
 use crate::text::untrusted::PrintableText;
 
+/// The name of a denial in records.
+pub(super) const DENY: &str = "deny";
+/// The name of a change in records.
+pub(super) const MODIFY: &str = "modify";
+
 /// The decision on a call, or on its result. `T` is what can be rewritten: the [arguments](Arguments) before a call, and its
 /// [outcome](Outcome) after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,8 +65,8 @@ impl<T> Decision<T> {
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Allow => "allow",
-            Self::Rewrite { .. } => "modify",
-            Self::Deny { .. } => "deny",
+            Self::Rewrite { .. } => MODIFY,
+            Self::Deny { .. } => DENY,
             Self::Ask { .. } => "ask",
         }
     }

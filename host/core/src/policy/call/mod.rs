@@ -1,9 +1,10 @@
 //! Decisions on calls: code of the operator or of an embedder that decides on a call before it runs, and on its result.
 //!
-//! [`Policy`] is the port, and [`Decision`] what it returns. [`Policies`] runs a list of them in order and fails closed. An
-//! [`Approver`] answers the questions of policies.
+//! [`Policy`] is the port, and [`Decision`] what it returns. [`CallChecks`] runs rules, the policy on flows and hooks in their
+//! order and fails closed. An [`Approver`] answers the questions of policies.
 
 mod approver;
+mod checks;
 mod decision;
 mod observer;
 mod policies;
@@ -12,7 +13,8 @@ mod policy;
 mod tests;
 
 pub use approver::{Answer, Approver, CallQuestion, DeferringApprover, NOBODY_TO_ASK, ProposedCall, Question};
+pub use checks::{CallChecks, Check, CheckDelegate, FLOWS, PERSON, Uncleared, Verdict};
 pub use decision::{Decision, Outcome, Ruling};
 pub use observer::without_partial_results;
-pub use policies::{ClearedCall, Policies};
+pub use policies::Policies;
 pub use policy::{Policy, PolicyFn};

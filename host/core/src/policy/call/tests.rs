@@ -11,8 +11,10 @@ use crate::call::client_requests::{ClientRequestKind, ClientRequests};
 use crate::call::content::Content;
 use crate::call::error_kind::ErrorKind;
 use crate::call::event::Progress;
+use crate::call::history::PastCall;
 use crate::call::result::{CallError, CallResult, Metadata};
 use crate::call::{Arguments, CallContext, ErrorDetails, Observer, ResultMembers};
+use crate::flow::FlowPolicy;
 use crate::schema::gate::{Gate, GateLimits};
 use crate::text::untrusted::Untrusted;
 use crate::tool::definition::{Annotations, ToolDefinition};
@@ -79,8 +81,41 @@ fn hook(name: &'static str, log: &Log) -> Scripted {
     Scripted { name, log: Arc::clone(log), denies: None, before, after }
 }
 
-fn hooks(hooks: impl IntoIterator<Item = Scripted>) -> Policies {
-    hooks.into_iter().map(|hook| Arc::new(hook) as Arc<dyn Policy>).collect()
+fn hooks(hooks: impl IntoIterator<Item = Scripted>) -> CallChecks {
+    let hooks = hooks.into_iter().map(|hook| Arc::new(hook) as Arc<dyn Policy>).collect();
+    CallChecks { hooks, ..CallChecks::default() }
+}
+
+/// A delegate that collects decisions, and answers questions.
+#[derive(Default)]
+struct Desk {
+    verdicts: Vec<String>,
+    asked: Vec<CallQuestion>,
+    answer: Option<Answer>,
+}
+
+impl CheckDelegate for Desk {
+    fn decide_flow(&self, policy: &FlowPolicy, tool: &Tool) -> Decision<Infallible> {
+        let past = [PastCall { tool: "gone".to_owned(), number: 1 }];
+        policy.decide(tool, &past, |_| None::<Arc<Tool>>)
+    }
+
+    fn record<'a>(&'a mut self, verdict: Verdict<'a>) -> BoxFuture<'a, Result<(), CallError>> {
+        let Verdict { by, decision, arguments, .. } = verdict;
+        self.verdicts.push(format!("{by} {decision} {arguments}"));
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn ask<'a>(&'a mut self, question: &'a CallQuestion) -> BoxFuture<'a, Option<Answer>> {
+        self.asked.push(question.clone());
+        Box::pin(std::future::ready(self.answer.clone()))
+    }
+}
+
+/// Takes a call through checks where nobody can be asked.
+async fn clear(checks: &CallChecks, call: ValidatedCall) -> Result<ValidatedCall, CallError> {
+    let cleared = checks.clear(call, &CallContext::default(), &mut Desk::default()).await;
+    cleared.map_err(Uncleared::into_error)
 }
 
 fn tool(name: &str) -> Arc<Tool> {
@@ -119,9 +154,8 @@ fn modify(arguments: &str) -> Before {
 async fn runs_hooks_in_order_and_authorizes_changed_arguments_again() {
     let log = Log::default();
     let first = Scripted { before: modify(r#"{"n":2}"#), ..hook("first", &log) };
-    let cleared = hooks([first, hook("second", &log)]).before(call(json!({"n": 1})), &CallContext::default()).await;
-    let cleared = cleared.unwrap();
-    assert_eq!((cleared.call.arguments(), cleared.changed_by), (&json!({"n": 2}), vec!["first".to_owned()]));
+    let cleared = clear(&hooks([first, hook("second", &log)]), call(json!({"n": 1}))).await.unwrap();
+    assert_eq!(cleared.arguments(), &json!({"n": 2}));
     let expected = [
         r#"first authorize {"n":1}"#,
         r#"second authorize {"n":1}"#,
@@ -135,7 +169,7 @@ async fn runs_hooks_in_order_and_authorizes_changed_arguments_again() {
 
 /// Returns the error of a call with `{"n": 1}` before which this hook runs.
 async fn refusal(hook: Scripted) -> CallError {
-    hooks([hook]).before(call(json!({"n": 1})), &CallContext::default()).await.unwrap_err()
+    clear(&hooks([hook]), call(json!({"n": 1}))).await.unwrap_err()
 }
 
 #[tokio::test]
@@ -164,15 +198,69 @@ async fn refuses_what_hooks_deny_or_change_to_invalid_arguments() {
 }
 
 #[tokio::test]
-async fn returns_questions_with_the_name_of_their_hook() {
+async fn asks_questions_with_the_name_of_their_hook() {
     let log = Log::default();
     let asks: Before = Box::new(|_| Ok(Decision::ask("Really?")));
     let asking = hooks([Scripted { before: asks, ..hook("h", &log) }]);
-    let cleared = asking.before(call(json!({"n": 1})), &CallContext::default()).await.unwrap();
-    let [question] = cleared.questions.as_slice() else { panic!("{cleared:?}") };
-    assert_eq!((question.from.as_str(), question.question.as_str()), ("the hook `h`", "Really?"));
-    assert_eq!(question.proposed.arguments, json!({"n": 1}));
-    assert_eq!(question.unanswered().kind, ErrorKind::NeedsApproval);
+    for (answer, kind) in [
+        (None, Some(ErrorKind::NeedsApproval)),
+        (Some(Answer::Defer), Some(ErrorKind::NeedsApproval)),
+        (Some(Answer::no()), Some(ErrorKind::Denied)),
+        (Some(Answer::Allow), None),
+    ] {
+        let mut desk = Desk { answer, ..Desk::default() };
+        let cleared = asking.clear(call(json!({"n": 1})), &CallContext::default(), &mut desk).await;
+        assert_eq!(cleared.err().map(|uncleared| uncleared.into_error().kind), kind);
+        let [question] = desk.asked.as_slice() else { panic!("{:?}", desk.asked) };
+        assert_eq!((question.from.as_str(), question.question.as_str()), ("the hook `h`", "Really?"));
+        assert_eq!(question.proposed.arguments, json!({"n": 1}));
+    }
+}
+
+#[tokio::test]
+async fn rules_and_flows_decide_again_on_what_a_hook_changed() {
+    let log = Log::default();
+    let rule = Scripted { denies: Some(json!({"n": 3})), ..hook("rule", &log) };
+    let asks: Before =
+        Box::new(|arguments| Ok(if arguments["n"] == 2 { Decision::ask("Two?") } else { Decision::Allow }));
+    let rules: Policies = [Arc::new(Scripted { before: asks, ..rule }) as Arc<dyn Policy>].into_iter().collect();
+    let with = |to: &str| {
+        let changing = hooks([Scripted { before: modify(to), ..hook("hook", &log) }]);
+        CallChecks { rules: rules.clone(), flows: Some(FlowPolicy::new()), ..changing }
+    };
+    let mut desk = Desk { answer: Some(Answer::Allow), ..Desk::default() };
+    let checks = with(r#"{"n":2}"#);
+    let cleared = checks.clear(call(json!({"n": 1})), &CallContext::default(), &mut desk).await.unwrap();
+    assert_eq!(cleared.arguments(), &json!({"n": 2}));
+    let expected = [
+        r#"rule allow {"n":1}"#,
+        r#"flows ask {"n":1}"#,
+        r#"human allow {"n":1}"#,
+        r#"hook modify {"n":2}"#,
+        r#"rule ask {"n":2}"#,
+        r#"human allow {"n":2}"#,
+        r#"flows ask {"n":2}"#,
+        r#"human allow {"n":2}"#,
+    ];
+    assert_eq!(desk.verdicts, expected);
+    let refused = with(r#"{"n":3}"#).clear(call(json!({"n": 1})), &CallContext::default(), &mut desk).await;
+    assert!(matches!(&refused, Err(Uncleared::Refused { by: Check::Rule, .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn panics_of_policies_refuse_the_call_or_withhold_the_result() {
+    let log = Log::default();
+    let panics: Before = Box::new(|_| panic!("broken on purpose"));
+    let error = refusal(Scripted { before: panics, ..hook("h", &log) }).await;
+    assert_eq!(
+        (error.kind, error.message.as_str().contains("broken on purpose")),
+        (ErrorKind::Denied, true),
+        "{error}"
+    );
+    let panics: After = Box::new(|_| panic!("broken on purpose"));
+    let after = hooks([Scripted { after: panics, ..hook("h", &log) }]);
+    let result = after.after(&call(json!({"n": 1})), &CallContext::default(), result()).await;
+    assert_eq!(result.error().map(|error| error.kind), Some(ErrorKind::Denied));
 }
 
 #[tokio::test]
@@ -269,7 +357,7 @@ async fn leaves_other_tools_alone() {
     let log = Log::default();
     let hooks = hooks([Scripted { denies: Some(json!({"n": 1})), ..hook("h", &log) }]);
     let other = tool("other").validate(Arguments::Value(json!({"n": 1}))).unwrap();
-    assert!(hooks.before(other, &CallContext::default()).await.is_ok());
+    assert!(clear(&hooks, other).await.is_ok());
     assert!(!hooks.decide_on_results(&tool("other")) && hooks.decide_on_results(&tool("add")));
     assert!(log.lock().unwrap().is_empty());
 }
