@@ -67,7 +67,7 @@ pub(crate) fn rust_compiler() -> Option<Vec<(&'static str, PathBuf)>> {
 
 /// Returns the settings of cargo for projects. They share a target folder, since the SDK and what it needs is the same in each;
 /// so their names differ.
-fn cargo_variables() -> Vec<(&'static str, PathBuf)> {
+pub(crate) fn cargo_variables() -> Vec<(&'static str, PathBuf)> {
     let target = concat!(env!("CARGO_TARGET_TMPDIR"), "/projects");
     vec![("CARGO_TERM_COLOR", "never".into()), ("CARGO_TARGET_DIR", target.into())]
 }
@@ -81,14 +81,14 @@ fn rust_project_is_built_reproducibly_and_tested() {
         );
     };
     let bench = Workbench::new();
-    let made = bench.run(&["new", "city-facts", "--sdk", root().to_str().unwrap()]);
+    let made = bench.run(&["new", "plain-facts", "--sdk", root().to_str().unwrap()]);
     assert_eq!(made.code, 0, "{made:?}");
     // The versions of this repository, which are on this machine.
-    std::fs::copy(root().join("Cargo.lock"), bench.path("city-facts/Cargo.lock")).unwrap();
+    std::fs::copy(root().join("Cargo.lock"), bench.path("plain-facts/Cargo.lock")).unwrap();
     let variables = [compiler, cargo_variables()].concat();
-    play(&bench, "city-facts", &["build", "--check"], &variables);
+    play(&bench, "plain-facts", &["build", "--check"], &variables);
 
-    let component = std::fs::read(bench.path("city-facts/dist/city-facts.wasm")).unwrap();
+    let component = std::fs::read(bench.path("plain-facts/dist/plain-facts.wasm")).unwrap();
     let holds = |text: &str| component.windows(text.len()).any(|window| window == text.as_bytes());
     assert!(holds(".dep-v0") && holds("0.1.0") && holds("MIT"), "metadata and dependencies");
     for path in [bench.path("."), root()] {

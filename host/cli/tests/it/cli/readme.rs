@@ -11,7 +11,7 @@ use fumehood_tests::markdown::blocks;
 
 use super::add::assert_ok;
 use super::author::root;
-use super::author_languages::{run_slowly, rust_compiler, skipped, toolchain};
+use super::author_languages::{cargo_variables, run_slowly, rust_compiler, skipped, toolchain};
 use super::key::PASSPHRASE;
 use super::shell::Shell;
 use super::workbench::Workbench;
@@ -122,7 +122,7 @@ fn a_tool_in_rust_is_written_and_published() {
     bench.put(".cargo/config.toml", format!("[net]\noffline = true\n[patch.crates-io]\n{patches}"));
     let variables =
         [("FUMEHOOD_KEY_PASSPHRASE", PathBuf::from(PASSPHRASE)), ("FUMEHOOD_CONFIG", bench.path("registry.toml"))];
-    let mut shell = Shell::new(&bench, &[compiler, variables.to_vec()].concat());
+    let mut shell = Shell::new(&bench, &[compiler, cargo_variables(), variables.to_vec()].concat());
     let commands = block("Write a tool", "sh");
     let (new, rest) = commands.split_once('\n').unwrap();
     let (_, key) = commands.split_once("# once: ").unwrap();

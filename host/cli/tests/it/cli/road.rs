@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::add::{assert_ok, assert_refused};
 use super::author::root;
-use super::author_languages::{node, run_slowly, rust_compiler, skipped, toolchain};
+use super::author_languages::{cargo_variables, node, run_slowly, rust_compiler, skipped, toolchain};
 use super::key::{PASSPHRASE, run_with_passphrase};
 use super::published::{Registry, store_files};
 use super::session::Session;
@@ -193,7 +193,8 @@ fn tamper_at_the_operator(road: &Road, bench: &Workbench) {
 
 #[test]
 fn road_of_a_rust_tool_ends_where_it_is_tampered_with() {
-    let Some(variables) = rust_compiler() else { return skipped("Rust", "there is no compiler for WebAssembly") };
+    let Some(compiler) = rust_compiler() else { return skipped("Rust", "there is no compiler for WebAssembly") };
+    let variables = [compiler, cargo_variables()].concat();
     // The versions of this repository, which are on this machine.
     let prepare = |project: &Path| {
         std::fs::copy(root().join("Cargo.lock"), project.join("Cargo.lock")).unwrap();
