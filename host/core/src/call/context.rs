@@ -16,7 +16,7 @@ use crate::schema::gate::RepairPolicy;
 /// ```
 /// use fumehood_core::call::{Call, CallContext, SessionStep};
 ///
-/// let step = SessionStep { session: "s1".into(), execution: "s1-e4".into(), number: 2 };
+/// let step = SessionStep { session: "s1".into(), execution: "s1-e4".into(), number: 2, skill: None };
 /// let context = CallContext { actor: Some("ann".into()), step: Some(step), ..CallContext::default() };
 /// let call = Call { context, ..Call::new("notes__read", r#"{"title": "milk"}"#) };
 /// // The host generates an id.

@@ -266,7 +266,7 @@ fn asks(tool: &'static str) -> impl Fn(&ValidatedCall, &CallContext) -> Decision
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_deadline_is_paused_while_a_person_is_asked() {
     let interpreter = Arc::new(Lines::default());
     let pauses = Arc::clone(&interpreter.pauses);

@@ -41,7 +41,7 @@ impl RecentCode {
     pub(crate) fn keep(&self, digest: &Digest, component: &Component) {
         let mut components = self.components.lock().unwrap_or_else(PoisonError::into_inner);
         components.retain(|(known, _)| known != digest);
-        components.push_back((digest.clone(), component.clone()));
+        components.push_back((*digest, component.clone()));
         let mut bytes: usize = components.iter().map(|(_, component)| code_bytes(component)).sum();
         while components.len() > MAX_COMPONENTS || bytes > MAX_CODE_BYTES {
             let Some((_, oldest)) = components.pop_front() else { break };
