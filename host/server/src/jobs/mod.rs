@@ -120,14 +120,14 @@ pub enum JobError {
 ///
 /// use fumehood_core::call::Call;
 /// use fumehood_core::tool::ToolProvider;
-/// use fumehood_server::{Called, JobCall, JobError, Jobs};
+/// use fumehood_server::{CallOrJob, JobCall, JobError, Jobs};
 ///
 /// async fn search(jobs: &Jobs, tools: Arc<dyn ToolProvider>) -> Result<(), JobError> {
 ///     let call = JobCall::new("acme".into(), tools, Call::new("mail__search", r#"{"text": "invoice"}"#), ());
 ///     match jobs.call(call).await {
-///         Called::Ended(result) => println!("{:?}", result.text()),
+///         CallOrJob::Ended(result) => println!("{:?}", result.text()),
 ///         // It takes longer than a second, and goes on.
-///         Called::Job(job) => {
+///         CallOrJob::Job(job) => {
 ///             let job = jobs.wait("acme", &job.id.to_string(), Duration::from_secs(30)).await?;
 ///             println!("{}", job.state.as_str());
 ///         }
