@@ -40,7 +40,6 @@ pub mod call;
 pub mod capability;
 pub mod chat;
 pub mod digest;
-pub mod flow;
 pub mod job;
 pub mod key_value;
 pub mod log;
@@ -57,6 +56,8 @@ pub mod text;
 pub mod time;
 pub mod tool;
 pub mod trace_context;
+
+pub use policy::flow;
 
 /// The boxed future that asynchronous ports return, so that a port can be a trait object.
 pub mod boxed {

@@ -69,6 +69,7 @@ impl Dispatch<'_> {
         match cleared {
             Ok(call) => Ok(AuthorizedCall { found, call, context, policy }),
             Err(Uncleared::Refused { by, error }) => Err(Abort::refusal(status_of_refusal(by), error)),
+            Err(Uncleared::Unanswered(question)) => Err(Abort::refusal(Status::RejectedDenied, question.unanswered())),
             Err(Uncleared::Deferred(question)) => Err(self.defer(&found.tool, *question).await),
         }
     }

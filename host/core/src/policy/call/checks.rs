@@ -11,8 +11,8 @@ use crate::boxed::BoxFuture;
 use crate::call::CallContext;
 use crate::call::result::{CallError, CallResult};
 use crate::chat::Usage;
-use crate::flow::FlowPolicy;
 use crate::panic::catch_panic;
+use crate::policy::flow::FlowPolicy;
 use crate::telemetry;
 use crate::tool::{Tool, ValidatedCall};
 
@@ -114,6 +114,8 @@ pub enum Uncleared {
         /// The error, for the caller.
         error: CallError,
     },
+    /// Nobody can be asked this question.
+    Unanswered(Box<CallQuestion>),
     /// A person answers this question later.
     Deferred(Box<CallQuestion>),
 }
@@ -123,12 +125,17 @@ impl Uncleared {
         Self::Refused { by, error }
     }
 
-    /// Returns the error of the call for a caller that does not wait.
+    /// Returns the error of the call for a caller that does not wait. It names the source of a question, because there is no
+    /// record of the decision.
     #[must_use]
     pub fn into_error(self) -> CallError {
         match self {
             Self::Refused { error, .. } => error,
-            Self::Deferred(question) => question.unanswered(),
+            Self::Unanswered(question) | Self::Deferred(question) => {
+                let error = question.unanswered();
+                let message = format!("{} (asked by {})", error.message, question.from);
+                CallError { message: message.into(), ..error }
+            }
         }
     }
 }
@@ -304,7 +311,7 @@ async fn ask_all(
         let question = CallQuestion { from, question: text, proposed: ProposedCall::new(call, context) };
         let asking = catch_panic(async { delegate.ask(&question).await }).await;
         let decision = match asking {
-            Ok(None) => return Err(Uncleared::refused(Check::Person, question.unanswered())),
+            Ok(None) => return Err(Uncleared::Unanswered(Box::new(question))),
             Ok(Some(Answer::Defer)) => return Err(Uncleared::Deferred(Box::new(question))),
             Ok(Some(Answer::Allow)) => Decision::Allow,
             Ok(Some(Answer::Deny { reason })) if reason.is_empty() => Decision::deny("no"),

@@ -14,7 +14,7 @@ use crate::call::event::Progress;
 use crate::call::history::PastCall;
 use crate::call::result::{CallError, CallResult, Metadata};
 use crate::call::{Arguments, CallContext, ErrorDetails, Observer, ResultMembers};
-use crate::flow::FlowPolicy;
+use crate::policy::flow::FlowPolicy;
 use crate::schema::gate::{Gate, GateLimits};
 use crate::text::untrusted::Untrusted;
 use crate::tool::definition::{Annotations, ToolDefinition};
