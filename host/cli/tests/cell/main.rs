@@ -26,3 +26,4 @@ mod proxy;
 mod pushed;
 mod recipes;
 mod road;
+mod traces;
