@@ -71,13 +71,8 @@ fn kinds_of_handles() -> impl Iterator<Item = u32> {
 /// ended with an error that names the limit.
 async fn what_the_host_keeps_is_within_the_memory_limit(host: &Host) {
     const MEMORY: u64 = 24 * MIB;
-    let limits = Limits {
-        memory: MEMORY as usize,
-        // Far more handles than would fit.
-        handles: 1 << 20,
-        deadline: Duration::from_secs(60),
-        ..Limits::default()
-    };
+    // Far more handles than would fit.
+    let limits = Limits::default().memory(MEMORY as usize).handles(1 << 20).deadline(Duration::from_secs(60));
     let rules = vec!["GET https://example.com/**".parse().unwrap()];
     let granted = Grant::none().with_http(HttpGrant::new(rules, Vec::new(), HttpLimits::default()).unwrap());
     // As many values as the headers of a request may have.
@@ -104,7 +99,7 @@ async fn nothing_grows_past_what_was_allowed() {
     let host = Host::builder().concurrency(4).build().unwrap();
     an_enormous_producers_section_is_refused_or_ignored(&host).await;
     what_the_host_keeps_is_within_the_memory_limit(&host).await;
-    let limits = Limits { deadline: Duration::from_millis(300), ..Limits::default() };
+    let limits = Limits::default().deadline(Duration::from_millis(300));
     // Program, tool, and the maximum of its own memory that it may have filled.
     for (program, tool, own) in [
         // With the lifted result, which may take four times as much as is counted for it, and what the allocator keeps of those

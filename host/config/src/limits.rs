@@ -55,14 +55,12 @@ pub struct LimitsSection {
 impl LimitsSection {
     /// Returns `defaults`, overridden by the limits that are written here.
     pub fn over(&self, defaults: Limits) -> Limits {
-        Limits {
-            deadline: self.deadline.map_or(defaults.deadline, |time| time.0),
-            fuel: self.fuel.map_or(defaults.fuel, |count| count.0),
-            memory: self.memory.map_or(defaults.memory, |bytes| bytes.0),
-            output: self.output.map_or(defaults.output, |bytes| bytes.0),
-            log: self.log.map_or(defaults.log, |bytes| bytes.0),
-            string: self.string.map(|bytes| bytes.0).or(defaults.string),
-            ..defaults
-        }
+        defaults
+            .deadline(self.deadline.map_or(defaults.deadline, |time| time.0))
+            .fuel(self.fuel.map_or(defaults.fuel, |count| count.0))
+            .memory(self.memory.map_or(defaults.memory, |bytes| bytes.0))
+            .output(self.output.map_or(defaults.output, |bytes| bytes.0))
+            .log(self.log.map_or(defaults.log, |bytes| bytes.0))
+            .string(self.string.map(|bytes| bytes.0).or(defaults.string))
     }
 }

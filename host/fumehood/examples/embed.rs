@@ -13,7 +13,7 @@ const TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/di
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let limits = Limits { deadline: Duration::from_secs(2), ..Limits::default() };
+    let limits = Limits::default().deadline(Duration::from_secs(2));
     let host = Host::builder().limits(limits).concurrency(16).build()?;
     host.load(Load::path(format!("{TOOLS}/calculator.wasm"))).await?;
     host.load(Load::path(format!("{TOOLS}/countdown.wasm")).named("slow")).await?;
@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // A call with limits of its own, stopped by one of them, and a call that its caller cancels.
     let long = json!({"from": 1000, "step_ms": 0});
-    let little = Limits { fuel: 50_000, ..limits };
+    let little = limits.fuel(50_000);
     let stopped = host.call(Call::new("slow__countdown", long).limits(little)).await;
     println!("{}", stopped.error().ok_or("it needs more fuel than that")?);
     let patience = tokio::time::sleep(Duration::from_millis(50));

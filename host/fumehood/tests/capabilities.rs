@@ -132,7 +132,7 @@ impl Stage {
         let probe = Probe::default();
         // A busy machine makes a thousand uses in a worker take long.
         let deadline = Duration::from_secs(120);
-        let limits = Limits { deadline, fuel: 20_000_000, handles: 64, ..Limits::default() };
+        let limits = Limits::default().deadline(deadline).fuel(20_000_000).handles(64);
         let builder = Host::builder().concurrency(4).limits(limits).workers(workers());
         let host = builder.capability(probe.clone()).build().unwrap();
         let grant = Grant::none().with_capability(probe.grant(&1).unwrap()).unwrap();
@@ -259,7 +259,7 @@ tests! {
     #[test]
     async fn a_capability_that_hangs_ends_with_its_call(isolation: Isolation) {
         let stage = Stage::new(isolation).await;
-        let limits = Limits { deadline: Duration::from_millis(300), ..Limits::default() };
+        let limits = Limits::default().deadline(Duration::from_millis(300));
         let started = Instant::now();
         let late = stage.host.call(Call::new("it__wait", json!({})).limits(limits)).await;
         assert_eq!(late.error().unwrap().kind, ErrorKind::Deadline, "{late:?}");

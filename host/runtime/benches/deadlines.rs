@@ -33,7 +33,7 @@ const BOMBS: usize = 10;
 const MIB: f64 = 1048576.0;
 
 fn limits() -> Limits {
-    Limits { deadline: DEADLINE, ..Limits::default() }
+    Limits::default().deadline(DEADLINE)
 }
 
 async fn host_with(program: &str) -> Host {
@@ -152,7 +152,7 @@ async fn bench_overshoot(program: &str) {
 async fn bench_beside_spinners() {
     let host = host_with("spin").await;
     host.load(Load::bytes("good", fumehood_tests::contract("echo").expect("a program"))).await.expect("it loads");
-    let long = Limits { deadline: Duration::from_secs(8), ..limits() };
+    let long = limits().deadline(Duration::from_secs(8));
     let spinning: Vec<_> = (0..SPINNERS)
         .map(|_| {
             let host = host.clone();
@@ -267,7 +267,7 @@ fn print_row(name: &str, before: f64, ceiling: f64) {
 
 /// Measures the memory above its limit that a memory bomb makes the process hold, and the part that is held afterwards.
 async fn bench_memory_bomb() {
-    let patient = Limits { deadline: Duration::from_secs(10), ..limits() };
+    let patient = limits().deadline(Duration::from_secs(10));
     let ceiling = patient.memory as f64;
     println!("\n{:<32} {:>26} {:>26}", "MiB resident", "at most, over the ceiling", "still held afterwards");
     println!("{BOMBS} memory bombs under {} MiB", patient.memory >> 20);

@@ -227,7 +227,7 @@ mod tests {
     use crate::tool_metrics::MAX_TOOLS;
 
     fn record(metrics: &Metrics, tool: Option<&str>, actor: Option<&str>, tenant: Option<&str>) {
-        let metadata = Metadata { fuel_used: 5_000, duration: Duration::from_millis(3), ..Metadata::default() };
+        let metadata = Metadata::default().fuel_used(5_000).duration(Duration::from_millis(3));
         let result = CallResult { id: String::new(), tool: String::new(), outcome: Ok(Vec::new()), metadata };
         let tenant = tenant.map(Arc::from);
         let elapsed = Duration::ZERO;

@@ -24,7 +24,7 @@ const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../example-tools/
 async fn host() -> Host {
     let host = Host::builder().concurrency(8).memory_ceiling(64 << 20).build().unwrap();
     host.load(Load::path(Path::new(CALCULATOR))).await.unwrap();
-    let short = Limits { deadline: Duration::from_millis(100), ..Limits::default() };
+    let short = Limits::default().deadline(Duration::from_millis(100));
     host.load(Load::bytes("hostile", component("spin").unwrap()).limits(short)).await.unwrap();
     host
 }

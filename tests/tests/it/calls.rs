@@ -31,7 +31,7 @@ fn kind(result: &CallResult) -> Option<ErrorKind> {
 async fn limits_that_are_not_valid_are_the_callers_fault() {
     let host = builder().memory_ceiling(64 << 20).build().unwrap();
     host.load(Load::bytes("it", contract("echo").unwrap())).await.unwrap();
-    for limits in [Limits { fuel: 0, ..Limits::default() }, Limits { memory: 65 << 20, ..Limits::default() }] {
+    for limits in [Limits::default().fuel(0), Limits::default().memory(65 << 20)] {
         let result = host.call(Call::new("it__echo", "{}").limits(limits)).await;
         assert_eq!(kind(&result), Some(ErrorKind::InvalidLimits), "{result:?}");
         assert_eq!(result.metadata.fuel_used, 0);
@@ -130,7 +130,7 @@ async fn checks_that_may_take_long_are_made_elsewhere_and_come_to_the_same() {
 async fn a_call_that_waits_for_a_place_can_be_cancelled() {
     let host = Host::builder().concurrency(1).build().unwrap();
     host.load(Load::bytes("it", component("sleep").unwrap())).await.unwrap();
-    let limits = Limits { deadline: Duration::from_secs(20), ..Limits::default() };
+    let limits = Limits::default().deadline(Duration::from_secs(20));
     let soon = || tokio::time::sleep(Duration::from_millis(50));
     let call = || host.call_until(Call::new("it__run", "{}").limits(limits), soon());
     let started = Instant::now();
@@ -143,7 +143,7 @@ async fn a_call_that_waits_for_a_place_can_be_cancelled() {
 #[tokio::test]
 async fn a_result_over_its_cap_is_refused() {
     let text = vec![b'x'; 2000];
-    let host = builder().limits(Limits { output: 1000, ..Limits::default() }).build().unwrap();
+    let host = builder().limits(Limits::default().output(1000)).build().unwrap();
     host.load(Load::bytes("it", answering(&[ToolDescription::new("t")], Answer::Text(&text)).unwrap())).await.unwrap();
     let result = host.call(Call::new("it__t", "{}")).await;
     assert_eq!(kind(&result), Some(ErrorKind::OutputTooLarge), "{result:?}");
@@ -177,7 +177,7 @@ async fn nothing_is_left_in_memory_or_tables_for_another_component() {
 async fn every_ending_is_an_event() {
     let host = host_with("spin").await;
     let mut events = host.subscribe();
-    let limits = Limits { deadline: Duration::from_millis(20), ..Limits::default() };
+    let limits = Limits::default().deadline(Duration::from_millis(20));
     host.call(Call::new("it__run", "{}").id("stopped").limits(limits)).await;
     host.call(Call::new("it__run", r#"{"x": 1}"#).id("refused")).await;
     host.call(Call::new("it__nothing", "{}").id("unknown")).await;
@@ -240,7 +240,7 @@ async fn a_caller_that_stops_waiting_stops_the_guest() {
 async fn spinning_guests_do_not_hold_up_others() {
     let host = host_with("spin").await;
     host.load(Load::bytes("good", contract("echo").unwrap())).await.unwrap();
-    let limits = Limits { deadline: Duration::from_millis(500), ..Limits::default() };
+    let limits = Limits::default().deadline(Duration::from_millis(500));
     let spinning: Vec<_> = (0..8)
         .map(|_| {
             let host = host.clone();
@@ -262,7 +262,7 @@ async fn spinning_guests_do_not_hold_up_others() {
 async fn calls_wait_for_a_place_and_their_deadline_starts_after_that() {
     let host = Host::builder().concurrency(1).queue(1).build().unwrap();
     host.load(Load::bytes("it", component("sleep").unwrap())).await.unwrap();
-    let limits = Limits { deadline: Duration::from_millis(100), ..Limits::default() };
+    let limits = Limits::default().deadline(Duration::from_millis(100));
     let call = || host.call(Call::new("it__run", "{}").limits(limits));
     let (first, second, third) = tokio::join!(call(), call(), call());
     assert_eq!(kind(&first), Some(ErrorKind::Deadline));
@@ -301,7 +301,7 @@ async fn a_host_works_without_a_tokio_runtime_of_the_callers() {
     let worker = std::thread::spawn(|| {
         let host = builder().build().unwrap();
         block_on(host.load(Load::bytes("it", component("sleep").unwrap()))).unwrap();
-        let limits = Limits { deadline: Duration::from_millis(20), ..Limits::default() };
+        let limits = Limits::default().deadline(Duration::from_millis(20));
         let late = block_on(host.call(Call::new("it__run", "{}").limits(limits)));
         // The guest may stop after the answer.
         while host.running() > 0 {
@@ -371,7 +371,7 @@ fn count_down(from: u8, heard: &std::sync::Arc<ProgressObserver>) -> Call {
 async fn a_cancelled_token_stops_the_call() {
     let host = host_with("spin").await;
     let token = fumehood::CancellationToken::new();
-    let patient = Limits { deadline: Duration::from_secs(60), fuel: u64::MAX / 2, ..Limits::default() };
+    let patient = Limits::default().deadline(Duration::from_secs(60)).fuel(u64::MAX / 2);
     let running = host.call(Call::new("it__run", "{}").limits(patient).cancelled_by(token.clone()));
     let (result, ()) = tokio::join!(running, async {
         tokio::time::sleep(Duration::from_millis(50)).await;

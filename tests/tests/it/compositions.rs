@@ -247,7 +247,7 @@ fn kind(result: &CallResult) -> Option<ErrorKind> {
 #[tokio::test]
 async fn memories_of_all_parts_share_the_limit_of_a_call() {
     let grow = "(memory.grow (local.get 0))";
-    let limits = Limits { memory: 64 << 20, ..Limits::default() };
+    let limits = Limits::default().memory(64 << 20);
     let result = call_workers(grow, 400, limits).await;
     assert_eq!(result.json::<Value>().unwrap(), json!(2), "{result:?}");
     assert!(result.metadata.peak_memory >= 800 << 16, "{:?}", result.metadata);
@@ -263,9 +263,9 @@ async fn fuel_and_deadline_count_for_the_called_component_too() {
         "(loop $again (local.set 0 (i32.sub (local.get 0) (i32.const 1))) (br_if $again (local.get 0))) (local.get 0)";
     let one = call_workers(spin, 1000, Limits::default()).await.metadata.fuel_used;
     assert!(one > 2 * 4000, "{one}");
-    let limits = Limits { fuel: one * 3 / 4, ..Limits::default() };
+    let limits = Limits::default().fuel(one * 3 / 4);
     assert_eq!(kind(&call_workers(spin, 1000, limits).await), Some(ErrorKind::Fuel));
-    let limits = Limits { deadline: Duration::from_millis(50), fuel: u64::MAX, ..Limits::default() };
+    let limits = Limits::default().deadline(Duration::from_millis(50)).fuel(u64::MAX);
     assert_eq!(kind(&call_workers(spin, 0, limits).await), Some(ErrorKind::Deadline));
 }
 

@@ -222,9 +222,9 @@ fn contained(program: &str, result: &CallResult, allowed: &[ErrorKind]) {
 pub(crate) async fn armed_host(root: &Path) -> Host {
     std::fs::create_dir(root.join("granted")).unwrap();
     std::fs::write(root.join("canary"), CANARY).unwrap();
-    let limits = Limits { deadline: DEADLINE, memory: MEMORY, ..Limits::default() };
+    let limits = Limits::default().deadline(DEADLINE).memory(MEMORY);
     let host = Host::builder().limits(limits).concurrency(64).build().unwrap();
-    let calm = Limits { deadline: PATIENCE, ..limits };
+    let calm = limits.deadline(PATIENCE);
     host.load(Load::bytes("honest", calculator()).limits(calm)).await.unwrap();
     let programs: BTreeSet<&str> = attacks().iter().map(|(program, ..)| *program).collect();
     for program in programs {
@@ -259,7 +259,7 @@ async fn all_of_them_at_once_are_contained_and_an_honest_tool_is_always_right() 
     let after = host.call(Call::new("honest__add", json!({"a": 3, "b": 5}))).await;
     assert_eq!(after.text().as_deref(), Some(r#"{"result":8}"#), "the host answers still");
     let in_the_way = Arc::clone(&host);
-    let calm = Limits { deadline: PATIENCE, memory: MEMORY, ..Limits::default() };
+    let calm = Limits::default().deadline(PATIENCE).memory(MEMORY);
     let spinning = tokio::spawn(async move { in_the_way.call(Call::new("spin__run", "{}").limits(calm)).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
     let ending = Instant::now();

@@ -96,7 +96,7 @@ async fn the_countdown_reports_progress_and_gives_up_in_time() {
     }
     assert!(fractions.len() >= 3 && partial >= 3, "{fractions:?}, {partial}");
     assert!(fractions.is_sorted(), "{fractions:?}");
-    let limits = Limits { deadline: Duration::from_millis(200), ..Limits::default() };
+    let limits = Limits::default().deadline(Duration::from_millis(200));
     let long = json!({"from": 100, "step_ms": 1000});
     let hopeless = host.call(Call::new("countdown__countdown", long).limits(limits)).await;
     assert_ne!(error_of(&hopeless).0, ErrorKind::Deadline, "it sees that the time will not do");

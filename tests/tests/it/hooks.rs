@@ -17,7 +17,7 @@ use serde_json::json;
 
 /// Limits of a hook in these tests: a short deadline, and memory for 100 MiB.
 fn limits() -> Limits {
-    Limits { deadline: Duration::from_millis(300), memory: 128 << 20, ..ComponentHook::default_limits() }
+    ComponentHook::default_limits().deadline(Duration::from_millis(300)).memory(128 << 20)
 }
 
 fn example(name: &str) -> Vec<u8> {

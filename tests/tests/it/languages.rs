@@ -181,14 +181,14 @@ impl Shop {
     }
 
     async fn whatever_does_not_end_is_stopped(&self) {
-        let patient = Limits { deadline: Duration::from_secs(60), fuel: u64::MAX, ..Limits::default() };
+        let patient = Limits::default().deadline(Duration::from_secs(60)).fuel(u64::MAX);
         let none = json!({});
-        let hurried = Limits { deadline: DEADLINE, ..patient };
+        let hurried = patient.deadline(DEADLINE);
         let late = self.call_within("spin", &none, hurried).await;
         check(&late, ErrorKind::Deadline, "did not finish within 500 ms");
         assert!((DEADLINE..DEADLINE + PATIENCE).contains(&late.metadata.duration), "{:?}", late.metadata);
 
-        let frugal = Limits { fuel: 100_000_000, ..patient };
+        let frugal = patient.fuel(100_000_000);
         let spent = self.call_within("spin", &none, frugal).await;
         check(&spent, ErrorKind::Fuel, "100000000 units of fuel");
 

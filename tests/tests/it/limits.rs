@@ -16,7 +16,7 @@ const DEADLINE: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 fn limits() -> Limits {
-    Limits { deadline: DEADLINE, ..Limits::default() }
+    Limits::default().deadline(DEADLINE)
 }
 
 async fn load(program: &str) -> Host {
@@ -57,7 +57,7 @@ async fn whatever_takes_too_long_meets_the_deadline() {
 #[tokio::test]
 async fn calls_are_answered_while_their_guests_still_hold_a_thread() {
     let host = load("long-fill").await;
-    let limits = Limits { deadline: Duration::from_millis(5), memory: 1 << 28, ..Limits::default() };
+    let limits = Limits::default().deadline(Duration::from_millis(5)).memory(1 << 28);
     let result = host.call(Call::new("it__run", json!({})).limits(limits)).await;
     check(&result, ErrorKind::Deadline, "did not finish within 5 ms");
     assert!(host.running() > 0, "the instruction was over before the answer");
@@ -98,7 +98,7 @@ async fn a_call_after_a_stopped_one_works() {
 async fn fuel_ends_a_call_and_is_the_same_every_time() {
     let host = load("count").await;
     let counting = |to: u64, fuel| {
-        let limits = Limits { fuel, deadline: Duration::from_secs(60), ..limits() };
+        let limits = limits().fuel(fuel).deadline(Duration::from_secs(60));
         host.call(Call::new("it__run", json!({"to": to})).limits(limits))
     };
     let stopped = counting(1 << 50, 1_000_000).await;
@@ -115,7 +115,7 @@ async fn fuel_ends_a_call_and_is_the_same_every_time() {
 #[tokio::test]
 async fn a_stopped_call_is_charged_the_fuel_of_its_loop() {
     let host = load("count").await;
-    let limits = Limits { fuel: u64::MAX >> 1, deadline: Duration::from_secs(2), ..limits() };
+    let limits = limits().fuel(u64::MAX >> 1).deadline(Duration::from_secs(2));
     let count = || Call::new("it__run", json!({"to": 1_u64 << 50})).limits(limits);
     let stopped = host.call(count()).await;
     check(&stopped, ErrorKind::Deadline, "");
@@ -142,7 +142,7 @@ async fn memory_stays_under_its_ceiling() {
     assert_eq!(grown.text().as_deref(), Some("1024"), "{grown:?}");
     assert_eq!(grown.metadata.peak_memory, 64 << 20);
     let bomb = load("memory-bomb").await;
-    let limits = Limits { deadline: PATIENCE, ..limits() };
+    let limits = limits().deadline(PATIENCE);
     let bombed = bomb.call(Call::new("it__run", json!({})).limits(limits)).await;
     check(&bombed, ErrorKind::Memory, "more than its 64.0 MiB of memory");
     check(&run("many-memories", "run", json!({})).await, ErrorKind::Memory, "more than its");
@@ -153,14 +153,14 @@ async fn memory_stays_under_its_ceiling() {
 #[tokio::test]
 async fn a_result_that_comes_too_late_is_no_result() {
     let host = load("late").await;
-    let limits = Limits { deadline: Duration::from_millis(5), memory: 256 << 20, ..limits() };
+    let limits = limits().deadline(Duration::from_millis(5)).memory(256 << 20);
     let result = host.call(Call::new("it__run", json!({})).limits(limits)).await;
     check(&result, ErrorKind::Deadline, "did not finish within 5 ms");
 }
 
 #[tokio::test]
 async fn progress_counts_by_what_it_costs_the_host() {
-    let host = Host::builder().limits(Limits { deadline: PATIENCE / 10, ..limits() }).build().unwrap();
+    let host = Host::builder().limits(limits().deadline(PATIENCE / 10)).build().unwrap();
     let mut events = host.subscribe();
     host.load(Load::bytes("it", fumehood_tests::contract("flood-progress").unwrap())).await.unwrap();
     let result = host.call(Call::new("it__flood", json!({}))).await;
@@ -229,7 +229,7 @@ async fn crashes_are_told_apart() {
 async fn recursion_never_ends_the_process() {
     let host = load("recurse").await;
     for _ in 0..1000 {
-        let limits = Limits { deadline: PATIENCE, ..limits() };
+        let limits = limits().deadline(PATIENCE);
         let result = host.call(Call::new("it__run", json!({})).limits(limits)).await;
         check(&result, ErrorKind::Trap, "call stack overflowed");
     }
@@ -246,7 +246,7 @@ async fn handles_are_counted() {
 #[tokio::test]
 async fn results_are_capped_and_checked() {
     let huge = load("huge-result").await;
-    let patient = Limits { deadline: PATIENCE, ..limits() };
+    let patient = limits().deadline(PATIENCE);
     let result = huge.call(Call::new("it__run", json!({})).limits(patient)).await;
     check(&result, ErrorKind::OutputTooLarge, "larger than 1.0 MiB");
     let aliased = load("aliased-result").await;
@@ -272,7 +272,7 @@ async fn a_typed_result_that_is_written_too_late_is_no_result() {
     let host = load("typed-lists").await;
     for (tool, n) in TYPED_LISTS {
         let call = |deadline: Duration| {
-            let limits = Limits { deadline, ..limits() };
+            let limits = limits().deadline(deadline);
             // An eighth of them fits into the largest result that an output schema is checked against.
             host.call(Call::new(format!("it__{tool}"), json!({"n": n / 8})).limits(limits))
         };
@@ -292,8 +292,8 @@ async fn a_typed_result_that_is_written_too_late_is_no_result() {
 #[tokio::test]
 async fn writing_a_typed_result_costs_fuel() {
     let host = load("typed-lists").await;
-    let limits = Limits { output: 64 << 20, deadline: PATIENCE, ..limits() };
-    let call = |fuel: u64, n: u64| host.call(Call::new("it__bytes", json!({"n": n})).limits(Limits { fuel, ..limits }));
+    let limits = limits().output(64 << 20).deadline(PATIENCE);
+    let call = |fuel: u64, n: u64| host.call(Call::new("it__bytes", json!({"n": n})).limits(limits.fuel(fuel)));
     let used = call(1 << 40, 50_000).await.metadata.fuel_used;
     assert!(used > 1_000_000, "{used}");
     assert_eq!(call(1 << 40, 50_000).await.metadata.fuel_used, used);
@@ -305,9 +305,9 @@ async fn writing_a_typed_result_costs_fuel() {
 #[tokio::test]
 async fn reading_typed_arguments_costs_fuel() {
     let host = load("typed-lists").await;
-    let limits = Limits { deadline: PATIENCE, ..limits() };
+    let limits = limits().deadline(PATIENCE);
     let call = |n: usize, fuel: u64| {
-        host.call(Call::new("it__count", json!({"values": vec![7; n]})).limits(Limits { fuel, ..limits }))
+        host.call(Call::new("it__count", json!({"values": vec![7; n]})).limits(limits.fuel(fuel)))
     };
     let counted = call(20_000, 1 << 40).await;
     assert_eq!(counted.text().as_deref(), Some("20000"), "{counted:?}");
@@ -316,7 +316,7 @@ async fn reading_typed_arguments_costs_fuel() {
 
 #[tokio::test]
 async fn a_part_without_content_is_not_free() {
-    let host = Host::builder().limits(Limits { deadline: PATIENCE, ..limits() }).build().unwrap();
+    let host = Host::builder().limits(limits().deadline(PATIENCE)).build().unwrap();
     let parts = answering(&[ToolDescription::new("t")], Answer::EmptyTexts(40_000)).unwrap();
     host.load(Load::bytes("it", parts)).await.unwrap();
     check(&host.call(Call::new("it__t", "{}")).await, ErrorKind::OutputTooLarge, "the maximum is 1.0 MiB");
@@ -331,7 +331,7 @@ async fn large_results_do_not_hold_up_others() {
     let no_arguments = json!({});
     let others = [(controls, "t", no_arguments.clone()), (parts, "t", no_arguments)];
     for (component, tool, arguments) in lists.into_iter().chain(others) {
-        let host = Host::builder().limits(Limits { deadline: PATIENCE, ..limits() }).build().unwrap();
+        let host = Host::builder().limits(limits().deadline(PATIENCE)).build().unwrap();
         host.load(Load::bytes("it", component)).await.unwrap();
         let mut polls = Vec::new();
         // The first large result of a component is still lifted on the thread of its caller.

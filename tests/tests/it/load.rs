@@ -8,7 +8,7 @@ use fumehood_tests::{answering, component, wrap};
 use serde_json::json;
 
 fn host() -> Host {
-    let limits = Limits { deadline: Duration::from_millis(100), ..Limits::default() };
+    let limits = Limits::default().deadline(Duration::from_millis(100));
     Host::builder().limits(limits).concurrency(4).build().unwrap()
 }
 

@@ -14,7 +14,7 @@ fn component(count: usize, code: &str) -> Vec<u8> {
 }
 
 fn host() -> Host {
-    let limits = Limits { deadline: Duration::from_millis(300), ..Limits::default() };
+    let limits = Limits::default().deadline(Duration::from_millis(300));
     Host::builder().concurrency(4).limits(limits).build().unwrap()
 }
 

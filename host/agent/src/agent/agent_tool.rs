@@ -183,7 +183,7 @@ impl AgentTool {
             Ok(outcome) => answer(&outcome),
             Err(error) => Err(CallError::new(ErrorKind::Host, error.to_string())),
         };
-        let metadata = Metadata { fuel_used: settled.agent.session().budget_usage().fuel, ..Metadata::default() };
+        let metadata = Metadata::default().fuel_used(settled.agent.session().budget_usage().fuel);
         let metadata = metadata.with_outcome(&outcome);
         (outcome, metadata)
     }

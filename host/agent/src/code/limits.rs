@@ -53,14 +53,12 @@ impl Default for ProgramLimits {
 impl ProgramLimits {
     /// Returns the limits of the interpreter.
     pub(super) fn of_interpreter(&self) -> Limits {
-        Limits {
-            deadline: self.wall_time,
-            fuel: self.fuel,
-            memory: self.memory,
-            output: self.output,
-            log: self.console,
-            ..Limits::default()
-        }
+        Limits::default()
+            .deadline(self.wall_time)
+            .fuel(self.fuel)
+            .memory(self.memory)
+            .output(self.output)
+            .log(self.console)
     }
 
     /// Returns the maximum size of what a model gets from a program: value, console, and what surrounds them.

@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(retry.delay_after(1, false, &error), None);
         let forced = RetryPolicy { even_if_not_idempotent: true, ..retry };
         assert_eq!(forced.delay_after(1, false, &error), Some(Duration::from_millis(100)));
-        let waits = CallError { retry_after: Some(Duration::from_secs(60)), ..error };
+        let waits = error.with_retry_after(Duration::from_secs(60));
         assert_eq!(retry.delay_after(1, true, &waits), Some(MAX_DELAY));
         assert_eq!(retry.delay_after(1, true, &CallError::new(ErrorKind::Denied, "no")), None);
     }

@@ -40,7 +40,7 @@ impl Interpreter for Lines {
     fn run<'a>(&'a self, program: Program, calls: &'a mut dyn ProgramCalls) -> BoxFuture<'a, ProgramExecution> {
         Box::pin(async move {
             let clock = CountingClock(Arc::clone(&self.pauses));
-            let metadata = Metadata { fuel_used: 5, ..Metadata::default() };
+            let metadata = Metadata::default().fuel_used(5);
             let mut values = Vec::new();
             let code = match program.code.strip_prefix("const input = JSON.parse(") {
                 None => program.code.as_str(),

@@ -71,13 +71,11 @@ impl LimitSection {
     fn parse(&self) -> Result<Limits, LimitError> {
         let Self { timeout, fuel, memory, output } = self;
         let default = Limits::default();
-        Ok(Limits {
-            deadline: timeout.as_deref().map(parse_duration).transpose()?.unwrap_or(default.deadline),
-            fuel: fuel.as_ref().map(|fuel| parse_count(&fuel.text())).transpose()?.unwrap_or(default.fuel),
-            memory: memory.as_ref().map(|size| parse_bytes(&size.text())).transpose()?.unwrap_or(default.memory),
-            output: output.as_ref().map(|size| parse_bytes(&size.text())).transpose()?.unwrap_or(default.output),
-            ..default
-        })
+        Ok(default
+            .deadline(timeout.as_deref().map(parse_duration).transpose()?.unwrap_or(default.deadline))
+            .fuel(fuel.as_ref().map(|fuel| parse_count(&fuel.text())).transpose()?.unwrap_or(default.fuel))
+            .memory(memory.as_ref().map(|size| parse_bytes(&size.text())).transpose()?.unwrap_or(default.memory))
+            .output(output.as_ref().map(|size| parse_bytes(&size.text())).transpose()?.unwrap_or(default.output)))
     }
 }
 

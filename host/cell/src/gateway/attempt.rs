@@ -128,5 +128,5 @@ fn random_bits() -> Result<u128, getrandom::Error> {
 /// Returns the limits with the time that is left until `ends_at`; `None` if there is none.
 pub(super) fn remaining(limits: Limits, elapsed: Duration) -> Option<Limits> {
     let deadline = limits.deadline.checked_sub(elapsed).filter(|left| !left.is_zero())?;
-    Some(Limits { deadline, ..limits })
+    Some(limits.deadline(deadline))
 }

@@ -115,14 +115,11 @@ impl CallLimits {
     /// Returns the lower of these limits and those of the worker.
     #[must_use]
     pub fn within(&self, own: &Limits) -> Limits {
-        Limits {
-            deadline: own.deadline.min(Duration::from_micros(self.remaining_us)),
-            fuel: own.fuel.min(self.fuel),
-            memory: own.memory.min(to_usize(self.memory)),
-            output: own.output.min(to_usize(self.output)),
-            log: own.log.min(to_usize(self.log)),
-            ..*own
-        }
+        own.deadline(own.deadline.min(Duration::from_micros(self.remaining_us)))
+            .fuel(own.fuel.min(self.fuel))
+            .memory(own.memory.min(to_usize(self.memory)))
+            .output(own.output.min(to_usize(self.output)))
+            .log(own.log.min(to_usize(self.log)))
     }
 }
 

@@ -74,7 +74,7 @@ impl Cell {
     }
 
     async fn gateway(&self, name: &str) -> (Arc<CellTools>, CellJobs) {
-        let limits: LimitsOf = Arc::new(|_: &Tool| Limits { deadline: PATIENCE, ..Limits::default() });
+        let limits: LimitsOf = Arc::new(|_: &Tool| Limits::default().deadline(PATIENCE));
         let local = BTreeSet::new();
         let on_late = Arc::new(|_| {});
         let kept_values = KeptValues::none();
@@ -86,7 +86,7 @@ impl Cell {
 
     async fn worker(&self, name: &str) -> Arc<TestTool> {
         let tools = TestTool::waiting();
-        let limits: LimitsOf = Arc::new(|_: &Tool| Limits { deadline: PATIENCE, ..Limits::default() });
+        let limits: LimitsOf = Arc::new(|_: &Tool| Limits::default().deadline(PATIENCE));
         let options = WorkerOptions { limits, kept_values: KeptValues::none(), places: 4 };
         let worker = Worker::join(self.node(name, 'g'), Arc::clone(&tools) as _, options).await.unwrap();
         let runner = JobRunner::open(&worker, self.options(), 4).await.unwrap();

@@ -31,7 +31,7 @@ fn name_option(error: &LimitError) -> UsageError {
             "string" => "--max-string: ",
             _ => "",
         },
-        LimitError::Duration(_) | LimitError::Bytes(_) | LimitError::Count(_) => "",
+        _ => "",
     };
     UsageError(format!("{flag}{error}"))
 }

@@ -11,7 +11,7 @@ use bytesize::ByteSize;
 ///
 /// use fumehood_core::call::limits::{LimitError, Limits};
 ///
-/// let limits = Limits { deadline: Duration::from_secs(2), memory: 16 << 20, ..Limits::default() };
+/// let limits = Limits::default().deadline(Duration::from_secs(2)).memory(16 << 20);
 /// limits.check(256 << 20)?;
 /// // A host whose memory ceiling is 8 MiB cannot provide them.
 /// assert!(matches!(limits.check(8 << 20), Err(LimitError::TooMuch { what: "memory", .. })));
@@ -19,6 +19,7 @@ use bytesize::ByteSize;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Limits {
     /// Maximum wall time from the moment the call leaves the queue until its instance is dropped.
     pub deadline: Duration,
@@ -84,6 +85,7 @@ impl Default for Limits {
 /// assert!(error.to_string().starts_with("invalid time `soon`; expected a number with a unit"));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LimitError {
     /// The text is not an amount of time.
     #[error("invalid time `{0}`; expected a number with a unit, such as `250ms`, `2s` or `1m 30s`")]
@@ -115,6 +117,69 @@ pub enum LimitError {
 impl Limits {
     /// Maximum deadline: one day.
     pub const MAX_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
+
+    /// Sets the maximum wall time.
+    #[must_use]
+    pub const fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Sets the maximum number of instructions.
+    #[must_use]
+    pub const fn fuel(mut self, fuel: u64) -> Self {
+        self.fuel = fuel;
+        self
+    }
+
+    /// Sets the maximum size of memory, in bytes.
+    #[must_use]
+    pub const fn memory(mut self, bytes: usize) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// Sets the maximum size of the result, in bytes.
+    #[must_use]
+    pub const fn output(mut self, bytes: usize) -> Self {
+        self.output = bytes;
+        self
+    }
+
+    /// Sets the maximum size of log lines and progress, in bytes.
+    #[must_use]
+    pub const fn log(mut self, bytes: usize) -> Self {
+        self.log = bytes;
+        self
+    }
+
+    /// Sets the maximum number of handles.
+    #[must_use]
+    pub const fn handles(mut self, handles: usize) -> Self {
+        self.handles = handles;
+        self
+    }
+
+    /// Sets the maximum allocation of one host call, in bytes.
+    #[must_use]
+    pub const fn hostcall_bytes(mut self, bytes: usize) -> Self {
+        self.hostcall_bytes = bytes;
+        self
+    }
+
+    /// Sets the maximum randomness of one request, in bytes.
+    #[must_use]
+    pub const fn random_bytes(mut self, bytes: u64) -> Self {
+        self.random_bytes = bytes;
+        self
+    }
+
+    /// Sets the maximum length of a string in the arguments, in bytes. `None` is the limit of the host's gate.
+    #[must_use]
+    pub const fn string(mut self, bytes: Option<usize>) -> Self {
+        self.string = bytes;
+        self
+    }
 
     /// Checks that a call could succeed within these limits and that a host with `memory_ceiling` bytes can provide
     /// them.

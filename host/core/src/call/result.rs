@@ -67,6 +67,7 @@ pub struct CallResult {
 /// assert_eq!(error.retry_after_secs(), Some(60));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct CallError {
     /// The kind of failure.
     pub kind: ErrorKind,
@@ -117,10 +118,24 @@ impl CallError {
         self
     }
 
+    /// Sets the backtrace of a crashed guest, innermost frame first.
+    #[must_use]
+    pub fn with_backtrace(mut self, frames: Vec<PrintableText>) -> Self {
+        self.backtrace = frames;
+        self
+    }
+
     /// Sets what the tool returned besides the message.
     #[must_use]
     pub fn with_details(mut self, details: ErrorDetails) -> Self {
         self.details = (!details.is_empty()).then(|| Box::new(details));
+        self
+    }
+
+    /// Removes what the tool returned besides the message.
+    #[must_use]
+    pub fn without_details(mut self) -> Self {
+        self.details = None;
         self
     }
 
@@ -186,13 +201,14 @@ impl std::error::Error for CallError {}
 ///     format!("{:?}, {} units of fuel, {} bytes", cost.duration, cost.fuel_used, cost.peak_memory)
 /// }
 ///
-/// let metadata = Metadata { fuel_used: 12_345, peak_memory: 1 << 16, ..Metadata::default() };
+/// let metadata = Metadata::default().fuel_used(12_345).peak_memory(1 << 16);
 /// assert_eq!(describe(&metadata), "0ns, 12345 units of fuel, 65536 bytes");
 /// // A power that the tool tried to use without a grant.
 /// assert!(metadata.refused.is_empty());
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct Metadata {
     /// Bytes over all parts of the result, as the tool returned them.
     pub bytes: usize,
@@ -243,6 +259,111 @@ pub struct Metadata {
 }
 
 impl Metadata {
+    /// Sets the size of the result, in bytes.
+    #[must_use]
+    pub const fn bytes(mut self, bytes: usize) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    /// Sets the MIME type of the result.
+    #[must_use]
+    pub fn mime(mut self, mime: Option<Cow<'static, str>>) -> Self {
+        self.mime = mime;
+        self
+    }
+
+    /// Sets the time that the call took.
+    #[must_use]
+    pub const fn duration(mut self, duration: Duration) -> Self {
+        self.duration = duration;
+        self
+    }
+
+    /// Sets the time that the call waited for a free slot.
+    #[must_use]
+    pub const fn queued(mut self, queued: Duration) -> Self {
+        self.queued = queued;
+        self
+    }
+
+    /// Sets the deadline of the call.
+    #[must_use]
+    pub const fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Sets the fuel that the guest used.
+    #[must_use]
+    pub const fn fuel_used(mut self, fuel_used: u64) -> Self {
+        self.fuel_used = fuel_used;
+        self
+    }
+
+    /// Sets the peak size of its memories and tables, in bytes.
+    #[must_use]
+    pub const fn peak_memory(mut self, peak_memory: usize) -> Self {
+        self.peak_memory = peak_memory;
+        self
+    }
+
+    /// Sets the number of bytes of log lines and progress that were dropped.
+    #[must_use]
+    pub const fn log_dropped(mut self, log_dropped: u64) -> Self {
+        self.log_dropped = log_dropped;
+        self
+    }
+
+    /// Sets the number of characters that are escaped.
+    #[must_use]
+    pub const fn sanitized(mut self, sanitized: u64) -> Self {
+        self.sanitized = sanitized;
+        self
+    }
+
+    /// Sets the attempts that were not granted.
+    #[must_use]
+    pub fn refused(mut self, refused: Vec<Refusal>) -> Self {
+        self.refused = refused;
+        self
+    }
+
+    /// Sets the attempts that exceeded a quota.
+    #[must_use]
+    pub fn exhausted(mut self, exhausted: Vec<String>) -> Self {
+        self.exhausted = exhausted;
+        self
+    }
+
+    /// Sets the HTTP requests of the tool.
+    #[must_use]
+    pub fn requests(mut self, requests: Vec<RequestReport>) -> Self {
+        self.requests = requests;
+        self
+    }
+
+    /// Sets the output on stdout.
+    #[must_use]
+    pub fn stdout(mut self, stdout: CapturedStream) -> Self {
+        self.stdout = stdout;
+        self
+    }
+
+    /// Sets the output on stderr.
+    #[must_use]
+    pub fn stderr(mut self, stderr: CapturedStream) -> Self {
+        self.stderr = stderr;
+        self
+    }
+
+    /// Sets the members of an MCP server's result besides its content.
+    #[must_use]
+    pub fn members(mut self, members: Option<Box<ResultMembers>>) -> Self {
+        self.members = members;
+        self
+    }
+
     /// Adds the size of an outcome and its number of hidden characters.
     ///
     /// For tools that are not components: the sandbox has not counted their texts.

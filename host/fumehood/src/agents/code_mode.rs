@@ -6,7 +6,6 @@ use std::sync::Arc;
 use fumehood_agent::code::{CodeMode, Interpreter};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::error_kind::ErrorKind;
-use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::{CallError, Metadata};
 use fumehood_core::program::{Program, ProgramCalls, ProgramExecution};
 use fumehood_runtime::LoadError;
@@ -81,7 +80,7 @@ impl Interpreter for JavaScript {
                 Err(error) => return load_failure(&error),
             };
             let memory = program.limits.memory.min(self.host.sandbox().memory_ceiling());
-            let limits = Limits { memory, ..program.limits };
+            let limits = program.limits.memory(memory);
             interpreter.run(Program { limits, ..program }, calls).await
         })
     }

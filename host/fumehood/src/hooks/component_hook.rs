@@ -95,7 +95,7 @@ impl ComponentHook {
     /// every call waits for it, an output of 8 MiB, to have room for the results of tools, and otherwise those of a tool.
     #[must_use]
     pub fn default_limits() -> Limits {
-        Limits { deadline: Duration::from_secs(1), output: 8 << 20, hostcall_bytes: 16 << 20, ..Limits::default() }
+        Limits::default().deadline(Duration::from_secs(1)).output(8 << 20).hostcall_bytes(16 << 20)
     }
 
     /// Sets the tools whose calls it decides on.

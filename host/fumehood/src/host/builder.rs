@@ -28,7 +28,7 @@ use crate::load::IsolationPolicy;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let folder = tempfile::tempdir()?;
 /// let host = Host::builder()
-///     .limits(Limits { deadline: Duration::from_secs(2), ..Limits::default() })
+///     .limits(Limits::default().deadline(Duration::from_secs(2)))
 ///     .concurrency(16)
 ///     .queue(1_000)
 ///     .memory_ceiling(64 << 20)

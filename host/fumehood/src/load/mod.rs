@@ -38,7 +38,7 @@ use wit_docs::WitDocs;
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
 /// let host = Host::builder().build()?;
 /// let grant = Grant::none().with_environment(Environment::none().with("LANG", "en")?);
-/// let limits = Limits { fuel: 10_000_000, ..Limits::default() };
+/// let limits = Limits::default().fuel(10_000_000);
 /// host.load(Load::path(path).named("sums").grant(grant).limits(limits)).await?;
 /// assert!(host.tool("sums__add").is_some());
 ///

@@ -234,7 +234,7 @@ impl Remote {
         };
         let Answer { mut outcome, members } =
             answered.unwrap_or_else(|error| Answer { outcome: Err(error), members: None });
-        let mut cost = Metadata { duration: started.elapsed(), deadline, members, ..Metadata::default() };
+        let mut cost = Metadata::default().duration(started.elapsed()).deadline(deadline).members(members);
         if let Some(redactor) = &options.redactor {
             redactor.redact_metadata(&mut cost);
             match &mut outcome {

@@ -94,7 +94,7 @@ fn to_rfc3339(moment: Timestamp) -> String {
 
 /// Returns the error of a task whose call the host lost.
 fn error_of(error: &CallError) -> ErrorData {
-    let plain = CallError { details: None, ..error.clone() };
+    let plain = error.clone().without_details();
     let data = json!({ "fumehood/error": plain });
     ErrorData::internal_error(error.to_string(), Some(data))
 }

@@ -38,7 +38,7 @@ pub struct Execution {
 impl Execution {
     /// Creates the end of a call whose guest did not run, or did not answer.
     pub(crate) fn failed(error: CallError, queued: Duration, limits: &Limits) -> Self {
-        Self { outcome: Err(error), metadata: Metadata { queued, deadline: limits.deadline, ..Metadata::default() } }
+        Self { outcome: Err(error), metadata: Metadata::default().queued(queued).deadline(limits.deadline) }
     }
 
     /// Converts the execution to the result of this call.

@@ -52,18 +52,16 @@ pub(super) async fn execute(
     drop(place);
     let value = outcome.as_ref().ok().and_then(Option::as_ref);
     let hidden = |line: &ConsoleLine| line.text.hidden_chars();
-    let metadata = Metadata {
-        bytes: value.map_or(0, Content::bytes),
-        mime: value.map(|_| JSON.into()),
-        sanitized: console.iter().map(hidden).sum::<u64>() + value.map_or(0, Content::hidden_chars),
-        log_dropped: dropped,
-        duration: started.elapsed(),
-        peak_memory: memory.peak(),
-        deadline: limits.deadline,
-        queued,
-        fuel_used,
-        ..Metadata::default()
-    };
+    let metadata = Metadata::default()
+        .bytes(value.map_or(0, Content::bytes))
+        .mime(value.map(|_| JSON.into()))
+        .sanitized(console.iter().map(hidden).sum::<u64>() + value.map_or(0, Content::hidden_chars))
+        .log_dropped(dropped)
+        .duration(started.elapsed())
+        .peak_memory(memory.peak())
+        .deadline(limits.deadline)
+        .queued(queued)
+        .fuel_used(fuel_used);
     ProgramExecution { outcome, console, metadata }
 }
 

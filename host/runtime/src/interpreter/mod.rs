@@ -198,6 +198,6 @@ fn refusal(error: AdmissionError) -> CallError {
 
 /// Creates the end of a program that did not run.
 fn failed_execution(error: CallError, queued: Duration, limits: &Limits) -> ProgramExecution {
-    let metadata = Metadata { queued, deadline: limits.deadline, ..Metadata::default() };
+    let metadata = Metadata::default().queued(queued).deadline(limits.deadline);
     ProgramExecution { outcome: Err(ProgramError::Failed(error)), console: Vec::new(), metadata }
 }

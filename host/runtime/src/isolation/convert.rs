@@ -125,18 +125,17 @@ impl From<Metadata> for Cost {
 
 impl From<Cost> for Metadata {
     fn from(cost: Cost) -> Self {
-        Self {
-            duration: cost.duration,
-            fuel_used: cost.fuel_used,
-            peak_memory: cost.peak_memory,
-            sanitized: cost.sanitized,
-            log_dropped: cost.log_dropped,
-            refused: cost.refused.iter().filter_map(|refusal| serde_json::from_str(refusal).ok()).collect(),
-            exhausted: cost.exhausted.into_iter().collect(),
-            stdout: cost.stdout,
-            stderr: cost.stderr,
-            ..Self::default()
-        }
+        let refused = cost.refused.iter().filter_map(|refusal| serde_json::from_str(refusal).ok()).collect();
+        Self::default()
+            .duration(cost.duration)
+            .fuel_used(cost.fuel_used)
+            .peak_memory(cost.peak_memory)
+            .sanitized(cost.sanitized)
+            .log_dropped(cost.log_dropped)
+            .refused(refused)
+            .exhausted(cost.exhausted.into_iter().collect())
+            .stdout(cost.stdout)
+            .stderr(cost.stderr)
     }
 }
 

@@ -11,7 +11,7 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::event::Level;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::{CallError, CapturedStream};
-use fumehood_core::call::{ErrorDetails, Usage};
+use fumehood_core::call::Usage;
 use fumehood_core::capability::CapabilityError;
 use fumehood_core::key_value::{Key, Page, Query, StoreError};
 use fumehood_core::policy::permission::Grant;
@@ -250,12 +250,11 @@ pub(super) enum Part {
 
 /// The error of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(super) struct Failure(#[serde(with = "CallErrorForm")] pub(super) CallError);
+#[serde(from = "CallErrorForm", into = "CallErrorForm")]
+pub(super) struct Failure(pub(super) CallError);
 
 /// The form of an error in messages. Its JSON leaves out what is empty, and a format without names cannot.
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "CallError")]
 struct CallErrorForm {
     kind: ErrorKind,
     message: PrintableText,
@@ -263,9 +262,24 @@ struct CallErrorForm {
     retry_after: Option<Duration>,
     #[serde(deserialize_with = "bounded_list::deserialize::<MAX_BACKTRACE_FRAMES, _, _>")]
     backtrace: Vec<PrintableText>,
-    /// Only MCP servers have some.
-    #[serde(skip)]
-    details: Option<Box<ErrorDetails>>,
+}
+
+impl From<Failure> for CallErrorForm {
+    fn from(Failure(error): Failure) -> Self {
+        // Only errors of MCP servers have details.
+        let CallError { kind, message, hint, retry_after, backtrace, .. } = error;
+        Self { kind, message, hint, retry_after, backtrace }
+    }
+}
+
+impl From<CallErrorForm> for Failure {
+    fn from(form: CallErrorForm) -> Self {
+        let CallErrorForm { kind, message, hint, retry_after, backtrace } = form;
+        let mut error = CallError::new(kind, message).with_backtrace(backtrace);
+        error.hint = hint;
+        error.retry_after = retry_after;
+        Self(error)
+    }
 }
 
 /// The metadata of a call that its worker measures.

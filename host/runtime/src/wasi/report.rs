@@ -73,22 +73,19 @@ impl CallReport {
         let (stdout, stderr) = self.stdio.get().map(Capture::output).unwrap_or_default();
         let requests = self.requests.get().map(RequestLedger::end).unwrap_or_default();
         let (refused, exhausted) = self.refusals.get().map(Refusals::to_lists).unwrap_or_default();
-        Metadata {
-            sanitized: [counters.hidden_chars, stdout.text.hidden_chars(), stderr.text.hidden_chars()]
-                .into_iter()
-                .sum(),
-            queued: self.queued,
-            deadline: self.limits.deadline,
-            fuel_used: counters.fuel_used,
-            peak_memory: counters.peak_memory,
-            log_dropped: counters.log_dropped,
-            refused,
-            exhausted,
-            stdout,
-            stderr,
-            requests,
-            duration: self.deadline.armed().elapsed(),
-            ..Metadata::default()
-        }
+        let hidden = [counters.hidden_chars, stdout.text.hidden_chars(), stderr.text.hidden_chars()];
+        Metadata::default()
+            .sanitized(hidden.into_iter().sum())
+            .queued(self.queued)
+            .deadline(self.limits.deadline)
+            .fuel_used(counters.fuel_used)
+            .peak_memory(counters.peak_memory)
+            .log_dropped(counters.log_dropped)
+            .refused(refused)
+            .exhausted(exhausted)
+            .stdout(stdout)
+            .stderr(stderr)
+            .requests(requests)
+            .duration(self.deadline.armed().elapsed())
     }
 }

@@ -106,7 +106,7 @@ impl ProgramCalls for FakeCalls {
 }
 
 fn program(code: &str) -> Program {
-    let limits = Limits { deadline: Duration::from_secs(60), ..Limits::default() };
+    let limits = Limits::default().deadline(Duration::from_secs(60));
     Program {
         code: code.to_owned(),
         tools: TOOLS.map(str::to_owned).to_vec(),
@@ -272,7 +272,7 @@ async fn endless_programs_are_stopped() {
     ];
     for code in loops {
         let mut endless = program(code);
-        endless.limits = Limits { deadline: Duration::from_millis(200), fuel: u64::MAX / 2, ..endless.limits };
+        endless.limits = endless.limits.deadline(Duration::from_millis(200)).fuel(u64::MAX / 2);
         let started = Instant::now();
         let error = stopped(endless).await;
         assert_eq!(error.kind, ErrorKind::Deadline, "{code}: {error:?}");
@@ -359,7 +359,7 @@ async fn tampering_with_the_language_stays_in_the_program() {
 }
 
 fn deadline_limits(deadline_ms: u64) -> Limits {
-    Limits { deadline: Duration::from_millis(deadline_ms), ..Limits::default() }
+    Limits::default().deadline(Duration::from_millis(deadline_ms))
 }
 
 #[tokio::test]

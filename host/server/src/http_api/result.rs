@@ -62,7 +62,7 @@ fn public_metadata(metadata: &Metadata) -> Cow<'_, Metadata> {
     }
     let stdout = CapturedStream::default();
     let stderr = CapturedStream::default();
-    Cow::Owned(Metadata { stdout, stderr, members: None, ..metadata.clone() })
+    Cow::Owned(metadata.clone().stdout(stdout).stderr(stderr).members(None))
 }
 
 /// Returns the failure without what is for clients of MCP.
@@ -70,7 +70,7 @@ fn public_error(error: &CallError) -> Cow<'_, CallError> {
     if error.details.is_none() {
         return Cow::Borrowed(error);
     }
-    Cow::Owned(CallError { details: None, ..error.clone() })
+    Cow::Owned(error.clone().without_details())
 }
 
 /// One part of a result.

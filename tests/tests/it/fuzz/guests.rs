@@ -39,7 +39,7 @@ fn resident() -> u64 {
 
 impl Guests {
     pub(crate) fn new() -> Self {
-        let limits = Limits { deadline: DEADLINE, memory: MEMORY, fuel: 1 << 40, ..Limits::default() };
+        let limits = Limits::default().deadline(DEADLINE).memory(MEMORY).fuel(1 << 40);
         let host = Host::builder().concurrency(4).memory_ceiling(MEMORY).limits(limits).build().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         Self { runtime, host, loads: 0, calls: 0, ended: 0, refused: BTreeMap::new(), held: 0 }

@@ -192,7 +192,7 @@ fn paths_of_guests() {
         std::os::unix::fs::symlink(target, at("granted").join(name)).unwrap();
     }
     let folder = Folder::new(at("granted"), "/w", Access::Write(Quota::new(1 << 20, 200).unwrap())).unwrap();
-    let limits = Limits { deadline: Duration::from_secs(10), ..Limits::default() };
+    let limits = Limits::default().deadline(Duration::from_secs(10));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let host = Host::builder().concurrency(4).limits(limits).build().unwrap();
     let load = Load::bytes("it", fumehood_tests::component("files").unwrap());

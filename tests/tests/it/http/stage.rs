@@ -100,7 +100,7 @@ impl Stage {
             "method": method, "scheme": scheme, "authority": authority, "path": ask.path.unwrap_or(path), "headers": headers,
             "send": ask.send, "keep": 4096, "patience-ms": ask.patience_ms,
         });
-        let limits = Limits { deadline: ask.deadline, ..Limits::default() };
+        let limits = Limits::default().deadline(ask.deadline);
         self.host.call(Call::new("it__fetch", arguments).limits(limits)).await
     }
 }

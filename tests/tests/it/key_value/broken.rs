@@ -68,7 +68,7 @@ async fn a_store_that_another_process_holds_is_unavailable_before_the_deadline()
     load(&host, "it", 1 << 20).await;
     assert_eq!(set(&host, "it", "k", "v").await, Ok(Value::Null));
     let held = hold(&path);
-    let limits = Limits { deadline: Duration::from_secs(2), ..Limits::default() };
+    let limits = Limits::default().deadline(Duration::from_secs(2));
     let started = Instant::now();
     let result = host.call(Call::new("it__set", json!({"key": "k", "value": "w"})).limits(limits)).await;
     let error = result.error().unwrap();
@@ -153,7 +153,7 @@ async fn a_store_that_hangs_holds_no_call_beyond_its_deadline_and_nobody_else() 
     let host = host_with(Arc::new(BrokenStore::Hangs(Duration::from_secs(3))));
     load(&host, "it", 1 << 20).await;
     host.load(Load::bytes("other", component("env-dump").unwrap())).await.unwrap();
-    let limits = Limits { deadline: Duration::from_millis(200), ..Limits::default() };
+    let limits = Limits::default().deadline(Duration::from_millis(200));
     let started = Instant::now();
     // More calls than the host runs on the store at a time.
     let hanging = (0..12).map(|_| {

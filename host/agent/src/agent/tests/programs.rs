@@ -48,7 +48,7 @@ impl Interpreter for Lines {
                 }
                 values.extend(started.into_values());
             }
-            let metadata = Metadata { fuel_used: 5, ..Metadata::default() };
+            let metadata = Metadata::default().fuel_used(5);
             let outcome = Ok(Some(Content::json(Value::from(values).to_string()).unwrap()));
             ProgramExecution { outcome, console: Vec::new(), metadata }
         })

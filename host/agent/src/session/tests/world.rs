@@ -97,7 +97,7 @@ pub(crate) fn execution(call: &ToolIntent, status: Status, at: Timestamp) -> Too
         Status::Ok => Ok(vec![Content::text(format!("result of {}", call.id))]),
         _ => Err(CallError::new(ErrorKind::ToolFailed, format!("{} failed", call.id))),
     };
-    let metadata = Metadata { fuel_used: 10, ..Metadata::default() };
+    let metadata = Metadata::default().fuel_used(10);
     let result = CallResult { id: call.id.clone(), tool: call.name.clone(), outcome, metadata };
     let id = format!("x-{}", call.id);
     ToolExecution { id, call: call.clone(), status, result, started_at: at, completed_at: at, modified: None }

@@ -220,13 +220,11 @@ async fn target_from_configuration(app: &App<'_>, call: &args::Call, name: &str)
 /// `--fuel` would be used up before the call.
 fn at_least_default(limits: &Limits) -> Limits {
     let default = Limits::default();
-    Limits {
-        deadline: limits.deadline.max(default.deadline),
-        fuel: limits.fuel.max(default.fuel),
-        memory: limits.memory.max(default.memory),
-        output: limits.output.max(default.output),
-        ..*limits
-    }
+    limits
+        .deadline(limits.deadline.max(default.deadline))
+        .fuel(limits.fuel.max(default.fuel))
+        .memory(limits.memory.max(default.memory))
+        .output(limits.output.max(default.output))
 }
 
 /// Returns the tool's own name. Its full name is accepted too.

@@ -59,7 +59,7 @@ impl Invocation<'_> {
         let mut request = self.request(&full_name, typed_arguments.into_json(definition));
         request = request.observer(Arc::new(ProgressPrinter)).cancelled_by(interrupted.clone());
         if let Some(Time(deadline)) = self.call.limits.deadline {
-            request = request.limits(Limits { deadline, ..Limits::default() });
+            request = request.limits(Limits::default().deadline(deadline));
         }
         let log = self.recording.map(|recording| recording.calls().clone());
         let stack = Stack::new().policies(hooks).approver(TerminalHookApprover::from_terminal()).log(log);

@@ -126,7 +126,7 @@ pub(super) async fn run_attempts(host: &Host, deadline: Duration) -> Result<Vec<
         let bytes = wat::parse_str(text).with_context(|| format!("the hostile tool `{name}` is not well-formed"))?;
         host::load(host, name, Load::bytes(*name, bytes).grant(env.grant(*powers)?)).await?;
     }
-    let limits = Limits { deadline, ..Limits::default() };
+    let limits = Limits::default().deadline(deadline);
     let mut attempts = Vec::new();
     for spec in ATTEMPTS {
         let call = Call::new(spec.tool, env.arguments(spec.arguments)?).limits(limits);

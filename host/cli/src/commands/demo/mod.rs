@@ -66,7 +66,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
     let components = load_components(&host).await?;
     let mut results = Vec::new();
     for step in script::STEPS {
-        let limits = Limits { deadline: step.deadline(), ..Limits::default() };
+        let limits = Limits::default().deadline(step.deadline());
         let result = host.call(Call::new(step.tool, step.arguments).limits(limits)).await;
         results.push((step, result));
     }

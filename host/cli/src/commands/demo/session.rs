@@ -98,7 +98,7 @@ const RELEASE_PAUSE: Duration = Duration::from_millis(10);
 /// # Errors
 /// If there is no room for a log, or the loop cannot be set up.
 pub(super) async fn run_session(host: &Host, hanging: Vec<u8>, deadline: Duration) -> Result<SessionReport> {
-    let limits = Limits { deadline, ..Limits::default() };
+    let limits = Limits::default().deadline(deadline);
     host::load(host, "stranger", Load::bytes("stranger", hanging).limits(limits)).await?;
     let folder = tempfile::tempdir().context("cannot create a folder for the demo's event log")?;
     let path = folder.path().join("events.db");

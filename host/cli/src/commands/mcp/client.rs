@@ -212,7 +212,7 @@ async fn call_checked(
 /// Creates the result of a call that did not reach the server.
 fn failed_call(call: &CallRemote, error: CallError) -> CallResult {
     let outcome = Err(error);
-    let metadata = Metadata { deadline: call.timeout, ..Metadata::default() }.with_outcome(&outcome);
+    let metadata = Metadata::default().deadline(call.timeout).with_outcome(&outcome);
     CallResult { id: render::CALL_ID.to_owned(), tool: call.tool.clone(), outcome, metadata }
 }
 

@@ -62,7 +62,7 @@ pub(super) async fn run_cases(host: &Arc<Host>) -> Result<Vec<Finding>> {
 
 async fn run_case(host: &Arc<Host>, case: &HookCase) -> Result<Finding> {
     let deadline = if case.is_endless { SHORT_DEADLINE } else { LONG_DEADLINE };
-    let limits = Limits { deadline, ..ComponentHook::default_limits() };
+    let limits = ComponentHook::default_limits().deadline(deadline);
     host::load(host, NAME, Load::bytes(NAME, encode(case.text)?).limits(limits)).await?;
     let before = Baseline::measure();
     let mut wrong = None;

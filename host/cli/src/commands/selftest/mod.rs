@@ -152,7 +152,7 @@ async fn run_cases(host: &Arc<Host>, env: &HostileEnv) -> Result<Vec<Finding>> {
 
 /// Shuts the host down during endless calls, and returns the duration.
 async fn measure_shutdown(host: Arc<Host>) -> Duration {
-    let limits = Limits { deadline: Duration::from_secs(60), ..Limits::default() };
+    let limits = Limits::default().deadline(Duration::from_secs(60));
     let mut running = tokio::task::JoinSet::new();
     for _ in 0..ENDLESS_CALLS {
         let host = Arc::clone(&host);

@@ -166,7 +166,7 @@ async fn run_attempts(host: &Arc<Host>, env: &HostileEnv, case: &Case) -> Result
     let deadline =
         if case.expected == Expectation::Error(ErrorKind::Deadline) { SHORT_DEADLINE } else { LONG_DEADLINE };
     let default = Limits::default();
-    let limits = Limits { deadline, fuel: case.fuel.unwrap_or(default.fuel), ..default };
+    let limits = default.deadline(deadline).fuel(case.fuel.unwrap_or(default.fuel));
     let mut running = JoinSet::new();
     let mut attempts = Vec::new();
     for arguments in case.attempts {

@@ -46,7 +46,7 @@ pub(super) fn within_patience(what: &str, mut is: impl FnMut() -> bool) {
 }
 
 fn slow(call: &str) -> Call {
-    Call::new(call, "{}").limits(Limits { deadline: Duration::from_secs(30), fuel: u64::MAX / 2, ..Limits::default() })
+    Call::new(call, "{}").limits(Limits::default().deadline(Duration::from_secs(30)).fuel(u64::MAX / 2))
 }
 
 /// Reads a figure of a process from its status, in bytes.
@@ -63,7 +63,7 @@ fn limits_of_memory_and_fuel_hold_in_a_worker() {
         let host = host();
         let keeper = process(&load(&host, "keep-handles").await);
         load(&host, "spin").await;
-        let limits = Limits { memory: 24 << 20, handles: 1 << 20, deadline: PATIENCE, ..Limits::default() };
+        let limits = Limits::default().memory(24 << 20).handles(1 << 20).deadline(PATIENCE);
         let before = figure(keeper, "VmRSS");
         // Methods and authorities; headers and bodies; timers.
         for kinds in [0b11, 0b100_1000, 0b100_0000_0000] {
@@ -73,7 +73,7 @@ fn limits_of_memory_and_fuel_hold_in_a_worker() {
         }
         let grown = figure(keeper, "VmHWM").saturating_sub(before);
         assert!(grown <= 40 * MIB, "{} MiB", grown / MIB);
-        let limits = Limits { deadline: Duration::from_secs(1), fuel: u64::MAX / 2, ..Limits::default() };
+        let limits = Limits::default().deadline(Duration::from_secs(1)).fuel(u64::MAX / 2);
         let stopped = host.call(Call::new("spin__run", "{}").limits(limits)).await;
         assert_eq!(stopped.error().unwrap().kind, ErrorKind::Deadline, "{stopped:?}");
         assert!(stopped.metadata.fuel_used > 25_000_000, "{}", stopped.metadata.fuel_used);
@@ -99,7 +99,7 @@ fn a_worker_that_dies_is_one_failed_call() {
         assert_eq!(error.kind, ErrorKind::Trap, "{error}");
         assert!(error.message.contains("worker process") && error.message.contains("signal 9"), "{error}");
         assert!(host.call(Call::new("counter__run", "{}")).await.is_ok(), "others do not notice");
-        let short = Limits { deadline: Duration::from_millis(100), ..Limits::default() };
+        let short = Limits::default().deadline(Duration::from_millis(100));
         let next = host.call(Call::new("spin__run", "{}").limits(short)).await;
         assert_eq!(next.error().unwrap().kind, ErrorKind::Deadline, "{next:?}");
         assert_ne!(process(&spin), first, "the next call has a new worker");
@@ -139,7 +139,7 @@ fn requests_end_with_their_worker() {
             "send": 0, "keep": 4096, "patience-ms": 600_000,
         });
         // Longer than the test waits, so that the deadline does not end the request.
-        let limits = Limits { deadline: PATIENCE * 3, ..Limits::default() };
+        let limits = Limits::default().deadline(PATIENCE * 3);
         let running = tokio::spawn({
             let host = host.clone();
             async move { host.call(Call::new("fetch__fetch", arguments).limits(limits)).await }
@@ -186,7 +186,7 @@ fn a_worker_that_hangs_is_ended_after_the_deadline() {
         let counter = load(&host, "counter").await;
         let worker = process(&counter);
         kill(worker, Signal::SIGSTOP).unwrap();
-        let limits = Limits { deadline: Duration::from_millis(100), ..Limits::default() };
+        let limits = Limits::default().deadline(Duration::from_millis(100));
         let started = Instant::now();
         let result = host.call(Call::new("counter__run", "{}").limits(limits)).await;
         assert_eq!(result.error().unwrap().kind, ErrorKind::Deadline, "{result:?}");

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::isolation::{PATIENCE, host, load, process, runtime, within_patience};
 
 fn limits() -> Limits {
-    Limits { deadline: PATIENCE, fuel: u64::MAX / 2, ..Limits::default() }
+    Limits::default().deadline(PATIENCE).fuel(u64::MAX / 2)
 }
 
 /// Starts a call, and returns once the host counts it among the running ones.
@@ -185,7 +185,7 @@ fn deaths_that_calls_caused_delay_no_restart() {
             assert_eq!(call.await.unwrap().error().unwrap().kind, ErrorKind::Trap);
         }
         let started = Instant::now();
-        let short = Limits { deadline: Duration::from_millis(300), ..limits() };
+        let short = limits().deadline(Duration::from_millis(300));
         let result = host.call(Call::new("spin__run", "{}").limits(short)).await;
         assert_eq!(result.error().unwrap().kind, ErrorKind::Deadline, "not `unavailable`: {result:?}");
         assert!(started.elapsed() < PATIENCE);

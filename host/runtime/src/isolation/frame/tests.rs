@@ -109,7 +109,7 @@ fn files_that_no_head_names_are_a_violation() {
 /// Returns one message of every kind that a worker sends, with the number of its files.
 fn from_worker() -> Vec<(FromWorker, usize)> {
     let parts = || vec![Part::Text("a".repeat(3_000)), Part::Json("1".to_owned())].try_into().unwrap();
-    let error = CallError { backtrace: vec!["f".into()], ..CallError::new(ErrorKind::ToolFailed, "no") };
+    let error = CallError::new(ErrorKind::ToolFailed, "no").with_backtrace(vec!["f".into()]);
     let failure = Failure(error.with_retry_after(Duration::from_nanos(1_500_000_001)));
     let head = RequestHead {
         method: "GET".to_owned(),
@@ -310,7 +310,7 @@ fn a_quota_in_a_message_is_checked() {
 fn errors_survive_a_message_with_a_bounded_backtrace() {
     let failure = |frames: usize| {
         let error = CallError::new(ErrorKind::Trap, "it\u{202e} crashed").with_hint("report it");
-        Failure(CallError { backtrace: vec!["f".into(); frames], ..error })
+        Failure(error.with_backtrace(vec!["f".into(); frames]))
     };
     let read = |failure: &Failure| postcard::from_bytes::<Failure>(&postcard::to_stdvec(failure).unwrap());
     assert_eq!(read(&failure(MAX_BACKTRACE_FRAMES)), Ok(failure(MAX_BACKTRACE_FRAMES)));

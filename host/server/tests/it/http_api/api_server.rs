@@ -141,7 +141,7 @@ impl ToolProvider for Tools {
     fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
         Box::pin(async move {
             let outcome = self.run(&call, &context).await;
-            let metadata = Metadata { fuel_used: 7, ..Metadata::default() }.with_outcome(&outcome);
+            let metadata = Metadata::default().fuel_used(7).with_outcome(&outcome);
             Ok(CallResult { id: context.id, tool: call.tool().full_name().to_owned(), outcome, metadata })
         })
     }
