@@ -35,6 +35,7 @@ mod limits;
 mod listener;
 mod load;
 mod mcp;
+mod monitoring;
 mod packages;
 mod powers;
 mod real_model;

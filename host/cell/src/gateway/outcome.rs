@@ -1,5 +1,6 @@
 //! The ends of attempts as results of calls, in words for people and models.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use fumehood_core::call::error_kind::ErrorKind;
@@ -76,6 +77,8 @@ pub(crate) fn result_of(body: &[u8], id: &str, tool: &Tool, worker: &str, max_by
         }
         tool.check_result(&parts).map(|()| parts)
     });
+    // Whatever the worker says of itself.
+    let metadata = Metadata { worker: Some(Cow::Owned(worker.to_owned())), ..metadata };
     CallResult { id: id.to_owned(), tool: tool_name, outcome, metadata }
 }
 
@@ -84,6 +87,13 @@ pub(crate) fn failed_result(id: &str, tool: &Tool, error: CallError) -> CallResu
     let id = id.to_owned();
     let tool = tool.full_name().to_owned();
     CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() }
+}
+
+/// Returns the result of a call that was sent to a worker in vain.
+pub(super) fn failed_at(worker: &str, id: &str, tool: &Tool, error: CallError) -> CallResult {
+    let mut result = failed_result(id, tool, error);
+    result.metadata.worker = Some(Cow::Owned(worker.to_owned()));
+    result
 }
 
 fn begun_text(begun: GuestStart) -> &'static str {

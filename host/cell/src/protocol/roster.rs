@@ -84,6 +84,17 @@ impl Roster {
         self.workers.get(worker).map(|(_, announcement)| announcement)
     }
 
+    /// Returns whether a worker announces itself and takes calls.
+    #[must_use]
+    pub fn has_worker(&self) -> bool {
+        self.workers.values().any(|(_, announcement)| !announcement.draining)
+    }
+
+    /// Returns the workers that announce themselves, each with its last announcement.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Announcement)> {
+        self.workers.iter().map(|(name, (_, announcement))| (&**name, announcement))
+    }
+
     /// Returns the number of workers that announce themselves.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -269,10 +269,7 @@ async fn run_recorded(admission: Result<AdmittedCall<'_>, Box<CallResult>>, mut 
             entry.repaired(admitted.call.repairs());
             match entry.started(admitted.call.arguments(), admitted.call.tool().digest()).await {
                 Ok(()) => admitted.run().await,
-                Err(error) => {
-                    let message = format!("the tool was not called, because the call could not be recorded: {error}");
-                    admitted.pending.refused(CallError::new(ErrorKind::Host, message))
-                }
+                Err(error) => admitted.pending.refused(CallError::unrecorded(&error)),
             }
         }
     };
