@@ -12,7 +12,7 @@ use fumehood_core::tool::ToolProvider;
 use fumehood_core::trace_context;
 use fumehood_server::{CallSink, EndedCall, RunningCalls};
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
@@ -83,11 +83,14 @@ fn gauge_of(count: usize) -> ConstGauge<i64> {
     ConstGauge::new(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
+/// Registers measurements. Those of one name have the same labels.
 fn register_measurements(registry: &mut Registry, measurements: impl Iterator<Item = Measurement>) {
     let mut gauges = BTreeMap::<_, Family<Labels, Gauge<f64, AtomicU64>>>::new();
     let mut counters = BTreeMap::<_, Family<Labels, Counter<f64, AtomicU64>>>::new();
     for Measurement { name, help, kind, labels, value, .. } in measurements {
         match kind {
+            MeasurementKind::Gauge if labels.is_empty() => registry.register(name, help, ConstGauge::new(value)),
+            MeasurementKind::Counter if labels.is_empty() => registry.register(name, help, ConstCounter::new(value)),
             MeasurementKind::Gauge => {
                 gauges.entry((name, help)).or_default().get_or_create_owned(&labels).set(value);
             }
@@ -220,7 +223,7 @@ impl Metrics {
         let mut more = Registry::with_prefix("fumehood");
         more.register("calls_running", "Calls that have a place now", gauge_of(running));
         more.register("calls_waiting", "Calls that wait for a place now", gauge_of(waiting));
-        let counter = prometheus_client::metrics::counter::ConstCounter::<u64>::new;
+        let counter = ConstCounter::<u64>::new;
         more.register("telemetry_spans_sent", "Spans that a collector has taken", counter(sent));
         more.register("telemetry_spans_dropped", "Spans that were dropped", counter(dropped));
         let dependencies = self.dependencies.read().unwrap_or_else(PoisonError::into_inner);

@@ -272,6 +272,9 @@ impl Inner {
     }
 
     fn choose(&self, offer: &Offer, plan: &RetryPlan) -> Result<Candidate, NoWorker> {
+        if !self.link.is_connected() {
+            return Err(NoWorker::Disconnected);
+        }
         let random = getrandom::u64().unwrap_or_default();
         let state = self.state();
         state.roster.choose(offer, random, |worker| state.calls.open_at(worker), |worker| plan.is_tried(worker))

@@ -17,6 +17,9 @@ const RETRY_WHEN_ABSENT: Duration = Duration::from_secs(1);
 /// Returns the error of a call that no worker can take. Nothing has run.
 pub(super) fn no_worker(reason: NoWorker, tool: &str) -> CallError {
     match reason {
+        NoWorker::Disconnected => unavailable_error("the tool did not run, because the gateway does not reach NATS")
+            .with_hint("call again a little later; an operator must check NATS")
+            .with_retry_after(RETRY_WHEN_ABSENT),
         NoWorker::Absent => unavailable_error("the tool did not run, because the cell has no running worker")
             .with_hint("an operator must start one with `fumehood worker`, or check NATS")
             .with_retry_after(RETRY_WHEN_ABSENT),
@@ -128,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_call_without_a_worker_may_be_made_again() {
-        for reason in [NoWorker::Absent, NoWorker::NotOffered, NoWorker::Full] {
+        for reason in [NoWorker::Disconnected, NoWorker::Absent, NoWorker::NotOffered, NoWorker::Full] {
             let error = no_worker(reason, "a__b");
             assert_eq!(error.kind, ErrorKind::Unavailable);
             assert!(error.retry_after.is_some() && error.message.to_string().contains("did not run"), "{error}");

@@ -22,6 +22,8 @@ pub struct Candidate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoWorker {
+    /// The NATS server cannot be reached.
+    Disconnected,
     /// No worker announces itself.
     Absent,
     /// No worker has the component with these powers.

@@ -112,7 +112,7 @@ fn an_operator_sees_which_part_is_lost() {
     println!("\n### NATS is started");
     cell.start_nats();
     console.check_return();
-    console.print_log(&cell, "a worker joined");
+    console.print_log(&cell, "the connection to NATS changed");
 
     if crash_log(&mut cell) {
         println!("\n### PostgreSQL crashes");
