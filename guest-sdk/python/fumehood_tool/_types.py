@@ -155,7 +155,7 @@ class Schemas:
             schema = properties[field.name] = self.of(field.hint)
             if field.is_required:
                 required.append(field.name)
-            elif field.default is not dataclasses.MISSING and (default := self.default(field.default)) is not None:
+            elif (default := self.default(field.default)) is not None:
                 schema.setdefault("default", default)
         described = (hint.__doc__ or "").strip()
         # That of a dataclass without a docstring is its signature.
@@ -171,7 +171,8 @@ class Field:
     name: str
     hint: Any
     is_required: bool
-    default: Any = dataclasses.MISSING
+    #: `None` if there is none.
+    default: Any = None
 
 
 def fields_of(hint: Any) -> list[Field]:
@@ -184,7 +185,7 @@ def fields_of(hint: Any) -> list[Field]:
                 field.name,
                 hints[field.name],
                 field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
-                field.default,
+                None if field.default is dataclasses.MISSING else field.default,
             )
             for field in made
         ]

@@ -220,8 +220,8 @@ impl Admission {
         if lost.is_empty() {
             return (StatusCode::OK, r#"{"status":"ready"}"#.to_owned());
         }
-        let body = serde_json::json!({ "status": "unavailable", "lost": lost });
-        (StatusCode::SERVICE_UNAVAILABLE, body.to_string())
+        let body = format!(r#"{{"status":"unavailable","lost":["{}"]}}"#, lost.join(r#"",""#));
+        (StatusCode::SERVICE_UNAVAILABLE, body)
     }
 }
 

@@ -145,19 +145,9 @@ fn a_tool_in_python_is_written() {
         Ok(folder) => folder,
         Err(why) => return skipped("Python", &why),
     };
-    // The sentence before the block has the options and the export.
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let (_, sentence) = readme.split_once("Or in Python (").unwrap();
-    let [_, options, _, export, _, file, ..] = sentence.split('`').collect::<Vec<_>>()[..] else {
-        panic!("{sentence}")
-    };
     let bench = Workbench::new();
-    let options: Vec<&str> = options.split(' ').collect();
-    assert_ok(bench.run(&[&["new", "my-tool"], &options[..]].concat()));
+    assert_ok(bench.run(&["new", "my-tool", "--lang", "python"]));
     let project = bench.path("my-tool");
-    let wit = std::fs::read_to_string(project.join(file)).unwrap();
-    let greet = wit.lines().find(|line| line.trim().starts_with("export ")).unwrap().trim();
-    write(&project, file, &wit.replace(greet, export));
     write(&project, "app.py", &block("Write a tool", "python"));
     let variables = [("FUMEHOOD_COMPONENTIZE_PY", folder.join("bin/componentize-py"))];
     assert_ok(run_slowly(&bench, "my-tool", &["build"], &variables));
