@@ -65,6 +65,28 @@ pub struct ExportedTelemetry {
     pub bodies: Vec<Vec<u8>>,
 }
 
+impl ExportedTelemetry {
+    /// Returns the names of a span of this name in a trace and of its ancestors, up to the one below the span `root`; `None` unless
+    /// every span of the trace is below `root`.
+    #[must_use]
+    pub fn path(&self, trace: &str, name: &str, root: &str) -> Option<Vec<String>> {
+        let spans: Vec<&Span> = self.spans.iter().filter(|span| span.trace == trace).collect();
+        let paths = spans.iter().map(|span| path(&spans, span, root)).collect::<Option<Vec<_>>>()?;
+        paths.into_iter().find(|path| path.first().is_some_and(|first| first == name))
+    }
+}
+
+fn path(spans: &[&Span], from: &Span, root: &str) -> Option<Vec<String>> {
+    let mut names = vec![from.name.clone()];
+    let mut parent = &from.parent;
+    while parent != root {
+        let above = spans.iter().find(|span| span.id == *parent)?;
+        names.push(above.name.clone());
+        parent = &above.parent;
+    }
+    Some(names)
+}
+
 /// A running collector. It runs until the test process ends.
 #[derive(Debug, Clone)]
 pub struct Collector {

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use self::grants::Grants;
 pub use self::options::{KeptValues, LimitsOf, WorkerOptions};
 use self::running_call::RunningCall;
-pub(crate) use self::running_call::validate;
+pub(crate) use self::running_call::{validate, worker_span};
 use crate::error::CellError;
 use crate::identity::{
     Exchange, Frame, FrameError, Party, Role, Session, SessionError, SessionTable, Side, session_id,

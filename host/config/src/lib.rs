@@ -20,6 +20,8 @@
 //! assert!(faults.starts_with("fumehood.toml:3:1: unknown key `raed` in [tools.notes]; did you mean `read`?"));
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #![allow(
     rustdoc::bare_urls,
     rustdoc::broken_intra_doc_links,

@@ -34,6 +34,8 @@
 //! # }
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "wire")]
 pub mod bounded_list;
 pub mod call;

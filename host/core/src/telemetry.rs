@@ -132,6 +132,22 @@ pub fn mcp_client_span(tool: &str, id: &str) -> Span {
     )
 }
 
+/// Creates the span of a call at a worker of a cell, below the span of its gateway.
+#[must_use]
+pub fn cell_span(tool: &str, id: &str, parent: &TraceContext) -> Span {
+    let span = tracing::info_span!(
+        target: TARGET,
+        "cell_call",
+        otel.name = %format_args!("cell_call {tool}"),
+        otel.kind = "server",
+        gen_ai.operation.name = "execute_tool",
+        gen_ai.tool.name = tool,
+        gen_ai.tool.call.id = id,
+    );
+    trace_context::set_parent(&span, Some(parent));
+    span
+}
+
 /// Creates the span of a run of an agent. Neither its task nor its answer are part of it.
 #[must_use]
 pub fn agent_span(session: &str) -> Span {

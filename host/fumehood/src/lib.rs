@@ -76,6 +76,8 @@
 //! wasmtime-internal-cranelift.opt-level = 2
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 /// Private stores of tools: keys and values that outlive a call, in memory or on disk.
 ///
 /// ```

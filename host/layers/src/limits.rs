@@ -10,6 +10,7 @@ use fumehood_core::call::history::CallHistories;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{CallContext, CancellationToken};
 use fumehood_core::tool::{PendingCall, Stop, ToolLayer, ToolProvider, unknown_tool};
+use tracing::Instrument as _;
 
 use crate::call_places::CallPlaces;
 use crate::log_budget::LogBudget;
@@ -230,13 +231,13 @@ impl LimitedTools {
         let tools = Arc::clone(&self.tools);
         let usage = self.usage.clone();
         let tenant = Arc::clone(&self.tenant);
-        let task = tokio::spawn(async move {
+        let running = async move {
             let ended = call.run(&*tools).await;
             drop(place);
             usage.charge(&tenant, fuel(&ended));
             ended
-        });
-        task.await.unwrap_or_else(|_| {
+        };
+        tokio::spawn(running.in_current_span()).await.unwrap_or_else(|_| {
             let error = CallError::new(ErrorKind::Host, "the call ended early, because the server is shutting down");
             Ok(CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() })
         })

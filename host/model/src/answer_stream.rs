@@ -11,6 +11,7 @@ use genai::chat::{ChatOptions, ChatRequest, ChatStreamEvent};
 use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ServiceTarget};
 use tokio::sync::mpsc;
+use tracing::Instrument as _;
 
 use crate::config::ProviderConfig;
 use crate::replies::{ReplyTranslation, SharedNotes};
@@ -112,13 +113,14 @@ impl Connector {
         let (sender, events) = mpsc::channel(QUEUED_EVENTS);
         let inner = Arc::clone(&self.0);
         let (translation, notes) = ReplyTranslation::new(inner.service);
-        let task = spawn(async move {
+        let reading = async move {
             let request = PreparedChat { target, chat, options };
             if let Err(error) = inner.read(request, &base, translation, &sender).await {
                 // A reader that is gone wants no error.
                 let _gone = sender.send(Err(error)).await;
             }
-        })?;
+        };
+        let task = spawn(reading.in_current_span())?;
         Ok(AnswerStream { events, notes, _task: task })
     }
 }

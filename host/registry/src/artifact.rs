@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use fumehood_core::digest::Digest;
+use fumehood_core::digest::{Digest, DigestError};
+use fumehood_core::text::sanitize::{printable, truncate_str};
 use fumehood_core::text::untrusted::PrintableText;
 use oci_client::manifest::{
-    OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE, OciDescriptor, OciImageIndex, OciImageManifest,
+    ImageIndexEntry, OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE, OciDescriptor, OciImageIndex, OciImageManifest,
 };
 use serde::Serialize;
 use wasmparser::{Encoding, Parser, Payload};
@@ -23,11 +24,17 @@ pub const LAYER_MEDIA_TYPE: &str = "application/wasm";
 pub(crate) const MANIFEST_MEDIA_TYPE: &str = OCI_IMAGE_MEDIA_TYPE;
 /// Media type of indexes.
 pub(crate) const INDEX_MEDIA_TYPE: &str = OCI_IMAGE_INDEX_MEDIA_TYPE;
-/// Media type of an empty configuration, which referrers have (OCI image specification 1.1, "Guidance for an empty
+/// Media type of an empty configuration, which referrers and artifacts of ORAS have (OCI image specification 1.1, "Guidance for an empty
 /// descriptor").
 const EMPTY_MEDIA_TYPE: &str = "application/vnd.oci.empty.v1+json";
 /// The empty configuration.
 pub(crate) const EMPTY_CONFIG: &[u8] = b"{}";
+/// The architecture of components, in configurations and in indexes.
+const ARCHITECTURE: &str = "wasm";
+/// Maximum length of a name in a message, in bytes.
+const MAX_EXCERPT_BYTES: usize = 100;
+/// Maximum number of names in a message.
+const MAX_LISTED: usize = 4;
 /// Maximum number of annotations that are kept.
 const MAX_ANNOTATIONS: usize = 64;
 /// Maximum length of an annotation's name or value that is kept, in bytes.
@@ -99,7 +106,7 @@ impl Artifact {
         let component_digest = Digest::of(&component);
         let config = Config {
             created: CREATED,
-            architecture: "wasm",
+            architecture: ARCHITECTURE,
             os: "wasip2",
             layer_digests: vec![component_digest.to_string()],
             component: interface(&component)?,
@@ -161,25 +168,45 @@ impl Artifact {
     }
 }
 
-/// Reads the manifest of a component.
+/// Returns the digest of the manifest in an index whose platform has the architecture `wasm`.
+///
+/// # Errors
+/// The reason why there is none, or no single one.
+pub(crate) fn find_component(index: &[u8]) -> Result<Digest, String> {
+    let index: OciImageIndex = serde_json::from_slice(index).map_err(|error| excerpt(&error))?;
+    let mut components = index.manifests.iter().filter(|entry| architecture(entry).as_deref() == Some(ARCHITECTURE));
+    let (Some(component), None) = (components.next(), components.next()) else {
+        let found = index.manifests.iter().map(|entry| architecture(entry).unwrap_or_else(|| "unknown".to_owned()));
+        let found = list(found);
+        return Err(format!(
+            "it is an index with the architectures {found}; expected `{ARCHITECTURE}` once, or name an artifact in it"
+        ));
+    };
+    component.digest.parse().map_err(|error: DigestError| excerpt(&error))
+}
+
+fn architecture(entry: &ImageIndexEntry) -> Option<String> {
+    entry.platform.as_ref().map(|platform| platform.architecture.to_string())
+}
+
+/// Reads the manifest of a component: exactly one layer has its media type. Others, such as a licence beside it, are ignored.
 ///
 /// # Errors
 /// The reason why it describes none.
 pub(crate) fn describe(manifest: &[u8]) -> Result<ComponentDescriptor, String> {
     let value: OciImageManifest = serde_json::from_slice(manifest).map_err(|error| {
         let is_index = serde_json::from_slice::<OciImageIndex>(manifest).is_ok();
-        if is_index { "it is an index of several artifacts; name one of them".to_owned() } else { error.to_string() }
+        if is_index { "it is an index of several artifacts; name one of them".to_owned() } else { excerpt(&error) }
     })?;
-    let [layer] = value.layers.as_slice() else {
-        return Err(format!("it has {} layers", value.layers.len()));
-    };
-    if value.config.media_type != CONFIG_MEDIA_TYPE {
+    if ![CONFIG_MEDIA_TYPE, EMPTY_MEDIA_TYPE].contains(&value.config.media_type.as_str()) {
         return Err(format!("its configuration is `{}`", excerpt(&value.config.media_type)));
     }
-    if layer.media_type != LAYER_MEDIA_TYPE {
-        return Err(format!("its layer is `{}`", excerpt(&layer.media_type)));
-    }
-    let component = layer.digest.parse::<Digest>().map_err(|error| error.to_string())?;
+    let layers = value.layers.as_slice();
+    let mut components = layers.iter().filter(|layer| layer.media_type == LAYER_MEDIA_TYPE);
+    let (Some(layer), None) = (components.next(), components.next()) else {
+        return Err(format!("it has the layers {}", list(layers.iter().map(|layer| &layer.media_type))));
+    };
+    let component = layer.digest.parse::<Digest>().map_err(|error| excerpt(&error))?;
     let component_bytes = u64::try_from(layer.size).map_err(|_| "the size of its layer is negative".to_owned())?;
     let annotations = value.annotations.unwrap_or_default().into_iter();
     let annotations = annotations.filter(|(name, value)| name.len().max(value.len()) <= MAX_ANNOTATION_BYTES);
@@ -217,8 +244,21 @@ pub(crate) fn descriptor(media_type: &str, digest: &Digest, bytes: usize) -> Oci
 }
 
 /// Returns the beginning of a text that a registry wrote.
-fn excerpt(text: &str) -> String {
-    fumehood_core::text::sanitize::printable(fumehood_core::text::sanitize::truncate_str(text, 100)).into_owned()
+fn excerpt(text: &impl ToString) -> String {
+    printable(truncate_str(&text.to_string(), MAX_EXCERPT_BYTES)).into_owned()
+}
+
+/// Returns the first of some names that a registry wrote.
+fn list(names: impl ExactSizeIterator<Item = impl ToString>) -> String {
+    let more = names.len().saturating_sub(MAX_LISTED);
+    let mut listed: Vec<String> = names.take(MAX_LISTED).map(|name| format!("`{}`", excerpt(&name))).collect();
+    if listed.is_empty() {
+        listed.push("(none)".to_owned());
+    }
+    if more > 0 {
+        listed.push(format!("and {more} more"));
+    }
+    listed.join(", ")
 }
 
 /// Returns the names that a component imports and exports.

@@ -118,8 +118,8 @@ pub enum RegistryError {
     },
     /// The artifact is no component.
     #[error(
-        "{what} is not a component: {reason}; expected one layer `application/wasm`, as `fumehood publish` and wkg \
-         write it"
+        "{what} is not a component: {reason}; expected exactly one layer `application/wasm`, as `fumehood publish`, wkg \
+         and `oras push IMAGE FILE:application/wasm` write it"
     )]
     NotAComponent {
         /// The reference.

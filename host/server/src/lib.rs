@@ -26,6 +26,8 @@
 //! # }
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod admission;
 pub mod body;
 pub mod bounds;

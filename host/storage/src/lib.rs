@@ -21,6 +21,8 @@
 //! # }
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod error;
 pub mod event_log;
 pub mod jobs;

@@ -14,7 +14,7 @@ use super::sessions::IssuedGrant;
 use crate::identity::Session;
 use crate::protocol::{
     AttemptId, CallLimits, CallRequest, Candidate, Conclusion, Grant, GuestStart, Offer, OpenCall, RefusalReason,
-    Ticket, ToWorker,
+    Ticket, ToWorker, WireTrace,
 };
 
 /// A call on its way to workers.
@@ -75,6 +75,7 @@ impl OutgoingCall<'_> {
             remaining_us: CallLimits::of(&self.limits).remaining_us,
             actor: self.context.actor.as_deref().map(str::to_owned),
             state: self.context.state.as_deref().map(str::to_owned),
+            trace: WireTrace::current(),
         };
         let message = ToWorker::Call(Box::new(request));
         let subject = format!("worker.{}", session.peer());

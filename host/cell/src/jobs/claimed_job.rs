@@ -15,12 +15,13 @@ use fumehood_core::digest::Digest;
 use fumehood_core::tool::Tool;
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use super::job_runner::{RunnerInner, answer};
 use super::job_stream::{JobEntry, JobStream, StreamError};
 use super::message::{JobClaim, JobEnd, JobOrder, JobRequest};
 use crate::identity::Role;
-use crate::worker::validate;
+use crate::worker::{validate, worker_span};
 
 /// Time between two signs of life of a job.
 const HEARTBEAT: Duration = Duration::from_millis(500);
@@ -232,7 +233,8 @@ impl ClaimedJob {
             cancelled: Some(self.token.clone()),
             ..CallContext::default()
         };
-        match self.inner.tools.call(call, context).await {
+        let span = worker_span(&self.tool, &self.request.call, self.request.trace.as_ref());
+        match self.inner.tools.call(call, context).instrument(span).await {
             Ok(result) => result,
             Err(stop) => self.failure(CallError::new(ErrorKind::ToolFailed, stop.reason)),
         }

@@ -17,7 +17,7 @@ use super::job_stream::{EnqueueError, JobStream, StreamError};
 use super::message::{JOBS_VERSION, JobClaim, JobEnd, JobOrder, JobRequest};
 use crate::gateway::{CallQueue, QueuedCall, failed_result, result_of};
 use crate::identity::Role;
-use crate::protocol::{CallLimits, Offer};
+use crate::protocol::{CallLimits, Offer, WireTrace};
 
 /// Minimum time between two looks at the end of a job.
 const MIN_POLL: Duration = Duration::from_millis(20);
@@ -112,6 +112,7 @@ impl JobQueue {
             limits: CallLimits::of(&queued.limits),
             repeatable: queued.repeatable,
             actor: queued.context.actor.as_deref().map(str::to_owned),
+            trace: WireTrace::current(),
         };
         let order = JobOrder::Run(Box::new(request));
         let signed = self.stream.seal(Role::JobGateway, order, text.as_bytes());

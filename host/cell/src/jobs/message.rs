@@ -4,7 +4,7 @@ use fumehood_core::digest::Digest;
 use fumehood_core::job::JobId;
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::{CallLimits, Offer};
+use crate::protocol::{CallLimits, Offer, WireTrace};
 
 /// The version of these messages.
 pub(super) const JOBS_VERSION: u16 = 1;
@@ -50,6 +50,9 @@ pub(super) struct JobRequest {
     pub(super) repeatable: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) actor: Option<String>,
+    /// The span of the gateway around the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) trace: Option<WireTrace>,
 }
 
 /// The claim of a worker: it has begun a job, and no other may. Signed as a

@@ -9,6 +9,7 @@ use fumehood_core::call::event::Level;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::RequestReport;
 use fumehood_core::digest::Digest;
+use fumehood_core::trace_context::{self, TraceContext};
 use serde::{Deserialize, Serialize};
 
 use crate::identity::ExchangeKey;
@@ -171,6 +172,35 @@ pub struct CallRequest {
     /// The state of the agent, as JSON text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
+    /// The span of the gateway around the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<WireTrace>,
+}
+
+/// The context of a trace on the wire (W3C Trace Context).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WireTrace {
+    /// The `traceparent`.
+    pub traceparent: String,
+    /// The `tracestate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracestate: Option<String>,
+}
+
+impl WireTrace {
+    /// Returns the context of the current span; `None` if it is not collected.
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        let context = trace_context::current()?;
+        let tracestate = context.tracestate().map(str::to_owned);
+        Some(Self { traceparent: context.traceparent().to_owned(), tracestate })
+    }
+
+    /// Parses the context; `None` if it is invalid.
+    #[must_use]
+    pub fn parse(&self) -> Option<TraceContext> {
+        TraceContext::parse(&self.traceparent, self.tracestate.as_deref())
+    }
 }
 
 /// The first message of a gateway to a run of a worker, signed: keys are to be exchanged.
@@ -372,7 +402,7 @@ mod tests {
             "remaining_us": 5,
         });
         let ToWorker::Call(request) = serde_json::from_value(earlier).unwrap() else { panic!("another kind") };
-        assert_eq!((request.actor, request.signed_grant), (None, None));
+        assert_eq!((request.actor, request.signed_grant, request.trace), (None, None, None));
         let earlier =
             json!({"ticket": {"run": 1, "epoch": 0}, "places": 1, "running": 0, "draining": false, "offers": []});
         let announcement: Announcement = serde_json::from_value(earlier).unwrap();

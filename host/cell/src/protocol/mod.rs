@@ -15,7 +15,7 @@ pub use gateway_calls::{Conclusion, GatewayCalls, GatewayEffect, GuestStart, Ope
 pub use introductions::{Introduction, Introductions};
 pub use message::{
     Announcement, AttemptId, CallLimits, CallRequest, Grant, Hello, Offer, RefusalReason, Ticket, ToGateway, ToWorker,
-    Welcome, WorkerName,
+    Welcome, WireTrace, WorkerName,
 };
 pub use roster::{Candidate, NoWorker, Roster};
 pub use worker_calls::{Admission, WorkerCalls, WorkerEffect};

@@ -9,12 +9,14 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::event::{Level, Progress};
 use fumehood_core::call::result::{CallError, CallResult, Metadata, RequestReport};
 use fumehood_core::call::{Arguments, CallContext, CancellationToken, Observer, Usage};
+use fumehood_core::telemetry;
 use fumehood_core::tool::{InvalidCall, MAX_INLINE_STEPS, Tool, ValidatedCall};
 use futures_util::FutureExt as _;
+use tracing::{Instrument as _, Span};
 
 use super::Inner;
 use crate::identity::Session;
-use crate::protocol::{AttemptId, CallRequest, Grant, ToGateway};
+use crate::protocol::{AttemptId, CallRequest, Grant, ToGateway, WireTrace};
 
 /// Time between two reports of what a call has cost so far, in milliseconds.
 const USAGE_EVERY_MS: u64 = 250;
@@ -88,11 +90,18 @@ impl RunningCall {
             cancelled: Some(self.token.clone()),
             ..CallContext::default()
         };
-        match self.inner.tools.call(call, context).await {
+        let span = worker_span(&self.tool, &request.call, request.trace.as_ref());
+        match self.inner.tools.call(call, context).instrument(span).await {
             Ok(result) => result,
             Err(stop) => refused(CallError::new(ErrorKind::ToolFailed, stop.reason)),
         }
     }
+}
+
+/// Creates the span of a call that a gateway sent, below the span that the message names.
+pub(crate) fn worker_span(tool: &Tool, id: &str, trace: Option<&WireTrace>) -> Span {
+    let parent = trace.and_then(WireTrace::parse);
+    parent.map_or_else(Span::none, |parent| telemetry::cell_span(tool.full_name(), id, &parent))
 }
 
 pub(crate) async fn validate(tool: &Arc<Tool>, arguments: Arguments) -> Result<ValidatedCall, CallError> {

@@ -20,7 +20,7 @@ use crate::exit::{Exit, UsageError};
 use crate::logging::{self, Starting};
 use crate::persist_rules::PersistRules;
 use crate::service_manager::{self, ServiceState};
-use crate::{host, pushed_components, render, signals};
+use crate::{host, pushed_components, render, signals, telemetry};
 
 /// Default time that running calls have to end.
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);
@@ -49,7 +49,7 @@ pub(crate) fn default_places() -> u32 {
 async fn serve(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> {
     let app = App::open(arguments)?;
     let config = &app.config;
-    logging::begin(&config.logging, None);
+    telemetry::begin(config)?;
     let options = cell::node_options(config, Role::Worker)?;
     let name = options.server.name.clone();
     announce(&app);

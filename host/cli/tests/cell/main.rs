@@ -27,3 +27,4 @@ mod proxy;
 mod pushed;
 mod recipes;
 mod road;
+mod traces;

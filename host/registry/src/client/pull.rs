@@ -10,7 +10,7 @@ use http::{Method, StatusCode};
 use url::Url;
 
 use super::{Place, RegistryClient, Right, excerpt};
-use crate::artifact::{INDEX_MEDIA_TYPE, describe};
+use crate::artifact::{INDEX_MEDIA_TYPE, describe, find_component};
 use crate::error::RegistryError;
 use crate::http::{Access, Request, read_bounded, read_error};
 use crate::reference::{OciReference, UrlReference};
@@ -81,10 +81,17 @@ impl RegistryClient {
     async fn resolve_at(&self, place: &Place, reference: &OciReference) -> Result<ResolvedComponent, RegistryError> {
         let raw = self.manifest(place, &reference.version(), reference.digest()).await?;
         let not_a_component = |reason: String| RegistryError::NotAComponent { what: reference.to_string(), reason };
-        if raw.media_type.as_deref() == Some(INDEX_MEDIA_TYPE) {
-            return Err(not_a_component("it is an index of several artifacts; name one of them".to_owned()));
-        }
-        let described = describe(&raw.bytes).map_err(|reason| not_a_component(excerpt(&reason)))?;
+        let raw = if raw.media_type.as_deref() == Some(INDEX_MEDIA_TYPE) {
+            let manifest = find_component(&raw.bytes).map_err(not_a_component)?;
+            if reference.digest().is_some() {
+                // What is pinned is the manifest of the component, which another index may have, too.
+                return Err(not_a_component(format!("it is an index; name the component in it, `@{manifest}`")));
+            }
+            self.manifest(place, &manifest.to_string(), Some(&manifest)).await?
+        } else {
+            raw
+        };
+        let described = describe(&raw.bytes).map_err(not_a_component)?;
         Ok(ResolvedComponent {
             reference: reference.with_digest(raw.digest),
             manifest: raw.digest,

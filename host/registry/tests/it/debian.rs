@@ -8,6 +8,7 @@ use fumehood_registry::policy::Trust;
 use fumehood_tests::docker_registry::{DockerRegistry, PASSWORD, Settings, USER};
 
 use crate::fixture::{KEY, NOW, TestStore, client, client_with, component, get, pem, policy, publish, reference};
+use crate::interop::read_other_layouts;
 
 async fn plays_the_road(registry: &DockerRegistry, client: &RegistryClient) {
     let reference = reference(registry.host(), "acme/greeter:1.0");
@@ -26,6 +27,7 @@ async fn plays_the_road_over_debians_registry() {
     let folder = tempfile::tempdir().unwrap();
     let Some(registry) = DockerRegistry::start(folder.path(), Settings::default()).unwrap() else { return };
     plays_the_road(&registry, &client()).await;
+    read_other_layouts(registry.host()).await;
     let error = get(&client(), &TestStore::new(), &policy(), &reference(registry.host(), "acme/none:1")).await;
     let error = error.unwrap_err().to_string();
     assert!(error.contains("does not exist") && error.contains("acme/none"), "{error}");

@@ -208,8 +208,11 @@ async fn execute(
         Input::Describe | Input::ListResources => (Arc::new(parts.powers.without_grant()), None),
         _ => (Arc::clone(&parts.powers), parts.folders.clone()),
     };
-    if let Some(HostServices { outbound, capabilities }) = services {
+    if let Some(HostServices { store, outbound, capabilities }) = services {
         let powers = Arc::make_mut(&mut powers);
+        if let Some(store) = store {
+            powers.store = store;
+        }
         powers.outbound = outbound;
         powers.capabilities = capabilities;
     }

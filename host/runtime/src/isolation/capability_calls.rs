@@ -8,6 +8,7 @@ use fumehood_core::capability::{CapabilityError, Value};
 use fumehood_core::tool::name::Namespace;
 use tokio::sync::Mutex;
 use tokio::task::AbortHandle;
+use tracing::{Instrument as _, Span};
 
 use super::link::Link;
 use super::message::ToWorker;
@@ -23,9 +24,12 @@ pub(super) struct CapabilityCalls {
     running: SyncMutex<Option<AbortHandle>>,
     refusals: Refusals,
     deadline: Instant,
+    /// The span of the call, around those of its functions.
+    span: Span,
 }
 
 impl CapabilityCalls {
+    /// Creates the sessions of a call, in the current span.
     pub(super) fn new(
         granted: GrantedCapabilities,
         invocation: &Invocation,
@@ -36,7 +40,7 @@ impl CapabilityCalls {
         let refusals = Refusals::default();
         let context = invocation.capability_context(owner, deadline, refusals.clone());
         let sessions = Arc::new(Mutex::new(CallSessions::new(granted, context, limits)));
-        Self { sessions, running: SyncMutex::default(), refusals, deadline }
+        Self { sessions, running: SyncMutex::default(), refusals, deadline, span: Span::current() }
     }
 
     /// Starts a function. Its answer is sent over the link.
@@ -47,7 +51,8 @@ impl CapabilityCalls {
         let mut sessions = Arc::clone(&self.sessions).try_lock_owned().map_err(|_| still_running())?;
         let until = self.deadline.into();
         let runtime = link.runtime();
-        let running = runtime.spawn(async move { tokio::time::timeout_at(until, sessions.call(at, arguments)).await });
+        let calling = async move { tokio::time::timeout_at(until, sessions.call(at, arguments)).await };
+        let running = runtime.spawn(calling.instrument(self.span.clone()));
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running.abort_handle());
         let link = link.weak();
         runtime.spawn(async move {

@@ -211,6 +211,7 @@ pub(super) enum FromWorker {
     },
     /// An operation on the store of keys and values.
     Store {
+        call: u64,
         step: u64,
         patience: Duration,
         what: StoreStep,
@@ -294,18 +295,18 @@ pub(super) enum StoreStep {
 }
 
 impl FromWorker {
-    /// Returns the call that a message is about; `None` for an operation on the store.
-    pub(super) fn call(&self) -> Option<u64> {
+    /// Returns the call that a message is about.
+    pub(super) fn call(&self) -> u64 {
         match self {
             Self::Ended { call, .. }
             | Self::Began { call }
             | Self::Log { call, .. }
             | Self::Progress { call, .. }
             | Self::Used { call, .. }
+            | Self::Store { call, .. }
             | Self::Request { call, .. }
             | Self::Use { call, .. }
-            | Self::DropHandle { call, .. } => Some(*call),
-            Self::Store { .. } => None,
+            | Self::DropHandle { call, .. } => *call,
         }
     }
 }

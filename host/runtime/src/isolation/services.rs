@@ -16,6 +16,7 @@ use fumehood_core::policy::redact::Redactor;
 use fumehood_core::text::sanitize::printable;
 use fumehood_core::tool::name::Namespace;
 use tokio::task::AbortHandle;
+use tracing::{Instrument as _, Span};
 
 use super::body_stream;
 use super::capability_calls::CapabilityCalls;
@@ -51,6 +52,13 @@ pub(super) struct CallRequests {
     tasks: Mutex<Vec<AbortHandle>>,
     ledger: RequestLedger,
     refusals: Refusals,
+}
+
+/// An operation of a worker on the store.
+pub(super) struct UsedStore {
+    pub(super) step: u64,
+    pub(super) patience: Duration,
+    pub(super) what: StoreStep,
 }
 
 /// A function that a worker uses, as it names it.
@@ -168,11 +176,12 @@ impl Services {
         }
     }
 
-    /// Starts a store operation. Its answer is sent over the link.
+    /// Starts a store operation in the span of its call. Its answer is sent over the link.
     ///
     /// # Errors
     /// If the worker has more concurrent operations than its guests can have.
-    pub(super) fn store(&self, link: &Link, step: u64, patience: Duration, what: StoreStep) -> Result<(), String> {
+    pub(super) fn store(&self, link: &Link, span: Span, used: UsedStore) -> Result<(), String> {
+        let UsedStore { step, patience, what } = used;
         let guard = StepGuard(Arc::clone(&self.steps));
         if self.steps.fetch_add(1, Ordering::Relaxed) >= MAX_STORE_OPERATIONS {
             return Err("it has more store operations in flight than its calls can have".to_owned());
@@ -181,7 +190,7 @@ impl Services {
         let quota = self.grant.key_value();
         let backend = Arc::clone(&self.shared.key_value);
         let link = link.weak();
-        self.shared.runtime.spawn(async move {
+        let storing = async move {
             let patience = patience.min(MAX_STORE_WAIT);
             let answer = match (owner, quota) {
                 (Some(owner), Some(quota)) => {
@@ -200,7 +209,8 @@ impl Services {
             if let Some(link) = link.upgrade() {
                 link.notify(&ToWorker::Stored { step, answer });
             }
-        });
+        };
+        self.shared.runtime.spawn(storing.instrument(span));
         Ok(())
     }
 
@@ -226,15 +236,15 @@ impl Services {
             return;
         }
         let serving = Arc::clone(requests);
-        let span = pending.span.clone();
-        let task = self.shared.runtime.spawn(async move {
+        let requesting = async move {
             // On any error the stream is dropped, which the guest sees as a terminated connection.
             let _ended = body_stream::serve(stream, head, |request, options| {
                 let mut egress = serving.egress.lock().unwrap_or_else(PoisonError::into_inner);
-                egress.as_mut().map(|egress| span.in_scope(|| egress.send(request, Some(options))))
+                egress.as_mut().map(|egress| egress.send(request, Some(options)))
             })
             .await;
-        });
+        };
+        let task = self.shared.runtime.spawn(requesting.instrument(pending.span.clone()));
         tasks.push(task.abort_handle());
     }
 }

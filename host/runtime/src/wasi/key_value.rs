@@ -121,6 +121,13 @@ impl ComponentStore {
         Self { backend: Arc::clone(backend), owner }
     }
 
+    /// Returns the part of the component in another store, which shares the threads and their bound.
+    pub(crate) fn within(&self, store: Arc<dyn KeyValueStore>) -> Self {
+        let KeyValueBackend { permits, threads, .. } = &*self.backend;
+        let backend = KeyValueBackend { store, permits: Arc::clone(permits), threads: threads.clone() };
+        Self { backend: Arc::new(backend), owner: self.owner.clone() }
+    }
+
     /// Returns the name of the component that owns it.
     pub(crate) fn owner(&self) -> Option<&Namespace> {
         self.owner.as_ref()

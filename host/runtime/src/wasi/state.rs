@@ -104,6 +104,8 @@ pub(crate) struct Powers {
 
 /// What the host does for one call in a worker, in place of the component's own [`Powers`].
 pub(crate) struct HostServices {
+    /// The store; `None` if it was not granted.
+    pub(crate) store: Option<Arc<ComponentStore>>,
     pub(crate) outbound: OutboundConfig,
     pub(crate) capabilities: GrantedCapabilities,
 }

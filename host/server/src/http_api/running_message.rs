@@ -9,6 +9,7 @@ use fumehood_core::text::sanitize::printable;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::{CancellationToken as Cancellation, DropGuard};
+use tracing::Instrument as _;
 
 use crate::http_api::idempotency::{self, Answer, ClaimedKey};
 use crate::http_api::negotiation::Form;
@@ -47,7 +48,7 @@ impl RunningMessage {
         if let Some(claimed) = &mut claimed {
             claimed.started(Answer::json(StatusCode::OK, &cancelled_reply()));
         }
-        let reply = tokio::spawn(async move {
+        let replying = async move {
             let mut replying = pin!(reply(&session, agent.as_mut(), text, observer, cancelled.clone()));
             let reply = tokio::select! {
                 biased;
@@ -57,7 +58,8 @@ impl RunningMessage {
             session.approvals.announce_in(None);
             session.end(&reply.text);
             reply
-        });
+        };
+        let reply = tokio::spawn(replying.in_current_span());
         Some(Self { events, reply, claimed, _leaving: leaving })
     }
 

@@ -20,7 +20,7 @@ fn statements_have_the_usual_form() {
 }
 
 /// Returns whether a file is part of a program or library that users run.
-fn is_product(name: &str) -> bool {
+pub(super) fn is_product(name: &str) -> bool {
     let is_test = name.starts_with("tests/") || name.starts_with("fuzz/") || name.ends_with("/tests.rs");
     !is_test && !["/tests/", "/benches/"].iter().any(|folder| name.contains(folder))
 }
@@ -101,7 +101,7 @@ impl<'ast> Visit<'ast> for Idioms {
 }
 
 /// Returns whether an attribute is `#[cfg(test)]`.
-fn is_for_tests(attribute: &Attribute) -> bool {
+pub(super) fn is_for_tests(attribute: &Attribute) -> bool {
     attribute.path().is_ident("cfg") && attribute.parse_args::<syn::Ident>().is_ok_and(|name| name == "test")
 }
 

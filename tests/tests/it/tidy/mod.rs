@@ -7,6 +7,7 @@ mod names;
 mod pages;
 mod platform;
 mod release;
+mod spans;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

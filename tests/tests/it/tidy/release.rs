@@ -47,6 +47,21 @@ fn is_keyword(word: &str) -> bool {
     word.len() <= MAX_KEYWORD_BYTES && word.bytes().all(is_allowed)
 }
 
+/// Returns whether the documentation of a package names the features that an item needs.
+fn has_labels(package: &Package) -> bool {
+    package.manifest["metadata"]["docs"]["rs"]["rustdoc-args"] == json!(["--cfg", "docsrs"])
+        && read(&root().join(&package.folder).join("src/lib.rs")).contains("#![cfg_attr(docsrs, feature(doc_cfg))]")
+}
+
+/// Returns whether a crate needs those of the same release. Dependencies of tests are not published.
+fn has_exact_dependencies(manifest: &serde_json::Value) -> bool {
+    let mut published =
+        manifest["dependencies"].as_array().unwrap().iter().filter(|dependency| dependency["req"] != "*");
+    published.all(|dependency| {
+        !dependency["name"].as_str().unwrap().starts_with("fumehood") || dependency["req"] == format!("={VERSION}")
+    })
+}
+
 /// Returns the rules that the manifest of a package breaks.
 fn faults_of_manifest(package: &Package) -> Vec<String> {
     let Package { name, manifest, .. } = package;
@@ -67,6 +82,11 @@ fn faults_of_manifest(package: &Package) -> Vec<String> {
         (manifest["documentation"] == format!("https://docs.rs/{name}"), "`documentation` is the page of docs.rs"),
         (docs["targets"] == json!([TARGET]), "`[package.metadata.docs.rs] targets` is Linux on x86-64 alone"),
         (!has_features || docs["all-features"] == json!(true), "`[package.metadata.docs.rs] all-features = true`"),
+        (
+            !has_features || has_labels(package),
+            "docs.rs labels what needs a feature: `rustdoc-args`, and `doc_cfg` in lib.rs",
+        ),
+        (has_exact_dependencies(manifest), "dependencies of the workspace have the version `=VERSION`"),
     ];
     rules.iter().filter(|(holds, _)| !holds).map(|(_, rule)| format!("{name}: {rule}")).collect()
 }

@@ -167,6 +167,8 @@ mod tasks;
 mod telemetry;
 mod terminal;
 #[cfg(test)]
+mod traces;
+#[cfg(test)]
 mod trust;
 #[cfg(test)]
 mod update;

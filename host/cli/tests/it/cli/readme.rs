@@ -19,7 +19,7 @@ use super::workbench::Workbench;
 /// This file.
 const HERE: &str = "host/cli/tests/it/cli/readme.rs";
 /// The blocks by section and language, and the file that runs each.
-const RUN_BY: [(&str, &str, &str); 11] = [
+const RUN_BY: [(&str, &str, &str); 12] = [
     ("Install", "sh", "release/test-packages"),
     ("Install", "sh", HERE),
     ("Use your MCP servers safely", "toml", HERE),
@@ -28,6 +28,7 @@ const RUN_BY: [(&str, &str, &str); 11] = [
     ("Write a tool", "rust", HERE),
     ("Write a tool", "python", HERE),
     ("Write a tool", "sh", HERE),
+    ("Embed it", "toml", HERE),
     ("Embed it", "rust", "host/fumehood/tests/it/fragments.rs"),
     ("Embed it", "python", "bindings/python/tests/test_documentation.py"),
     ("Embed it", "js", "bindings/node/tests/documentation.test.js"),
@@ -49,6 +50,14 @@ fn every_block_is_run_by_a_test() {
     for (.., file) in RUN_BY {
         assert!(std::fs::read_to_string(root().join(file)).unwrap().contains("README.md"), "{file}");
     }
+}
+
+/// The page about embedding shows a whole program with these.
+#[test]
+fn dependencies_are_those_of_the_embedding_page() {
+    let mut of_page = blocks("docs/embedding.md").unwrap().into_iter();
+    let of_page = of_page.find(|block| block.language == "toml").unwrap().text;
+    assert!(of_page.starts_with(block("Embed it", "toml").trim_end()), "{of_page}");
 }
 
 /// The block in a checkout compiles everything in release mode as it stands, so its parts are checked.

@@ -127,7 +127,7 @@ fn from_worker() -> Vec<(FromWorker, usize)> {
         (FromWorker::Progress { call: 1, fraction: Some(0.5), message: None, partial: parts() }, 0),
         (FromWorker::Began { call: 1 }, 0),
         (FromWorker::Used { call: 1, usage: Usage { fuel: 9, peak_memory: 1 << 40 } }, 0),
-        (FromWorker::Store { step: 1, patience: Duration::from_secs(1), what }, 0),
+        (FromWorker::Store { call: 1, step: 1, patience: Duration::from_secs(1), what }, 0),
         (FromWorker::Ended { call: 1, outcome: Ok(parts()), cost: Cost::default() }, 0),
         (FromWorker::Ended { call: 2, outcome: Err(failure), cost: Cost::default() }, 0),
     ]

@@ -20,6 +20,7 @@ use fumehood_core::call::limits::Limits;
 use fumehood_core::log;
 use fumehood_core::policy::permission::files::ProtectedFiles;
 use tokio::sync::{Notify, oneshot};
+use tracing::Span;
 
 use pending::first_sent;
 pub(super) use pending::{CallEnd, CallProgress, Death, Pending};
@@ -29,7 +30,7 @@ use tasks::{Parked, flush, read_for_parked_callers};
 use super::capability_calls::CapabilityCalls;
 use super::frame::{self, Message, Received, Receiver};
 use super::message::{FromWorker, MESSAGE_MARGIN_BYTES, Part, ToWorker, max_message_bytes};
-use super::services::{Services, UsedFunction};
+use super::services::{Services, UsedFunction, UsedStore};
 use super::socket::{Socket, Wait};
 use super::spin::Spinner;
 use crate::engine::guest_runtime::GuestRuntime;
@@ -290,9 +291,7 @@ impl Link {
     /// # Errors
     /// If the message violates the protocol.
     fn dispatch(&self, Message { body, files }: Message<FromWorker>) -> Result<(), String> {
-        if let Some(call) = body.call()
-            && let Some(pending) = lock(&self.calls).get_mut(&call)
-        {
+        if let Some(pending) = lock(&self.calls).get_mut(&body.call()) {
             pending.progress = CallProgress::Began;
         }
         if let FromWorker::Request { call, head } = body {
@@ -331,7 +330,10 @@ impl Link {
                     observer.usage(usage);
                 }
             }
-            FromWorker::Store { step, patience, what } => self.services.store(self, step, patience, what)?,
+            FromWorker::Store { call, step, patience, what } => {
+                let span = lock(&self.calls).get(&call).map_or_else(Span::none, |pending| pending.span.clone());
+                self.services.store(self, span, UsedStore { step, patience, what })?;
+            }
             FromWorker::Use { call, step, capability, interface, function, arguments } => {
                 if let Some(calls) = self.capabilities_of(call)? {
                     let used = UsedFunction { step, capability, interface, function, arguments };

@@ -15,7 +15,7 @@ use super::setup::LoadedComponent;
 use crate::call::input::Arguments;
 use crate::call::outcome::Execution;
 use crate::isolation::message::{CallMessage, FromWorker, Part, Parts, ToWorker};
-use crate::wasi::{HostServices, Invocation};
+use crate::wasi::Invocation;
 
 /// Cancellation tokens of the running calls.
 type Tokens = Arc<Mutex<HashMap<u64, CancellationToken>>>;
@@ -45,10 +45,7 @@ fn call(channel: &Channel, component: &LoadedComponent, tokens: &Tokens, message
     let call = message.call;
     let cancelled = CancellationToken::new();
     let observer = Arc::new(RelayObserver::new(channel.clone(), call));
-    let services = HostServices {
-        outbound: component.requests.outbound(Some(call), component.may_request),
-        capabilities: component.capabilities.grant(&component.own_capabilities, call),
-    };
+    let services = component.services_of(call);
     let runnable = component.runnable.clone();
     let invocation = Invocation { observer: Some(observer), cancelled: Some(cancelled.clone()), ..message.invocation };
     let invocation = Arc::new(invocation);

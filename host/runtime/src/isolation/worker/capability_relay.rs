@@ -8,12 +8,13 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::capability::{
     BoundCapability, Capability, CapabilityCall, CapabilityDefinition, CapabilityError, CapabilitySession, Value,
 };
+use fumehood_core::policy::permission::Grant;
 use tokio::sync::oneshot;
 
 use super::channel::Channel;
 use crate::isolation::message::{CapabilitySetup, FromWorker, UseAnswer};
 use crate::isolation::values::Values;
-use crate::wasi::GrantedCapabilities;
+use crate::wasi::{ComponentStore, GrantedCapabilities};
 
 /// The capabilities of the host. Clones share it.
 #[derive(Clone)]
@@ -39,11 +40,18 @@ impl CapabilityRelay {
     }
 
     /// Returns the capabilities for one call. The host decides about every use, except of those of the runtime, which
-    /// `own` has.
-    pub(super) fn grant(&self, own: &GrantedCapabilities, call: u64) -> GrantedCapabilities {
-        let bound = own.iter().map(|(linked, bound)| match linked.built_in {
-            Some(_) => bound.cloned(),
-            None => Some(self.bind(linked.definition.name(), call)),
+    /// `own` has, and which use the store of the call.
+    pub(super) fn grant(
+        &self,
+        own: &GrantedCapabilities,
+        grant: &Grant,
+        store: Option<&Arc<ComponentStore>>,
+        call: u64,
+    ) -> GrantedCapabilities {
+        let bound = own.iter().map(|(linked, bound)| match (linked.built_in, store) {
+            (Some(_), None) => bound.cloned(),
+            (Some(built_in), Some(store)) => Some((built_in.bind)(grant, store)),
+            (None, _) => Some(self.bind(linked.definition.name(), call)),
         });
         own.all().granted(bound.collect())
     }

@@ -24,14 +24,17 @@ const ANSWER_GRACE: Duration = Duration::from_secs(1);
 /// Minimum time between two reports of what a call has cost so far.
 const USAGE_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The host's store of keys and values. Clones share it.
-#[derive(Clone)]
-pub(super) struct RelayStore(Arc<Steps>);
-
-struct Steps {
+/// The operations on the host's store of keys and values.
+pub(super) struct StoreRelay {
     channel: Channel,
     number: AtomicU64,
     waiting: Mutex<HashMap<u64, SyncSender<Result<StoreAnswer, StoreError>>>>,
+}
+
+/// The host's store of keys and values, for one call.
+struct RelayStore {
+    relay: Arc<StoreRelay>,
+    call: u64,
 }
 
 impl std::fmt::Debug for RelayStore {
@@ -40,26 +43,34 @@ impl std::fmt::Debug for RelayStore {
     }
 }
 
-impl RelayStore {
-    pub(super) fn new(channel: Channel) -> Self {
-        Self(Arc::new(Steps { channel, number: AtomicU64::new(0), waiting: Mutex::default() }))
+impl StoreRelay {
+    pub(super) fn new(channel: Channel) -> Arc<Self> {
+        Arc::new(Self { channel, number: AtomicU64::new(0), waiting: Mutex::default() })
+    }
+
+    /// Returns the store for one call.
+    pub(super) fn of_call(self: &Arc<Self>, call: u64) -> Arc<dyn KeyValueStore> {
+        Arc::new(RelayStore { relay: Arc::clone(self), call })
     }
 
     /// Delivers the host's answer to a store operation.
     pub(super) fn deliver_answer(&self, step: u64, answer: Result<StoreAnswer, StoreError>) {
-        let waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&step);
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&step);
         if let Some(waiting) = waiting {
             let _nobody_waits = waiting.try_send(answer);
         }
     }
+}
 
+impl RelayStore {
     fn ask(&self, what: StoreStep, patience: Duration) -> Result<StoreAnswer, StoreError> {
-        let step = self.0.number.fetch_add(1, Ordering::Relaxed);
+        let StoreRelay { channel, number, waiting } = &*self.relay;
+        let step = number.fetch_add(1, Ordering::Relaxed);
         let (sender, answer) = sync_channel(1);
-        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(step, sender);
-        self.0.channel.send(&FromWorker::Store { step, patience, what }, &[]);
+        waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(step, sender);
+        channel.send(&FromWorker::Store { call: self.call, step, patience, what }, &[]);
         let answer = answer.recv_timeout(patience.saturating_add(ANSWER_GRACE));
-        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&step);
+        waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&step);
         let late = |_| Err(StoreError::Unavailable("the host did not answer in time".to_owned()));
         answer.unwrap_or_else(late)
     }

@@ -13,7 +13,7 @@ use wasmtime::Engine;
 
 use super::capability_relay::{CapabilityRelay, define};
 use super::channel::Channel;
-use super::relay::{RelayStore, Requests};
+use super::relay::{Requests, StoreRelay};
 use crate::call::run::Runnable;
 use crate::call::shared::Shared;
 use crate::config::SandboxConfig;
@@ -26,7 +26,7 @@ use crate::load::compile::engine_id;
 use crate::load::dialect::{self, typed::PackageDocs};
 use crate::load::error::LoadError;
 use crate::load::surface::Surface;
-use crate::wasi::{ComponentStore, GrantedCapabilities, OpenFolder, OpenFolders, Powers, Removals, ScratchRoot};
+use crate::wasi::{ComponentStore, HostServices, OpenFolder, OpenFolders, Powers, Removals, ScratchRoot};
 
 /// Memory of the process without that of its calls, in bytes: the program, compiled code, threads, messages.
 const PROCESS_BYTES: u64 = 768 << 20;
@@ -44,12 +44,25 @@ const MAX_DESCRIPTORS: u64 = 4096;
 pub(super) struct LoadedComponent {
     pub(super) shared: Arc<Shared>,
     pub(super) runnable: Runnable,
-    pub(super) store: RelayStore,
-    pub(super) requests: Requests,
+    pub(super) store: Arc<StoreRelay>,
     pub(super) capabilities: CapabilityRelay,
-    /// The capabilities of the runtime itself.
-    pub(super) own_capabilities: GrantedCapabilities,
-    pub(super) may_request: bool,
+    requests: Requests,
+    /// Its powers between calls. Of the capabilities, only those of the runtime are usable.
+    powers: Powers,
+    may_request: bool,
+}
+
+impl LoadedComponent {
+    /// Returns what the host does for a call.
+    pub(super) fn services_of(&self, call: u64) -> HostServices {
+        let Powers { grant, store, capabilities, .. } = &self.powers;
+        let store = grant.key_value().map(|_| Arc::new(store.within(self.store.of_call(call))));
+        HostServices {
+            capabilities: self.capabilities.grant(capabilities, grant, store.as_ref(), call),
+            outbound: self.requests.outbound(Some(call), self.may_request),
+            store,
+        }
+    }
 }
 
 /// The files that are sent with the first message.
@@ -124,14 +137,14 @@ fn start(channel: &Channel, setup: &Setup, mut files: Files) -> Result<(LoadedCo
     // Before the jail, in which the engine could not open `/proc/self/pagemap` to find the pages that calls touched.
     let engine = build_engine(setup)?;
     let jail = enter_jail(setup, &mut files)?;
-    let store = RelayStore::new(channel.clone());
+    let store = StoreRelay::new(channel.clone());
     let requests = Requests::new(channel.clone());
     let capabilities = CapabilityRelay::new(channel.clone());
     let mut bytes = Vec::new();
     // An earlier worker may have read the shared file to its end.
     let mut component = &files.component;
     component.rewind().and_then(|()| component.read_to_end(&mut bytes)).map_err(host_failure)?;
-    let shared = build_shared(setup, engine, &store, files.scratch).map_err(host_failure)?;
+    let shared = build_shared(setup, engine, files.scratch).map_err(host_failure)?;
     shared.protected.replace(setup.protected.clone());
     let component = map_from_host(&shared.engine, &files.code).map_err(host_failure)?;
     let has_folders = !files.folders.is_empty() || setup.grant.scratch().is_some();
@@ -142,16 +155,15 @@ fn start(channel: &Channel, setup: &Setup, mut files: Files) -> Result<(LoadedCo
     let (callable, skipped) =
         dialect::link(&shared.linker, &shared.capabilities, &component, &docs, &dialect, &setup.definitions)?;
     let powers = build_powers(setup, &shared, &requests).map_err(host_failure)?;
-    let own_capabilities = powers.capabilities.clone();
     let folders = build_folders(setup, &shared, files.folders);
-    let runnable = Runnable::new(&shared, callable, &surface, powers, folders);
+    let runnable = Runnable::new(&shared, callable, &surface, powers.clone(), folders);
     let definitions = collect_definitions(&runnable, &shared, setup).map_err(LoadError::Describe)?;
     let resources =
         collect_resources(&runnable, &shared, setup).map_err(|error| LoadError::ListResources(Box::new(error)))?;
     let skipped = BoundedList::truncate_from(skipped.into_iter().map(|skipped| (skipped.export, skipped.why)));
     let may_request = setup.may_request;
     Ok((
-        LoadedComponent { shared, runnable, store, requests, capabilities, own_capabilities, may_request },
+        LoadedComponent { shared, runnable, store, capabilities, requests, powers, may_request },
         Loaded::Ready { jail, definitions, resources, skipped },
     ))
 }
@@ -186,12 +198,7 @@ fn enter_jail(setup: &Setup, files: &mut Files) -> Result<JailReport, Loaded> {
     Ok(jail)
 }
 
-fn build_shared(
-    setup: &Setup,
-    engine: Engine,
-    store: &RelayStore,
-    scratch: Option<File>,
-) -> Result<Arc<Shared>, String> {
+fn build_shared(setup: &Setup, engine: Engine, scratch: Option<File>) -> Result<Arc<Shared>, String> {
     let config = SandboxConfig {
         profile: setup.profile,
         concurrency: setup.concurrency,
@@ -199,7 +206,6 @@ fn build_shared(
         queue: setup.concurrency,
         memory_ceiling: setup.memory_ceiling,
         guest_threads: setup.guest_threads as usize,
-        key_value: Some(Arc::new(store.clone())),
         capabilities: define(&setup.capabilities),
         ..SandboxConfig::default()
     };

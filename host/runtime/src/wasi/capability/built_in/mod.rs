@@ -17,7 +17,7 @@ pub(crate) struct BuiltIn {
     /// The power whose grant it needs.
     pub(crate) power: Power,
     pub(super) define: fn() -> CapabilityDefinition,
-    pub(super) bind: fn(&Grant, &Arc<ComponentStore>) -> BoundCapability,
+    pub(crate) bind: fn(&Grant, &Arc<ComponentStore>) -> BoundCapability,
 }
 
 /// All of them.
