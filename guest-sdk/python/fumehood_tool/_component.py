@@ -60,20 +60,32 @@ def _definition(tool: Any) -> Any:
     )
 
 
+#: The lines of the modules of the project, by the name of the file. There are no files later, and opening one would be refused.
+_sources: dict[str, list[str]] = {}
+
+
 def _report(error: Exception) -> None:
     """Tells the operator where the tool failed. A failure that the tool chose itself is no fault."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/fumehood_tool/" not in frame.filename]
-    for frame in frames:
-        # A component has the folders of the project as /0, /1 and so on.
-        frame.filename = re.sub(r"^/[0-9]+/", "", frame.filename)
-    own = [frame for frame in frames if not frame.filename.startswith("/")]
-    place = f" at {own[-1].filename}:{own[-1].lineno}" if own else ""
+    trace = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    trace = [(code, line) for code, line in trace if "/fumehood_tool/" not in code.co_filename]
+    own = [(code, line) for code, line in trace if code.co_filename in _sources]
+    place = f" at {_shown(own[-1][0].co_filename)}:{own[-1][1]}" if own else ""
     if isinstance(error, ToolError):
         _host.log.info(f"failed{place}: {error}")
         return
     _host.log.error(f"{type(error).__name__}{place}")
-    text = "".join(traceback.format_list(frames)) + "".join(traceback.format_exception_only(error))
-    print("Traceback (most recent call last):\n" + text, end="", file=sys.stderr)
+    print("Traceback (most recent call last):", file=sys.stderr)
+    for code, line in trace:
+        print(f'  File "{_shown(code.co_filename)}", line {line}, in {code.co_name}', file=sys.stderr)
+        lines = _sources.get(code.co_filename, [])
+        if line <= len(lines):
+            print(f"    {lines[line - 1].strip()}", file=sys.stderr)
+    print("".join(traceback.format_exception_only(error)), end="", file=sys.stderr)
+
+
+def _shown(file: str) -> str:
+    """Returns the name of a file in the project: a component has its folders as /0, /1 and so on."""
+    return re.sub(r"^/[0-9]+/", "", file)
 
 
 def _content(result: Any) -> list[Any]:
@@ -106,7 +118,7 @@ def prepare(module: str) -> None:
     while new := [name for name in sys.modules if name not in seen]:
         seen.update(new)
         for name in new:
-            for imported in _imports_in_functions(sys.modules[name]):
+            for imported in _later_imports(sys.modules[name]):
                 _import(imported)
     _host.install_log_handler()
     _urllib.install()
@@ -119,16 +131,18 @@ def _import(name: str) -> None:
         pass
 
 
-def _imports_in_functions(module: Any) -> list[str]:
-    """Returns the modules that the functions of a module import, unless it belongs to Python itself."""
+def _later_imports(module: Any) -> list[str]:
+    """Keeps the lines of a module, and returns what it imports anywhere, unless it belongs to Python itself."""
     file = getattr(module, "__file__", None) or ""
     if not file.endswith(".py") or module.__name__.partition(".")[0] in sys.stdlib_module_names:
         return []
     try:
         with open(file, encoding="utf-8") as source:
-            tree = ast.parse(source.read())
+            text = source.read()
+        tree = ast.parse(text)
     except (OSError, SyntaxError, ValueError):
         return []
+    _sources[file] = text.splitlines()
     package = getattr(module, "__package__", None) or ""
     names = []
     for node in ast.walk(tree):

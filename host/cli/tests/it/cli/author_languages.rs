@@ -169,9 +169,8 @@ fn python_tool_of_the_page_calls_an_api() {
     let line = call.text.split(" --allow-http").next().unwrap().trim();
     let words: Vec<&str> = line.split(' ').skip(1).collect();
     let denied = run_slowly(&bench, "forecast", &words, &variables);
-    assert!(denied.code != 0 && denied.stdout.contains("error[denied]"), "{denied:?}");
-    let hint = "to allow it: http = [\"GET https://api.open-meteo.com/**\"]";
-    assert!((denied.stdout + &denied.stderr).contains(hint));
+    assert!(denied.code == 1 && denied.stderr.contains("error[denied]"), "{denied:?}");
+    assert!(denied.stderr.contains("to allow it: --allow-http 'GET https://api.open-meteo.com/**'"), "{denied:?}");
 }
 
 /// A module that imports others when it is called, logs, prints, converts, and fails in several ways.
@@ -233,12 +232,13 @@ fn python_tool_logs_converts_and_fails_in_words() {
         assert!(said.contains(part), "{part}: {said}");
     }
     let refused = call(&["total", "lines=[{\"item\": \"a\"}]", "day=2026-01-31"]);
-    assert!(refused.stdout.contains("error[invalid_arguments]: /lines/0"), "{refused:?}");
+    assert!(refused.stderr.contains("error[invalid_arguments]: /lines/0"), "{refused:?}");
     let chosen = call(&["fail", "how=chosen"]);
-    assert!(chosen.stdout.contains("error[unavailable]: │ try later"), "{chosen:?}");
+    assert!(chosen.stderr.contains("error[unavailable]: │ try later"), "{chosen:?}");
     let fault = call(&["fail", "how=other"]);
-    assert!(fault.stdout.contains("error[tool_failed]: │ KeyError: 'other'"), "{fault:?}");
-    assert!((fault.stdout + &fault.stderr).contains("File \"app.py\", line "));
+    assert!(fault.stderr.contains("error[tool_failed]: │ KeyError: 'other'"), "{fault:?}");
+    assert!(fault.stderr.contains("File \"app.py\", line ") && fault.stderr.contains("return {}[how]"), "{fault:?}");
+    assert!(fault.stderr.contains("KeyError at app.py:"), "{fault:?}");
 
     bench.put("invoices/app.py", "from fumehood_tool import tool\n\n@tool\ndef f(a):\n    return a\n");
     let broken = run_slowly(&bench, "invoices", &["build"], &variables);
