@@ -38,6 +38,7 @@ mod mcp;
 mod monitoring;
 mod packages;
 mod powers;
+mod programs;
 mod real_model;
 mod resources;
 mod security_page;
