@@ -21,7 +21,6 @@
 //! ```
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-
 #![allow(
     rustdoc::bare_urls,
     rustdoc::broken_intra_doc_links,

@@ -114,24 +114,7 @@ fn words(language: Language, dialect: Dialect) -> Words {
         },
         Language::Python => Words {
             setup: format!("Install Python, and run `{install}` once."),
-            rules: match dialect {
-                Dialect::Contract => concat!(
-                    "- A tool is a function with `@tool`. Models read its docstring, and the descriptions of its \
-                     parameters there.\n",
-                    "- Top-level code runs once, when the component is built. Every call starts from the resulting \
-                     state.\n",
-                    "- Raise `ToolError` with a message for the model. Of other exceptions, it reads only the last \
-                     line.\n",
-                    "- Requests need `http = true` in pyproject.toml, and the operator's grant."
-                ),
-                Dialect::Typed => concat!(
-                    "- Import at the top of the file. Other imports are not part of the component.\n",
-                    "- Top-level code runs once, when the component is built. Every call starts from the resulting \
-                     state.\n",
-                    "- Raise `Err` with a message for the model. Of other exceptions, the model reads only the last \
-                     line."
-                ),
-            },
+            rules: python_rules(dialect),
             before: "",
             steps: to_steps(&[&install]),
             gitignore: template!("python/gitignore"),
@@ -164,6 +147,22 @@ fn words(language: Language, dialect: Dialect) -> Words {
             ]),
             gitignore: template!("c/gitignore"),
         },
+    }
+}
+
+fn python_rules(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Contract => concat!(
+            "- A tool is a function with `@tool`. Models read its docstring, and the descriptions of its parameters there.\n",
+            "- Top-level code runs once, when the component is built. Every call starts from the resulting state.\n",
+            "- Raise `ToolError` with a message for the model. Of other exceptions, it reads only the last line.\n",
+            "- Requests need `http = true` in pyproject.toml, and the operator's grant."
+        ),
+        Dialect::Typed => concat!(
+            "- Import at the top of the file. Other imports are not part of the component.\n",
+            "- Top-level code runs once, when the component is built. Every call starts from the resulting state.\n",
+            "- Raise `Err` with a message for the model. Of other exceptions, the model reads only the last line."
+        ),
     }
 }
 

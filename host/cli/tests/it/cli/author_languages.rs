@@ -152,7 +152,7 @@ fn python_tool_of_the_page_calls_an_api() {
     let [code, manifest, case, call] = &part[..] else { panic!("{part:?}") };
     bench.put("forecast/app.py", &code.text);
     // Without the line that the page explains.
-    bench.put("forecast/pyproject.toml", &manifest.text.replace("http = true\n", ""));
+    bench.put("forecast/pyproject.toml", manifest.text.replace("http = true\n", ""));
     bench.put("forecast/tests/weather.toml", &case.text);
     let build = || {
         let built = run_slowly(&bench, "forecast", &["build"], &variables);

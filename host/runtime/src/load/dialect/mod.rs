@@ -59,7 +59,7 @@ pub(crate) enum Callable {
     },
     Command {
         pre: InstancePre<CallState>,
-        tool: CommandTool,
+        tool: Box<CommandTool>,
     },
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn link(
         }
         Dialect::Command(version) => {
             let tool = command::find(component, version, bytes, limits)?;
-            Ok((Callable::Command { pre, tool }, Vec::new()))
+            Ok((Callable::Command { pre, tool: Box::new(tool) }, Vec::new()))
         }
         Dialect::Hook(version) => {
             let tools = typed::find_hook(component, version, &read_docs(), linker.engine(), limits)
