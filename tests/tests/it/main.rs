@@ -37,6 +37,7 @@ mod load;
 mod mcp;
 mod packages;
 mod powers;
+mod programs;
 mod real_model;
 mod resources;
 mod security_page;
