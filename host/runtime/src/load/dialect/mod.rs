@@ -59,7 +59,7 @@ pub(crate) enum Callable {
     },
     Command {
         pre: InstancePre<CallState>,
-        tool: CommandTool,
+        tool: Box<CommandTool>,
     },
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn link(
             Ok((Callable::Typed { pre, tools: found.tools }, found.skipped))
         }
         Dialect::Command(version) => {
-            let tool = command::find(component, version, bytes, limits)?;
+            let tool = Box::new(command::find(component, version, bytes, limits)?);
             Ok((Callable::Command { pre, tool }, Vec::new()))
         }
         Dialect::Hook(version) => {
