@@ -107,8 +107,8 @@ pub(crate) fn link(
             Ok((Callable::Typed { pre, tools: found.tools }, found.skipped))
         }
         Dialect::Command(version) => {
-            let tool = command::find(component, version, bytes, limits)?;
-            Ok((Callable::Command { pre, tool: Box::new(tool) }, Vec::new()))
+            let tool = Box::new(command::find(component, version, bytes, limits)?);
+            Ok((Callable::Command { pre, tool }, Vec::new()))
         }
         Dialect::Hook(version) => {
             let tools = typed::find_hook(component, version, &read_docs(), linker.engine(), limits)
