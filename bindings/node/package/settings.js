@@ -21,4 +21,11 @@ export const LOAD_OPTIONS = {
   strictImports: 'strict_imports',
   allowSlowCompile: 'allow_slow_compile',
   isolated: 'isolated',
+  replace: 'replace',
+}
+
+export const CALL_OPTIONS = {
+  limits: 'limits',
+  id: 'id',
+  actor: 'actor',
 }

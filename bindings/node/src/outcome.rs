@@ -26,6 +26,9 @@ impl Outcome {
     pub(crate) fn of_load(host: &Host, name: &str, loaded: Result<Component, LoadError>) -> Self {
         let component = match loaded {
             Ok(component) => component,
+            Err(error @ LoadError::Different { .. }) => {
+                return Self::Fault(Code::Load, format!("{error} with `{{ replace: true }}`"));
+            }
             Err(error) => return Self::Fault(Code::Load, error_chain(&error)),
         };
         let there = host.component(name);

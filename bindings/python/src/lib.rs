@@ -19,6 +19,7 @@ mod tool;
 fn _fumehood(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     py.import("atexit")?.call_method1("register", (wrap_pyfunction!(interpreter::close, module)?,))?;
+    module.add("FumehoodError", py.get_type::<error::FumehoodError>())?;
     module.add("HostError", py.get_type::<error::HostError>())?;
     module.add("LoadError", py.get_type::<error::LoadError>())?;
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;

@@ -13,6 +13,7 @@ from ._fumehood import (
 from ._fumehood import (
     CallError,
     Component,
+    FumehoodError,
     HostError,
     LoadError,
     LogLine,
@@ -21,12 +22,14 @@ from ._fumehood import (
     Result,
     Tool,
 )
-from .host import Event, Grants, Host, Isolation, Limits, Registry, Secret, WriteFolder
+from .host import Duration, Event, Grants, Host, Isolation, Limits, Registry, Secret, WriteFolder
 
 __all__ = [
     "CallError",
     "Component",
+    "Duration",
     "Event",
+    "FumehoodError",
     "Grants",
     "Host",
     "HostError",

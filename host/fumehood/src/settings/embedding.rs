@@ -4,21 +4,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use fumehood_config::embedding::{HostIsolation, HostSettings, LoadSettings};
+use fumehood_config::embedding::{CallSettings, HostIsolation, HostSettings, LoadSettings};
 use fumehood_config::secret::{ValueSource, resolve};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::Call;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallResult;
 use fumehood_core::policy::permission::files::FileRole;
+use fumehood_core::tool::{NameForm, Tool, ToolAliases};
 use fumehood_registry::reference::Reference;
-use fumehood_runtime::{CodeCache, CompileBudget, Compiler, Isolation, Workers};
+use fumehood_runtime::{CodeCache, CompileBudget, Compiler, Component, Isolation, Workers};
 use fumehood_storage::key_value::DiskStore;
+use serde::de::IgnoredAny;
 
 use super::error::{SettingsError, error_chain};
 use super::quick_tools::QuickTools;
 use super::{registry, values};
 use crate::host::{Host, HostBuilder};
+use crate::load::error::LoadError;
 use crate::load::registry_source::RegistrySource;
 use crate::load::{IsolationPolicy, Load};
 use crate::lock::Lock;
@@ -125,6 +128,53 @@ impl EmbeddedHost {
         }
     }
 
+    /// Creates a call of the tool with this full name or alias.
+    ///
+    /// # Errors
+    /// If the state is not JSON.
+    pub fn call(&self, name: String, arguments: String, settings: Option<CallSettings>) -> Result<Call, SettingsError> {
+        let is_known = self.host.tool(&name).is_some();
+        let alias_of = if is_known { None } else { self.aliases().resolve(&name).map(str::to_owned) };
+        let mut call = Call::new(alias_of.unwrap_or(name), arguments);
+        let Some(CallSettings { limits, id, actor, state }) = settings else { return Ok(call) };
+        if let Some(limits) = limits {
+            call = call.limits(limits.over(*self.host.limits()));
+        }
+        if let Some(id) = id {
+            call = call.id(id);
+        }
+        if let Some(actor) = actor {
+            call = call.actor(actor);
+        }
+        if let Some(state) = state {
+            serde_json::from_str::<IgnoredAny>(&state).map_err(|error| SettingsError::setting("state", error))?;
+            call = call.state(state);
+        }
+        Ok(call)
+    }
+
+    /// Loads a component. With `replace` it takes the place of the one that has its name, if there is one.
+    ///
+    /// # Errors
+    /// See [`Host::ensure_loaded`] and [`Host::reload`].
+    pub async fn load(&self, load: Load, replace: bool) -> Result<Component, LoadError> {
+        let loaded = if replace { self.host.reload(load).await } else { self.host.ensure_loaded(load).await };
+        self.quick.clear();
+        loaded
+    }
+
+    /// Returns the tool with this full name, or with this alias.
+    #[must_use]
+    pub fn tool(&self, name: &str) -> Option<Arc<Tool>> {
+        self.host.tool(name).or_else(|| self.host.tool(self.aliases().resolve(name)?))
+    }
+
+    /// Returns the names of the tools that every provider of models accepts. The MCP server gives its clients the same ones.
+    #[must_use]
+    pub fn aliases(&self) -> ToolAliases {
+        ToolAliases::of_tools(self.host.tools().iter().map(Arc::as_ref), NameForm::Portable)
+    }
+
     /// Unloads a component, and returns whether it was loaded.
     #[must_use]
     pub fn unload(&self, name: &str) -> bool {
@@ -132,7 +182,7 @@ impl EmbeddedHost {
         self.host.unload(name)
     }
 
-    /// Creates the load of a file or a reference, or of `bytes` in their place. [`Host::load`] of a reference needs a runtime of tokio.
+    /// Creates the load of a file or a reference, or of `bytes` in their place. [`Self::load`] of a reference needs a runtime of tokio.
     ///
     /// # Errors
     /// If there is no component, or no name for bytes, a grant is not possible, or the lock cannot be read.
@@ -190,6 +240,12 @@ impl EmbeddedHost {
         };
         Ok(Load::reference(reference, Arc::clone(self.registry.as_ref().ok_or_else(missing)?)))
     }
+}
+
+/// Returns whether any code of the tool ran. A tool itself may answer with the kind of a refusal, such as `invalid_arguments`.
+#[must_use]
+pub fn has_run(result: &CallResult) -> bool {
+    result.is_ok() || result.metadata.fuel_used > 0 || !result.metadata.duration.is_zero()
 }
 
 fn with_isolation(builder: HostBuilder, settings: &HostSettings) -> HostBuilder {
