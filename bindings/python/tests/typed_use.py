@@ -35,7 +35,7 @@ async def use() -> None:
     fumehood.openai_agents.tools(host)
     fumehood.mcp.server(host)
     await host.load("a.wasm", grants={"raed": []})  # type: ignore[arg-type]
-    await host.load("a.wasm", limits={"deadline": b"5"})  # type: ignore[typeddict-item]
+    await host.load("a.wasm", limits={"deadline": b"5"})  # type: ignore[arg-type]
     fumehood.Host(isolation="jail")  # type: ignore[arg-type]
     result.ok = False  # type: ignore[misc]
     await host.call(1)  # type: ignore[arg-type]

@@ -27,16 +27,16 @@ def server(host: Host, name: str = "fumehood") -> Server[Any]:
         return types.ListToolsResult(tools=[_definition(tool) for tool in host.tools()])
 
     async def call_tool(context: ServerRequestContext[Any], call: types.CallToolRequestParams) -> types.CallToolResult:
-        arguments = call.arguments or {}
-        if not context.meta or context.meta.get("progress_token") is None:
-            return _result(await host.call(call.name, arguments))
-        return _result(await _report_progress(host.stream(call.name, arguments), context.session))
+        return _result(await _report_progress(host.stream(call.name, call.arguments or {}), context.session))
 
     return Server(name, version=VERSION, on_list_tools=list_tools, on_call_tool=call_tool)
 
 
 async def _report_progress(events: AsyncGenerator[Event, None], session: ServerSession) -> Result:
-    """Sends the progress of a call, and returns its result. The protocol wants a number that grows with each report."""
+    """Sends the progress of a call to a client that asked for it, and returns the result.
+
+    The protocol wants a number that grows with each report.
+    """
     done = -1.0
     total: float | None = None
     async with contextlib.aclosing(events):
