@@ -107,6 +107,18 @@ export class Result {
   toJSON(): object
 }
 
+/** The result of verifying an event log. */
+export interface LogReport {
+  /** Whether nothing was changed, removed or reordered. */
+  ok: boolean
+  /** Number of rows that were checked. */
+  rows: number
+  /** The last row with a valid seal: up to here, any change without the key is detected. */
+  sealedUpTo: number
+  /** The first problem, if any. */
+  finding: string | null
+}
+
 /** An event of a running call. */
 export type CallEvent =
   | { type: 'progress'; fraction?: number; message?: string; partial?: object[] }
@@ -169,6 +181,9 @@ export class Host {
    * guest.
    */
   stream(name: string, args?: object | string, options?: CallOptions): AsyncGenerator<CallEvent | Result, void, undefined>
+
+  /** Verifies the event log: nothing was changed, removed or reordered. Without the option `log`, this is a `TypeError`. */
+  verifyLog(): Promise<LogReport>
 
   /** Accepts no more calls, and stops those that still run after `grace` milliseconds, 1000 unless told. */
   shutdown(grace?: number): Promise<void>

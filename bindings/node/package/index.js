@@ -53,9 +53,9 @@ function componentSource(source) {
 
 function finish(outcome) {
   if (typeof outcome !== 'string') return new Result(outcome)
-  const { component, fault } = JSON.parse(outcome)
+  const { component, report, fault } = JSON.parse(outcome)
   if (fault) throw faultError(fault.code, fault.message)
-  return component
+  return component ?? report
 }
 
 /** Checks the name of a tool, of which the native module would say less. */
@@ -198,6 +198,10 @@ export class Host {
       forget?.()
       stop.stop()
     }
+  }
+
+  async verifyLog() {
+    return operate(undefined, () => hold(this, this.#native.verifyLog()))
   }
 
   async shutdown(grace = 1000) {

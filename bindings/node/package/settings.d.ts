@@ -162,6 +162,10 @@ export interface HostOptions {
   registry?: Registry
   /** The file with the approvals that `fumehood approve` writes. With one, only approved tools can be called. It is read whenever a component is loaded. */
   lock?: string
+  /** A file for the event log. Every call is recorded in it before it runs. Without one nothing is recorded. */
+  log?: string
+  /** The file with the key that seals the event log. It is created with the log. Default: the file of the log with `.key`. */
+  logKey?: string
 }
 
 /** Options of the load of one component. Paths are relative to the working folder. */

@@ -12,6 +12,8 @@ export const HOST_OPTIONS = {
   memoryCeiling: 'memory_ceiling',
   registry: 'registry',
   lock: 'lock',
+  log: 'log',
+  logKey: 'log_key',
 }
 
 export const LOAD_OPTIONS = {

@@ -177,14 +177,24 @@ impl NativeHost {
         u32::try_from(self.host().running()).unwrap_or(u32::MAX)
     }
 
+    /// Verifies the event log.
+    #[napi]
+    pub fn verify_log<'env>(&self, env: &'env Env) -> Result<Object<'env>, Fault> {
+        let embedded = self.embedded.clone();
+        self.spawn(env, None, async move {
+            let verified = tokio::task::spawn_blocking(move || embedded.verify_log()).await;
+            verified.map_or(Outcome::ShutDown, Outcome::of_verification)
+        })
+    }
+
     /// Accepts no more calls, and stops those that run after `grace` milliseconds.
     #[napi]
     pub fn shutdown<'env>(&self, env: &'env Env, grace: f64) -> Result<Object<'env>, Fault> {
         let grace = Duration::try_from_secs_f64(grace / 1e3)
             .map_err(|error| Fault::new(Code::Setting, format!("`grace`: {error}; expected milliseconds")))?;
-        let host = self.host().clone();
+        let embedded = self.embedded.clone();
         self.spawn(env, None, async move {
-            host.shutdown(grace).await;
+            embedded.shutdown(grace).await;
             Outcome::ShutDown
         })
     }

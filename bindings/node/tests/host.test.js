@@ -370,6 +370,17 @@ test('keys and values are kept in a file', async () => {
   }
 })
 
+test('calls are recorded in a log that is verified', async () => {
+  const log = join(temporaryFolder(), 'events.db')
+  const host = new Host({ log })
+  await host.load(component('calculator'))
+  await host.call('calculator__add', { a: 3, b: 5 }, { actor: 'ann' })
+  await host.shutdown()
+  const report = await host.verifyLog()
+  assert.deepEqual([report.ok, report.rows, report.finding], [true, 5, null])
+  await assert.rejects((await hostWith()).verifyLog(), { name: 'TypeError', message: /this host records no calls/ })
+})
+
 test('isolated components run in a process of their own', async () => {
   const host = await hostWith()
   const loaded = await host.load(component('calculator'), { isolated: true })

@@ -182,12 +182,21 @@ impl NativeHost {
         Ok(self.state()?.embedded.host().running())
     }
 
+    /// Verifies the event log.
+    fn verify_log(&self) -> PyResult<Operation> {
+        let embedded = self.state()?.embedded.clone();
+        self.spawn(async move {
+            let verified = tokio::task::spawn_blocking(move || embedded.verify_log()).await;
+            verified.map_or(Outcome::ShutDown, Outcome::Verified)
+        })
+    }
+
     /// Accepts no more calls, and stops those that run after `grace` seconds.
     fn shutdown(&self, grace: f64) -> PyResult<Operation> {
         let grace = Duration::try_from_secs_f64(grace).map_err(|error| value_error("grace", &error))?;
-        let host = self.state()?.embedded.host().clone();
+        let embedded = self.state()?.embedded.clone();
         self.spawn(async move {
-            host.shutdown(grace).await;
+            embedded.shutdown(grace).await;
             Outcome::ShutDown
         })
     }

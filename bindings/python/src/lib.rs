@@ -9,6 +9,7 @@ mod error;
 mod event;
 mod host;
 mod interpreter;
+mod log_report;
 mod operation;
 mod owner_process;
 mod result;
@@ -26,6 +27,7 @@ fn _fumehood(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<component::Component>()?;
     module.add_class::<event::Events>()?;
     module.add_class::<event::LogLine>()?;
+    module.add_class::<log_report::LogReport>()?;
     module.add_class::<event::Progress>()?;
     module.add_class::<event::Request>()?;
     module.add_class::<host::NativeHost>()?;

@@ -11,6 +11,7 @@ import pickle
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -609,6 +610,29 @@ async def test_keys_and_values_are_kept_in_a_file(
         assert listed.ok and listed.model_text.count("milk") == expected, listed.model_text
         assert (await host.call("notes__write", {"title": "milk", "text": "two"})).ok
         await host.shutdown()
+
+
+async def test_calls_are_recorded_in_a_log_that_is_verified(
+    components: pathlib.Path, cache: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    file = tmp_path / "events.db"
+    async with fumehood.Host(cache=cache, log=file, log_key=tmp_path / "seal.key") as host:
+        await host.load(components / "calculator.wasm")
+        for arguments in ({"a": 3, "b": 5}, {"a": "3"}):
+            await host.call("calculator__add", arguments, id="request-7", actor="ann")
+        report = await host.verify_log()
+        assert report.ok and report.finding is None and report.rows == host.verify_log_sync().rows == 5
+    del host
+    logged = fumehood_command(tmp_path, "log", "--log", file, "--log-key", tmp_path / "seal.key", "--json")
+    assert logged.returncode == 0 and "calculator__add" in logged.stdout and "ann" in logged.stdout, logged.stderr
+    with contextlib.closing(sqlite3.connect(file)) as connection, connection:
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        assert "records" in tables, tables
+        connection.execute("UPDATE records SET actor = 'bob' WHERE actor = 'ann'")
+    changed = fumehood.Host(log=file, log_key=tmp_path / "seal.key").verify_log_sync()
+    assert not changed.ok and "was edited" in str(changed.finding)
+    with pytest.raises(ValueError, match="`log`: this host records no calls"):
+        fumehood.Host().verify_log_sync()
 
 
 def test_the_command_is_installed() -> None:

@@ -118,6 +118,10 @@ pub struct HostSettings {
     /// The file with the approvals that `fumehood approve` writes. With one, only approved tools can be called. It is read
     /// whenever a component is loaded.
     pub lock: Option<PathBuf>,
+    /// A file for the event log. Every call is recorded in it before it runs. Without one nothing is recorded.
+    pub log: Option<PathBuf>,
+    /// The file with the key that seals the event log. It is created with the log. Default: the file of the log with `.key`.
+    pub log_key: Option<PathBuf>,
 }
 
 /// Options of the load of one component. Paths are relative to the working folder.

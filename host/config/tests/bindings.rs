@@ -38,7 +38,7 @@ const OPTIONS: [&str; 3] = ["HostSettings", "LoadSettings", "CallSettings"];
 const HIDDEN: [(&str, &str); 2] = [("LoadSettings", "path"), ("CallSettings", "state")];
 
 /// Texts of the schema that are paths.
-const PATHS: [&str; 7] = ["program", "cache", "key_value_store", "lock", "store", "folder", "file"];
+const PATHS: [&str; 9] = ["program", "cache", "key_value_store", "lock", "log", "log_key", "store", "folder", "file"];
 
 /// Words of Python, which cannot name the member of a class.
 const KEYWORDS: [&str; 2] = ["from", "for"];

@@ -158,6 +158,23 @@ class Request:
     def bytes_in(self) -> int: ...
 
 @final
+class LogReport:
+    """The result of verifying an event log."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was changed, removed or reordered."""
+    @property
+    def rows(self) -> int:
+        """Number of rows that were checked."""
+    @property
+    def sealed_up_to(self) -> int:
+        """The last row with a valid seal: up to here, any change without the key is detected."""
+    @property
+    def finding(self) -> str | None:
+        """The first problem, if any."""
+
+@final
 class Events:
     def drain(self) -> list[Progress | LogLine | Request]: ...
 
@@ -183,4 +200,5 @@ class NativeHost:
     def tools(self) -> list[Tool]: ...
     def tool(self, name: str) -> Tool | None: ...
     def running(self) -> int: ...
+    def verify_log(self) -> Operation: ...
     def shutdown(self, grace: float) -> Operation: ...

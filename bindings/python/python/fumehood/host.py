@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Mapping
 from datetime import timedelta
 from typing import Any, Union
 
-from ._fumehood import Component, Events, LogLine, NativeHost, Operation, Progress, Request, Result, Tool
+from ._fumehood import Component, Events, LogLine, LogReport, NativeHost, Operation, Progress, Request, Result, Tool
 from .program import find_program
 from .settings import Amount, Duration, Grants, HttpLimits, Isolation, Limits, Path, Registry, Secret, WriteFolder
 
@@ -88,6 +88,8 @@ class Host:
         memory_ceiling: Amount | None = None,
         registry: Registry | None = None,
         lock: Path | None = None,
+        log: Path | None = None,
+        log_key: Path | None = None,
         program: Path | None = None,
     ) -> None:
         """Creates a host.
@@ -104,6 +106,8 @@ class Host:
         :param registry: components of registries; without it none can be loaded
         :param lock: the file with the approvals that `fumehood approve` writes; with one, only approved
             tools can be called
+        :param log: a file for the event log, in which every call is recorded before it runs; without one nothing is recorded
+        :param log_key: the file with the key that seals the log; the default is the file of the log with `.key`
         :param program: the program `fumehood` that compiles components and runs workers; the default is the program of this package
         """
         settings = {
@@ -118,6 +122,8 @@ class Host:
             "memory_ceiling": memory_ceiling,
             "registry": registry,
             "lock": lock,
+            "log": log,
+            "log_key": log_key,
         }
         self._native = NativeHost(_settings(settings))
 
@@ -285,6 +291,19 @@ class Host:
             yield operation.take()
         finally:
             operation.cancel()
+
+    async def verify_log(self) -> LogReport:
+        """Verifies the event log: nothing was changed, removed or reordered.
+
+        :raises ValueError: if the host has no `log`
+        """
+        report: LogReport = await _outcome(self._native.verify_log())
+        return report
+
+    def verify_log_sync(self) -> LogReport:
+        """Like :meth:`verify_log`, and blocks the thread."""
+        report: LogReport = self._native.wait(self._native.verify_log())
+        return report
 
     async def shutdown(self, grace: float | timedelta = 1.0) -> None:
         """Accepts no more calls, and stops those that still run after `grace`, a number of seconds or a `timedelta`."""

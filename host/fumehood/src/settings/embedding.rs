@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use fumehood_config::embedding::{CallSettings, HostIsolation, HostSettings, LoadSettings};
 use fumehood_config::secret::{ValueSource, resolve};
@@ -14,9 +15,11 @@ use fumehood_core::policy::permission::files::FileRole;
 use fumehood_core::tool::{NameForm, Tool, ToolAliases};
 use fumehood_registry::reference::Reference;
 use fumehood_runtime::{CodeCache, CompileBudget, Compiler, Component, Isolation, Workers};
+use fumehood_storage::event_log::{EventLog, Report};
 use fumehood_storage::key_value::DiskStore;
 use serde::de::IgnoredAny;
 
+use super::call_records::CallRecords;
 use super::error::{SettingsError, error_chain};
 use super::quick_tools::QuickTools;
 use super::{registry, values};
@@ -36,6 +39,7 @@ pub struct EmbeddedHost {
     host: Host,
     registry: Option<Arc<RegistrySource>>,
     lock: Option<PathBuf>,
+    records: Option<Arc<CallRecords>>,
     quick: Arc<QuickTools>,
 }
 
@@ -82,7 +86,20 @@ impl EmbeddedHost {
         if let Some(file) = &lock {
             builder = builder.protect(file, FileRole::Lock);
         }
-        Ok(Self { host: builder.build()?, registry, lock, quick: Arc::default() })
+        let mut records = None;
+        if let Some(file) = &settings.log {
+            let file = absolute("log", file)?;
+            let key = match &settings.log_key {
+                Some(key) => absolute("log_key", key)?,
+                None => CallRecords::key_of(&file),
+            };
+            records = Some(Arc::new(CallRecords::open(&file, &key)?));
+            // A tool that could change them could forge the records of its own calls.
+            for file in EventLog::files(&file).into_iter().chain([key]) {
+                builder = builder.own_folder(file);
+            }
+        }
+        Ok(Self { host: builder.build()?, registry, lock, records, quick: Arc::default() })
     }
 
     /// Returns the host.
@@ -96,8 +113,12 @@ impl EmbeddedHost {
     pub fn calling(&self, call: Call) -> Calling {
         let host = self.host.clone();
         let quick = Arc::clone(&self.quick);
+        let records = self.records.clone();
         Box::pin(async move {
-            let result = host.call(call).await;
+            let result = match records {
+                Some(records) => records.call(&host, call).await,
+                None => host.call(call).await,
+            };
             quick.record(&result);
             result
         })
@@ -173,6 +194,23 @@ impl EmbeddedHost {
     #[must_use]
     pub fn aliases(&self) -> ToolAliases {
         ToolAliases::of_tools(self.host.tools().iter().map(Arc::as_ref), NameForm::Portable)
+    }
+
+    /// Verifies the event log of the calls: nothing was changed, removed or reordered. Blocks on the disk.
+    ///
+    /// # Errors
+    /// If there is no log, or it cannot be read.
+    pub fn verify_log(&self) -> Result<Report, SettingsError> {
+        let missing = || SettingsError::setting("log", "this host records no calls; create it with the file of a log");
+        self.records.as_ref().ok_or_else(missing)?.verify().map_err(SettingsError::Verification)
+    }
+
+    /// Shuts the host down: see [`Host::shutdown`].
+    pub async fn shutdown(&self, grace: Duration) {
+        self.host.shutdown(grace).await;
+        if let Some(records) = &self.records {
+            records.end().await;
+        }
     }
 
     /// Unloads a component, and returns whether it was loaded.
@@ -352,6 +390,25 @@ mod tests {
         lock.save().unwrap();
         host.reload(load()).await.unwrap();
         assert!(host.call(call()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn calls_are_recorded_before_they_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = json!({"program": "/nothing", "log": folder.path().join("events.db")});
+        let settings: HostSettings = read_json("", &settings.to_string()).unwrap();
+        let embedded = EmbeddedHost { host: Host::builder().build().unwrap(), ..EmbeddedHost::new(&settings).unwrap() };
+        embedded.host.load(Load::path(CALCULATOR)).await.unwrap();
+        for arguments in [r#"{"a": 1, "b": 1}"#, "{}"] {
+            embedded.calling(Call::new("calculator__add", arguments)).await;
+        }
+        embedded.shutdown(Duration::ZERO).await;
+        let report = embedded.verify_log().unwrap();
+        // The session, the start, end and result of a call, the refusal of another one, and the end of the session.
+        assert_eq!((report.rows, report.seals_checked, report.finding), (6, true, None));
+        assert!(folder.path().join("events.db.key").is_file());
+        let without = host(json!({}));
+        assert!(without.verify_log().unwrap_err().to_string().starts_with("`log`: this host records no calls"));
     }
 
     #[tokio::test]

@@ -21,6 +21,7 @@
 //! # }
 //! ```
 
+mod call_records;
 mod embedding;
 mod error;
 mod quick_tools;
