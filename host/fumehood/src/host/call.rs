@@ -160,7 +160,7 @@ impl Host {
     }
 
     fn limits_for(&self, hosted: &HostedTool, own: Option<Limits>) -> Result<Limits, CallError> {
-        let Some(limits) = own else { return Ok(hosted.component.limits) };
+        let Some(limits) = own else { return Ok(*hosted.component.limits()) };
         let refused = |error: LimitError| {
             CallError::new(ErrorKind::InvalidLimits, format!("invalid limits of the call: {error}"))
         };
