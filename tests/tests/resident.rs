@@ -49,7 +49,7 @@ async fn an_enormous_producers_section_is_refused_or_ignored(host: &Host) {
         let before = status("VmRSS");
         let loaded = host.load(Load::bytes("producers", component)).await;
         let grown = status("VmHWM").saturating_sub(before);
-        // A copy of the bytes, which are compared with those of a component that is loaded already, and hardly more.
+        // A copy of the bytes, and hardly more.
         assert!(grown <= bytes as u64 + SLACK, "{bytes}: {} MiB", grown / MIB);
         match loaded {
             Err(error) => assert!(is_refused, "{bytes}: {error:?}"),
