@@ -285,8 +285,14 @@ impl Load {
 
     /// Returns its terms, with the limits that its calls will have.
     pub(crate) fn terms(&self, limits: Limits) -> LoadTerms {
-        let Self { grant, strict_imports, docs, isolation, .. } = self.clone();
-        LoadTerms { limits, grant, strict_imports, docs, isolation }
+        // Not the whole, which has the bytes of the component.
+        LoadTerms {
+            limits,
+            grant: self.grant.clone(),
+            strict_imports: self.strict_imports,
+            docs: self.docs.clone(),
+            isolation: self.isolation,
+        }
     }
 
     /// Fetches the component if it is in a registry.
