@@ -54,9 +54,8 @@ def _parameter(line: str, stripped: str, current: str | None, parameters: dict[s
     """Reads a line of the section about parameters, and returns the parameter that it is about."""
     indent = len(line) - len(line.lstrip())
     if found := _GOOGLE.fullmatch(stripped):
-        is_numpy = indent == 0 and " : " in stripped
         if indent <= 4 or current is None:
-            parameters[found[1]] = [] if is_numpy else [found[2]]
+            parameters[found[1]] = [found[2]]
             return found[1]
     if indent == 0 and (found := re.fullmatch(r"(\w+)(?:\s*:.*)?", stripped)):
         parameters[found[1]] = []

@@ -53,7 +53,11 @@ def _send_from_component(method: str, url: str, headers: Mapping[str, str], body
     if body or method in ("POST", "PUT", "PATCH"):
         fields.append(("content-length", str(len(body)).encode()))
     try:
-        request = wasi.OutgoingRequest(wasi.Fields.from_list(fields))
+        request_headers = wasi.Fields.from_list(fields)
+    except Err as error:
+        raise ValueError(f"a header of the request to {url} is invalid or not allowed: {_name(error.value)}") from None
+    try:
+        request = wasi.OutgoingRequest(request_headers)
         request.set_method(getattr(wasi, f"Method_{method.capitalize()}", lambda: wasi.Method_Other(method))())
         request.set_scheme(wasi.Scheme_Https() if parts.scheme == "https" else wasi.Scheme_Http())
         host = parts.netloc.rpartition("@")[2]
@@ -61,8 +65,8 @@ def _send_from_component(method: str, url: str, headers: Mapping[str, str], body
         path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
         query = quote(parts.query, safe="/%:@!$&'()*+,;=~-._?[]")
         request.set_path_with_query(path + (f"?{query}" if parts.query else ""))
-    except Err as error:
-        raise ValueError(f"cannot send {method} {url}: {_name(error.value)}") from None
+    except Err:
+        raise ValueError(f"`{method} {url}` is no valid method and address") from None
     options = wasi.RequestOptions()
     if timeout is not None:
         nanoseconds = round(timeout * 1e9)

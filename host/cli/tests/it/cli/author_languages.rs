@@ -122,13 +122,20 @@ pub(crate) fn toolchain(language: &str) -> Result<PathBuf, String> {
     }
 }
 
+/// Returns the variable with the compiler for components in Python; `None`, after saying so, if there is none.
+pub(crate) fn python_compiler() -> Option<[(&'static str, PathBuf); 1]> {
+    match toolchain("python") {
+        Ok(folder) => Some([("FUMEHOOD_COMPONENTIZE_PY", folder.join("bin/componentize-py"))]),
+        Err(why) => {
+            skipped("Python", &why);
+            None
+        }
+    }
+}
+
 #[test]
 fn python_projects_are_built_and_tested() {
-    let folder = match toolchain("python") {
-        Ok(folder) => folder,
-        Err(why) => return skipped("Python", &why),
-    };
-    let variables = [("FUMEHOOD_COMPONENTIZE_PY", folder.join("bin/componentize-py"))];
+    let Some(variables) = python_compiler() else { return };
     for dialect in ["contract", "typed"] {
         let bench = Workbench::new();
         assert_eq!(bench.run(&["new", "city-facts", "--lang", "python", "--dialect", dialect]).code, 0);
@@ -139,11 +146,7 @@ fn python_projects_are_built_and_tested() {
 /// Follows the part of the page about Python that calls an API: its code, manifest and case, and what it does without its grant.
 #[test]
 fn python_tool_of_the_page_calls_an_api() {
-    let folder = match toolchain("python") {
-        Ok(folder) => folder,
-        Err(why) => return skipped("Python", &why),
-    };
-    let variables = [("FUMEHOOD_COMPONENTIZE_PY", folder.join("bin/componentize-py"))];
+    let Some(variables) = python_compiler() else { return };
     let bench = Workbench::new();
     assert_eq!(bench.run(&["new", "forecast", "--lang", "python"]).code, 0);
     std::fs::remove_file(bench.path("forecast/tests/greet.toml")).unwrap();
@@ -210,11 +213,7 @@ def fail(how: str) -> str:
 
 #[test]
 fn python_tool_logs_converts_and_fails_in_words() {
-    let folder = match toolchain("python") {
-        Ok(folder) => folder,
-        Err(why) => return skipped("Python", &why),
-    };
-    let variables = [("FUMEHOOD_COMPONENTIZE_PY", folder.join("bin/componentize-py"))];
+    let Some(variables) = python_compiler() else { return };
     let bench = Workbench::new();
     assert_eq!(bench.run(&["new", "invoices", "--lang", "python"]).code, 0);
     bench.put("invoices/app.py", CORNERS);

@@ -11,7 +11,7 @@ use fumehood_tests::markdown::blocks;
 
 use super::add::assert_ok;
 use super::author::root;
-use super::author_languages::{cargo_variables, run_slowly, rust_compiler, skipped, toolchain};
+use super::author_languages::{cargo_variables, python_compiler, run_slowly, rust_compiler, skipped};
 use super::key::PASSPHRASE;
 use super::shell::Shell;
 use super::workbench::Workbench;
@@ -150,15 +150,11 @@ fn a_tool_in_rust_is_written_and_published() {
 
 #[test]
 fn a_tool_in_python_is_written() {
-    let folder = match toolchain("python") {
-        Ok(folder) => folder,
-        Err(why) => return skipped("Python", &why),
-    };
+    let Some(variables) = python_compiler() else { return };
     let bench = Workbench::new();
     assert_ok(bench.run(&["new", "my-tool", "--lang", "python"]));
     let project = bench.path("my-tool");
     write(&project, "app.py", &block("Write a tool", "python"));
-    let variables = [("FUMEHOOD_COMPONENTIZE_PY", folder.join("bin/componentize-py"))];
     assert_ok(run_slowly(&bench, "my-tool", &["build"], &variables));
     let call = ["call", "dist/my-tool.wasm", "divide", "a=1", "b=4"];
     assert_eq!(assert_ok(run_slowly(&bench, "my-tool", &call, &[])).stdout.trim(), "0.25");
