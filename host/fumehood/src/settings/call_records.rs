@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fumehood_core::call::Call;
-use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
-use fumehood_core::record::Recorder;
-use fumehood_layers::{CallLog, CallLogOptions};
+use fumehood_core::record::{RecordError, Recorder};
+use fumehood_layers::{CallLog, CallLogError, CallLogOptions};
 use fumehood_storage::event_log::{EventLog, Options, ReadError, Report};
 use tokio::sync::OnceCell;
 
-use super::error::{SettingsError, error_chain};
+use super::error::SettingsError;
 use crate::host::Host;
 
 /// The origin of the calls in the records.
@@ -48,9 +47,11 @@ impl CallRecords {
                 host.call_recorded(call, entry).await
             }
             Err(error) => {
-                let message =
-                    format!("the tool was not called, because nothing can be recorded: {}", error_chain(&error));
-                let outcome = Err(CallError::new(ErrorKind::Host, message));
+                let error = match error {
+                    CallLogError::Record(error) => error,
+                    error => RecordError(error.to_string()),
+                };
+                let outcome = Err(CallError::unrecorded(&error));
                 CallResult { id: call.context.id, tool: call.tool, outcome, metadata: Metadata::default() }
             }
         }
