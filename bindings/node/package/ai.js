@@ -3,7 +3,7 @@ import { dynamicTool, jsonSchema } from 'ai'
 
 /** Returns the tools that are loaded now. A failure of one is an error to the SDK, whose text the model reads. */
 export function tools(host) {
-  return Object.fromEntries(host.tools().map((tool) => [tool.name, adapt(host, tool)]))
+  return Object.fromEntries(host.tools().map((tool) => [tool.alias, adapt(host, tool)]))
 }
 
 function adapt(host, { name, description, inputSchema }) {

@@ -1,13 +1,18 @@
 // Errors that calls into the host throw. Failures of tools are values, and no errors.
 
+/** The base class of the errors of a host. */
+export class FumehoodError extends Error {
+  name = 'FumehoodError'
+}
+
 /** The host failed, not a tool. */
-export class HostError extends Error {
+export class HostError extends FumehoodError {
   name = 'HostError'
   code = 'ERR_FUMEHOOD_HOST'
 }
 
 /** A component cannot be loaded. */
-export class LoadError extends Error {
+export class LoadError extends FumehoodError {
   name = 'LoadError'
   code = 'ERR_FUMEHOOD_LOAD'
 }

@@ -1,17 +1,17 @@
 /// <reference lib="esnext.disposable" />
 
-import type { HostOptions, Limits, LoadSettings } from './settings.js'
+import type { CallSettings, HostOptions, LoadSettings } from './settings.js'
 
-export type { Amount, Grants, HostOptions, HttpLimits, Limits, Registry, Secret, WriteFolder } from './settings.js'
+export type { Amount, Duration, Grants, HostOptions, HttpLimits, Limits, Registry, Secret, WriteFolder } from './settings.js'
 
 export interface LoadOptions extends LoadSettings {
   /** Stops loading. */
   signal?: AbortSignal
 }
 
-export interface CallOptions {
-  /** Limits of this call, in place of the tool's. */
-  limits?: Limits
+export interface CallOptions extends CallSettings {
+  /** The agent's state, a JSON value. Only a tool with the grant `state` can read it. */
+  state?: unknown
   /** Stops the guest within milliseconds. The promise is rejected with the reason of the signal. */
   signal?: AbortSignal
 }
@@ -34,6 +34,8 @@ export type JsonSchema = { [keyword: string]: unknown }
 export interface Tool {
   /** The full name, `component__tool`. */
   name: string
+  /** The name for models: the full name, or a similar one if not every provider accepts it. */
+  alias: string
   title: string | null
   description: string
   inputSchema: JsonSchema
@@ -74,10 +76,15 @@ export interface Metadata {
   [name: string]: unknown
 }
 
-/** The outcome of one call: parts of a result, or an error. */
+/**
+ * The outcome of one call: parts of a result, or an error. `structuredClone` and `postMessage` make it an object with the same members,
+ * without methods.
+ */
 export class Result {
   private constructor()
   readonly ok: boolean
+  /** Whether any code of the tool ran. A refusal of the host has the same kind as that of a tool. */
+  readonly ran: boolean
   readonly id: string
   readonly tool: string
   /** The parts of the result as the tool wrote them; none if the call failed. */
@@ -90,8 +97,26 @@ export class Result {
   readonly modelText: string
   readonly error: CallError | undefined
   readonly metadata: Metadata
+  /**
+   * Returns the value of the first JSON part, or else of the first text part, which has to be JSON.
+   *
+   * @throws {TypeError} if the call failed, or there is no JSON; the message says what there is
+   */
+  json(): unknown
   /** Returns the record that `fumehood call --json` prints. */
   toJSON(): object
+}
+
+/** The result of verifying an event log. */
+export interface LogReport {
+  /** Whether nothing was changed, removed or reordered. */
+  ok: boolean
+  /** Number of rows that were checked. */
+  rows: number
+  /** The last row with a valid seal: up to here, any change without the key is detected. */
+  sealedUpTo: number
+  /** The first problem, if any. */
+  finding: string | null
 }
 
 /** An event of a running call. */
@@ -100,13 +125,16 @@ export type CallEvent =
   | { type: 'log'; level: string; message: string }
   | { type: 'request'; method: string; host: string; status?: number; reason?: string; bytes_out: number; bytes_in: number }
 
+/** The base class of the errors of a host. */
+export class FumehoodError extends Error {}
+
 /** The host failed, not a tool. */
-export class HostError extends Error {
+export class HostError extends FumehoodError {
   readonly code: 'ERR_FUMEHOOD_HOST'
 }
 
 /** A component cannot be loaded. */
-export class LoadError extends Error {
+export class LoadError extends FumehoodError {
   readonly code: 'ERR_FUMEHOOD_LOAD'
 }
 
@@ -122,8 +150,9 @@ export class Host {
 
   /**
    * Loads a component from a file, a reference such as `oci://ghcr.io/acme/greeter:1.0`, or bytes. Its tools can be called as `name__tool`.
+   * If it is loaded already, from the same bytes with the same grants and limits, it stays.
    *
-   * @throws {LoadError} if it cannot be loaded
+   * @throws {LoadError} if it cannot be loaded, or another component has its name; what was loaded before stays
    */
   load(source: string | URL | Uint8Array, options?: LoadOptions): Promise<Component>
 
@@ -133,7 +162,7 @@ export class Host {
   /** Returns all tools, sorted by their names. */
   tools(): Tool[]
 
-  /** Returns the tool with this name, `component__tool`. */
+  /** Returns the tool with this name, `component__tool`, or with this alias. */
   tool(name: string): Tool | undefined
 
   /** The number of calls that are running guest code right now. */
@@ -142,6 +171,7 @@ export class Host {
   /**
    * Calls a tool. Every outcome of the tool is a value.
    *
+   * @param name the full name of the tool, or its alias
    * @param args an object, or JSON text as a model wrote it
    */
   call(name: string, args?: object | string, options?: CallOptions): Promise<Result>
@@ -151,6 +181,9 @@ export class Host {
    * guest.
    */
   stream(name: string, args?: object | string, options?: CallOptions): AsyncGenerator<CallEvent | Result, void, undefined>
+
+  /** Verifies the event log: nothing was changed, removed or reordered. Without the option `log`, this is a `TypeError`. */
+  verifyLog(): Promise<LogReport>
 
   /** Accepts no more calls, and stops those that still run after `grace` milliseconds, 1000 unless told. */
   shutdown(grace?: number): Promise<void>

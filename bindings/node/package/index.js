@@ -2,13 +2,12 @@
 import { createRequire } from 'node:module'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { HostError, LoadError, faultError } from './errors.js'
+import { FumehoodError, HostError, LoadError, faultError } from './errors.js'
 import { Result } from './result.js'
-import { HOST_OPTIONS, LOAD_OPTIONS } from './settings.js'
+import { CALL_OPTIONS, HOST_OPTIONS, LOAD_OPTIONS } from './settings.js'
 
 const native = createRequire(import.meta.url)('./fumehood.node')
 const PROGRAM = fileURLToPath(new URL('./bin/fumehood', import.meta.url))
-const CALL_OPTIONS = { limits: 'limits' }
 
 /** Calls into the native module, whose errors have a code. */
 function guarded(run) {
@@ -54,15 +53,36 @@ function componentSource(source) {
 
 function finish(outcome) {
   if (typeof outcome !== 'string') return new Result(outcome)
-  const { component, fault } = JSON.parse(outcome)
+  const { component, report, fault } = JSON.parse(outcome)
   if (fault) throw faultError(fault.code, fault.message)
-  return component
+  return component ?? report
 }
 
 /** Checks the name of a tool, of which the native module would say less. */
 function toolName(name) {
   if (typeof name === 'string') return name
   throw new TypeError(`expected the name of a tool, such as 'calculator__add', got ${typeof name}`)
+}
+
+/** The operations that end once a signal aborts. A signal has one listener, however many they are. */
+const stoppable = new WeakMap()
+
+/** Calls `abort` once the signal aborts. Returns the function that takes it back. */
+function onAbort(signal, abort) {
+  if (!stoppable.has(signal)) {
+    const aborts = new Set()
+    const listener = () => aborts.forEach((abort) => abort())
+    stoppable.set(signal, { aborts, listener })
+    signal.addEventListener('abort', listener, { once: true })
+  }
+  const { aborts, listener } = stoppable.get(signal)
+  aborts.add(abort)
+  return () => {
+    if (aborts.delete(abort) && aborts.size === 0) {
+      stoppable.delete(signal)
+      signal.removeEventListener('abort', listener)
+    }
+  }
 }
 
 /** Awaits an operation, and stops it when the signal aborts. `begin` takes the handle that stops it. */
@@ -80,9 +100,9 @@ function operate(signal, begin) {
       stop.stop()
       reject(signal.reason)
     }
-    signal.addEventListener('abort', abort, { once: true })
+    const forget = onAbort(signal, abort)
     begun
-      .finally(() => signal.removeEventListener('abort', abort))
+      .finally(forget)
       .then(finish)
       .then(resolve, reject)
   })
@@ -135,12 +155,12 @@ export class Host {
   }
 
   async call(name, args, options) {
-    const limits = callLimits(options)
-    return operate(options?.signal, (stop) => hold(this, this.#native.start(toolName(name), argumentsText(args), limits, stop)))
+    const written = callOptions(options)
+    return operate(options?.signal, (stop) => hold(this, this.#native.start(toolName(name), argumentsText(args), written, stop)))
   }
 
   async *stream(name, args, options) {
-    const limits = callLimits(options)
+    const written = callOptions(options)
     const signal = options?.signal
     signal?.throwIfAborted()
     const [events, stop] = [new native.Events(), new native.Stop()]
@@ -155,9 +175,9 @@ export class Host {
       stop.stop()
       end(undefined, signal.reason)
     }
-    const call = [toolName(name), argumentsText(args), limits]
+    const call = [toolName(name), argumentsText(args), written]
     const begun = guarded(() => hold(this, this.#native.startObserved(call, events, notify, stop)))
-    signal?.addEventListener('abort', abort, { once: true })
+    const forget = signal && onAbort(signal, abort)
     begun.then(
       (settled) => isDone || end(settled),
       (error) => isDone || end(undefined, error),
@@ -175,9 +195,13 @@ export class Host {
       if (failure !== undefined) throw failure
       yield finish(outcome)
     } finally {
-      signal?.removeEventListener('abort', abort)
+      forget?.()
       stop.stop()
     }
+  }
+
+  async verifyLog() {
+    return operate(undefined, () => hold(this, this.#native.verifyLog()))
   }
 
   async shutdown(grace = 1000) {
@@ -189,10 +213,13 @@ export class Host {
   }
 }
 
-function callLimits(options) {
+/** Writes the options of a call; undefined if there are none. The state is any JSON, so that it travels as text. */
+function callOptions(options) {
   if (options === undefined || options === null) return undefined
-  const { limits } = settings(options, CALL_OPTIONS)
-  return limits === undefined ? undefined : JSON.stringify(limits)
+  const { state, ...rest } = options
+  const written = settings(rest, CALL_OPTIONS)
+  if (state !== undefined) written.state = JSON.stringify(state)
+  return Object.keys(written).length === 0 ? undefined : JSON.stringify(written)
 }
 
-export { HostError, LoadError, Result }
+export { FumehoodError, HostError, LoadError, Result }

@@ -1,62 +1,47 @@
-// The outcome of one call. It is read from its JSON when a part of it is first asked for.
+// The outcome of one call.
 
 /** Returns a part of a result with the bytes of a blob in place of their base64. */
 function decodePart(part) {
   return part.type === 'blob' ? { ...part, data: new Uint8Array(Buffer.from(part.data, 'base64')) } : part
 }
 
-/** The outcome of one call: parts of a result, or an error. */
+/**
+ * The outcome of one call: parts of a result, or an error. Its members are its own and not its class's, because `structuredClone` and
+ * `postMessage` copy no others.
+ */
 export class Result {
   #native
-  #record
-  #content
+
+  // Read when they are asked for: both may be as large as the result.
+  static #texts = {
+    text: { enumerable: true, get() { return this.#native.text ?? undefined } },
+    modelText: { enumerable: true, get() { return this.#native.modelText } },
+  }
 
   constructor(native) {
+    const { id, tool, status, content, error, metadata } = JSON.parse(native.json())
     this.#native = native
+    this.ok = status === 'ok'
+    this.ran = native.ran
+    this.id = id
+    this.tool = tool
+    this.content = content.map(decodePart)
+    this.structured = content.find((part) => part.type === 'json')?.value
+    this.error = error
+    this.metadata = metadata
+    Object.defineProperties(this, Result.#texts)
   }
 
-  #read() {
-    return (this.#record ??= JSON.parse(this.#native.json()))
-  }
-
-  get ok() {
-    return this.#native.ok
-  }
-
-  get id() {
-    return this.#read().id
-  }
-
-  get tool() {
-    return this.#read().tool
-  }
-
-  get content() {
-    return (this.#content ??= this.#read().content.map(decodePart))
-  }
-
-  get structured() {
-    return this.#read().content.find((part) => part.type === 'json')?.value
-  }
-
-  get text() {
-    return this.#native.text ?? undefined
-  }
-
-  get modelText() {
-    return this.#native.modelText
-  }
-
-  get error() {
-    return this.#read().error
-  }
-
-  get metadata() {
-    return this.#read().metadata
+  json() {
+    const part = this.content.find((part) => part.type === 'json')
+    if (part) return part.value
+    const reason = this.#native.jsonError()
+    if (reason) throw new TypeError(reason)
+    return JSON.parse(this.content.find((part) => part.type === 'text').text)
   }
 
   toJSON() {
-    return this.#read()
+    return JSON.parse(this.#native.json())
   }
 
   [Symbol.for('nodejs.util.inspect.custom')](_depth, options, inspect) {

@@ -3,10 +3,13 @@
 /** A number, or a number with a unit, such as `"64MiB"` or `"500M"`. */
 export type Amount = string | number
 
+/** Milliseconds, or a number with a unit, such as `"2s"`. */
+export type Duration = string | number
+
 /** Limits of one call. A limit that is left out has its default. */
 export interface Limits {
   /** Maximum wall time of a call, such as "2s". Default: 10s. */
-  deadline?: string
+  deadline?: Duration
   /** Maximum fuel of a call, about one unit per instruction, such as "500M". Default: 10G. */
   fuel?: Amount
   /** Maximum memory of a call, such as "128MiB". Default: 64MiB. */
@@ -30,13 +33,13 @@ export interface HttpLimits {
   /** Maximum number of concurrent requests. */
   in_flight?: Amount
   /** Maximum time to look up the name and connect. Default: 10s. Times never extend the deadline of the call. */
-  connect?: string
+  connect?: Duration
   /** Maximum time for the TLS handshake. Default: 10s. */
-  tls?: string
+  tls?: Duration
   /** Maximum time from then until the headers of the response are complete. Default: 30s. */
-  first_byte?: string
+  first_byte?: Duration
   /** Maximum time between two pieces of the response. Default: 30s. */
-  between_bytes?: string
+  between_bytes?: Duration
 }
 
 /** A folder that may be changed, with its quotas. */
@@ -69,7 +72,7 @@ export interface Secret {
 
 /** Powers of a component. The default is none. */
 export interface Grants {
-  /** Let it read the agent's state, which `--state` of `run`, `chat` and `call` sets. */
+  /** Let it read the agent's state, which the option `state` of a call sets. */
   state?: boolean
   /** Folders that it may read, as "HOST:GUEST", such as "./docs:/docs". */
   read?: string[]
@@ -90,7 +93,7 @@ export interface Grants {
   /** Secrets that the host adds to its requests. */
   secrets?: Secret[]
   /** Resolution of its clocks, such as "1us". Default: 1ms. */
-  clock?: string
+  clock?: Duration
   /** Makes its randomness the same in every call. Use it for replay and tests only. */
   random_seed?: number
   /** A private key-value store of at most this size. */
@@ -124,7 +127,7 @@ export interface Registry {
   /** Maximum size of a component. The default is 64 MiB. */
   max_bytes?: Amount
   /** Minimum age of a signature. The default is none. */
-  min_age?: string
+  min_age?: Duration
   /** Digests of manifests and components that are refused. */
   revoked?: string[]
   /** Mirrors of registries, tried in this order before the registry. */
@@ -159,6 +162,10 @@ export interface HostOptions {
   registry?: Registry
   /** The file with the approvals that `fumehood approve` writes. With one, only approved tools can be called. It is read whenever a component is loaded. */
   lock?: string
+  /** A file for the event log. Every call is recorded in it before it runs. Without one nothing is recorded. */
+  log?: string
+  /** The file with the key that seals the event log. It is created with the log. Default: the file of the log with `.key`. */
+  logKey?: string
 }
 
 /** Options of the load of one component. Paths are relative to the working folder. */
@@ -175,4 +182,16 @@ export interface LoadSettings {
   allowSlowCompile?: boolean
   /** Run its calls in a worker process, whatever the host's `isolation`. */
   isolated?: boolean
+  /** Replace the component that has its name, if there is one, in one step. Running calls continue with the old one. Without it, a component of the same bytes, grants and limits stays, and any other is an error. */
+  replace?: boolean
+}
+
+/** Options of one call. */
+export interface CallSettings {
+  /** Limits of this call, in place of the tool's. */
+  limits?: Limits
+  /** The id of the call in its result and in events. Default: one that the host generates. */
+  id?: string
+  /** The actor on whose behalf the call runs. Default: a guest. */
+  actor?: string
 }

@@ -12,6 +12,8 @@ export const HOST_OPTIONS = {
   memoryCeiling: 'memory_ceiling',
   registry: 'registry',
   lock: 'lock',
+  log: 'log',
+  logKey: 'log_key',
 }
 
 export const LOAD_OPTIONS = {
@@ -21,4 +23,11 @@ export const LOAD_OPTIONS = {
   strictImports: 'strict_imports',
   allowSlowCompile: 'allow_slow_compile',
   isolated: 'isolated',
+  replace: 'replace',
+}
+
+export const CALL_OPTIONS = {
+  limits: 'limits',
+  id: 'id',
+  actor: 'actor',
 }

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use fumehood::settings::{Calling, EmbeddedHost, HostSettings, LimitsSection, LoadSettings, read_json};
-use fumehood::{Call, Host, Tool};
+use fumehood::settings::{CallSettings, Calling, EmbeddedHost, HostSettings, LoadSettings, TimeUnit, read_options};
+use fumehood::{Call, Host, Tool, ToolAliases};
 use napi::Env;
 use napi::bindgen_prelude::{Buffer, Either, Either3, Object};
 use napi_derive::napi;
@@ -19,6 +19,9 @@ use crate::stop::Stop;
 
 /// Number of threads that carry outcomes to JavaScript. Guests run elsewhere.
 const RUNTIME_THREADS: usize = 2;
+
+/// The unit of times that are numbers.
+const UNIT: TimeUnit = TimeUnit::Milliseconds;
 
 /// A host and the runtime of its operations.
 #[napi]
@@ -67,11 +70,10 @@ impl NativeHost {
         Ok(object)
     }
 
-    fn make_call(&self, name: String, arguments: String, limits: Option<&str>) -> Result<Call, Fault> {
-        let call = Call::new(name, arguments);
-        let Some(json) = limits else { return Ok(call) };
-        let limits: LimitsSection = read_json("limits", json).map_err(|error| settings_fault(&error.into()))?;
-        Ok(call.limits(limits.over(*self.host().limits())))
+    fn make_call(&self, name: String, arguments: String, options: Option<&str>) -> Result<Call, Fault> {
+        let read = |json| read_options::<CallSettings>(json, UNIT).map_err(|error| settings_fault(&error.into()));
+        let options = options.map(read).transpose()?;
+        self.embedded.call(name, arguments, options).map_err(|error| settings_fault(&error))
     }
 }
 
@@ -80,7 +82,7 @@ impl NativeHost {
     /// Creates a host; `settings` is JSON.
     #[napi(constructor)]
     pub fn new(settings: String) -> Result<Self, Fault> {
-        let settings: HostSettings = read_json("", &settings).map_err(|error| settings_fault(&error.into()))?;
+        let settings: HostSettings = read_options(&settings, UNIT).map_err(|error| settings_fault(&error.into()))?;
         let embedded = EmbeddedHost::new(&settings).map_err(|error| settings_fault(&error))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(RUNTIME_THREADS)
@@ -100,14 +102,14 @@ impl NativeHost {
         bytes: Option<Buffer>,
         stop: Option<&Stop>,
     ) -> Result<Object<'env>, Fault> {
-        let settings: LoadSettings = read_json("", &settings).map_err(|error| settings_fault(&error.into()))?;
+        let settings: LoadSettings = read_options(&settings, UNIT).map_err(|error| settings_fault(&error.into()))?;
         let bytes = bytes.map(|bytes| bytes.to_vec());
         let load = self.embedded.prepare(&settings, bytes).map_err(|error| settings_fault(&error))?;
         let name = load.name().map_err(|error| Fault::new(Code::Load, error_chain(&error)))?.to_string();
-        let host = self.host().clone();
+        let embedded = self.embedded.clone();
         self.spawn(env, stop, async move {
-            let loaded = host.load(load).await;
-            Outcome::of_load(&host, &name, loaded)
+            let loaded = embedded.load(load, settings.replace).await;
+            Outcome::of_load(embedded.host(), &name, loaded)
         })
     }
 
@@ -118,10 +120,10 @@ impl NativeHost {
         env: &'env Env,
         name: String,
         arguments: String,
-        limits: Option<String>,
+        options: Option<String>,
         stop: Option<&Stop>,
     ) -> Result<Either3<NativeResult, String, Object<'env>>, Fault> {
-        let call = self.make_call(name, arguments, limits.as_deref())?;
+        let call = self.make_call(name, arguments, options.as_deref())?;
         let begun = {
             let _entered = self.runtime()?.enter();
             self.embedded.begin(call)
@@ -145,8 +147,8 @@ impl NativeHost {
         notify: NotifyFunction,
         stop: Option<&Stop>,
     ) -> Result<Object<'env>, Fault> {
-        let (name, arguments, limits) = call;
-        let call = self.make_call(name, arguments, limits.as_deref())?.observer(events.observer(notify));
+        let (name, arguments, options) = call;
+        let call = self.make_call(name, arguments, options.as_deref())?.observer(events.observer(notify));
         self.spawn(env, stop, outcome_of(self.embedded.calling(call)))
     }
 
@@ -159,13 +161,14 @@ impl NativeHost {
     /// Returns all tools, each as JSON.
     #[napi]
     pub fn tools(&self) -> Vec<String> {
-        self.host().tools().iter().map(|tool| tool_json(tool)).collect()
+        let aliases = self.embedded.aliases();
+        self.host().tools().iter().map(|tool| tool_json(tool, &aliases)).collect()
     }
 
-    /// Returns the tool with this name, as JSON.
+    /// Returns the tool with this name or alias, as JSON.
     #[napi]
     pub fn tool(&self, name: String) -> Option<String> {
-        self.host().tool(&name).map(|tool| tool_json(&tool))
+        self.embedded.tool(&name).map(|tool| tool_json(&tool, &self.embedded.aliases()))
     }
 
     /// Returns the number of calls that are running guest code right now.
@@ -174,14 +177,24 @@ impl NativeHost {
         u32::try_from(self.host().running()).unwrap_or(u32::MAX)
     }
 
+    /// Verifies the event log.
+    #[napi]
+    pub fn verify_log<'env>(&self, env: &'env Env) -> Result<Object<'env>, Fault> {
+        let embedded = self.embedded.clone();
+        self.spawn(env, None, async move {
+            let verified = tokio::task::spawn_blocking(move || embedded.verify_log()).await;
+            verified.map_or(Outcome::ShutDown, Outcome::of_verification)
+        })
+    }
+
     /// Accepts no more calls, and stops those that run after `grace` milliseconds.
     #[napi]
     pub fn shutdown<'env>(&self, env: &'env Env, grace: f64) -> Result<Object<'env>, Fault> {
         let grace = Duration::try_from_secs_f64(grace / 1e3)
             .map_err(|error| Fault::new(Code::Setting, format!("`grace`: {error}; expected milliseconds")))?;
-        let host = self.host().clone();
+        let embedded = self.embedded.clone();
         self.spawn(env, None, async move {
-            host.shutdown(grace).await;
+            embedded.shutdown(grace).await;
             Outcome::ShutDown
         })
     }
@@ -192,10 +205,11 @@ async fn outcome_of(calling: Calling) -> Outcome {
 }
 
 /// Writes the definition of a tool. All texts are sanitized: they are shown to models.
-fn tool_json(tool: &Tool) -> String {
+fn tool_json(tool: &Tool, aliases: &ToolAliases) -> String {
     let definition = tool.definition();
     let tool = json!({
         "name": tool.full_name(),
+        "alias": aliases.alias(tool.full_name()),
         "title": definition.title.as_ref().map(|title| title.to_sanitized()),
         "description": definition.description.to_sanitized(),
         "inputSchema": definition.input_schema.to_sanitized(),

@@ -1,14 +1,16 @@
 //! Outcomes of operations, and the promises that they settle.
 
+use fumehood::event_log::Report;
+use fumehood::settings::SettingsError;
 use fumehood::{CallResult, Component, ErrorKind, Host, LoadError};
 use napi::bindgen_prelude::{Either, Object};
 use napi::{Env, JsDeferred};
 use serde_json::{Value, json};
 
-use crate::fault::{Code, error_chain};
+use crate::fault::{Code, error_chain, settings_fault};
 use crate::result::NativeResult;
 
-/// The outcome of an operation, as JavaScript gets it: a result, or JSON with a `component`, a `fault`, or neither.
+/// The outcome of an operation, as JavaScript gets it: a result, or JSON with a `component`, a `report`, a `fault`, or none.
 pub(crate) type OperationOutcome = Either<NativeResult, String>;
 
 type Resolver = Box<dyn FnOnce(Env) -> napi::Result<OperationOutcome>>;
@@ -17,6 +19,7 @@ type Resolver = Box<dyn FnOnce(Env) -> napi::Result<OperationOutcome>>;
 pub(crate) enum Outcome {
     Called(Box<CallResult>),
     Loaded(Value),
+    Verified(Value),
     Fault(Code, String),
     ShutDown,
 }
@@ -26,6 +29,9 @@ impl Outcome {
     pub(crate) fn of_load(host: &Host, name: &str, loaded: Result<Component, LoadError>) -> Self {
         let component = match loaded {
             Ok(component) => component,
+            Err(error @ LoadError::Different { .. }) => {
+                return Self::Fault(Code::Load, format!("{error} with `{{ replace: true }}`"));
+            }
             Err(error) => return Self::Fault(Code::Load, error_chain(&error)),
         };
         let there = host.component(name);
@@ -33,6 +39,22 @@ impl Outcome {
         let digest = component.digest().to_string();
         let isolated = component.is_isolated();
         Self::Loaded(json!({"name": name, "digest": digest, "isolated": isolated, "tools": tools}))
+    }
+
+    /// Creates the outcome of verifying the event log.
+    pub(crate) fn of_verification(verified: Result<Report, SettingsError>) -> Self {
+        match verified {
+            Ok(report) => Self::Verified(json!({
+                "ok": report.finding.is_none(),
+                "rows": report.rows,
+                "sealedUpTo": report.sealed_up_to,
+                "finding": report.finding.map(|finding| finding.to_string()),
+            })),
+            Err(error) => {
+                let fault = settings_fault(&error);
+                Self::Fault(fault.status, fault.reason)
+            }
+        }
     }
 
     fn fault(code: Code, message: &str) -> OperationOutcome {
@@ -47,6 +69,7 @@ impl Outcome {
                 None => Either::A(NativeResult::from(*result)),
             },
             Self::Loaded(component) => Either::B(json!({"component": component}).to_string()),
+            Self::Verified(report) => Either::B(json!({"report": report}).to_string()),
             Self::Fault(code, message) => Self::fault(code, &message),
             Self::ShutDown => Either::B("{}".to_owned()),
         }

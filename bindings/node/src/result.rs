@@ -1,9 +1,10 @@
 //! The result of a call, as JavaScript sees it.
 
 use fumehood::CallResult;
+use fumehood::settings::has_run;
 use napi_derive::napi;
 
-/// A result. Its JSON is written when it is asked for.
+/// A result. Its texts are written when they are asked for.
 #[napi]
 #[derive(Debug)]
 pub struct NativeResult(CallResult);
@@ -16,10 +17,10 @@ impl From<CallResult> for NativeResult {
 
 #[napi]
 impl NativeResult {
-    /// Returns whether the call succeeded.
+    /// Returns whether any code of the tool ran.
     #[napi(getter)]
-    pub fn ok(&self) -> bool {
-        self.0.is_ok()
+    pub fn ran(&self) -> bool {
+        has_run(&self.0)
     }
 
     /// Returns the first text or JSON part for a model, with hidden characters escaped.
@@ -32,6 +33,12 @@ impl NativeResult {
     #[napi(getter)]
     pub fn model_text(&self) -> String {
         fumehood::model_text(&self.0)
+    }
+
+    /// Returns why the first text part, in a result without JSON parts, is not JSON, if it is not.
+    #[napi]
+    pub fn json_error(&self) -> Option<String> {
+        self.0.json::<serde_json::Value>().err().map(|error| error.to_string())
     }
 
     /// Returns the result as one line of JSON, the same as that of `fumehood call --json`.

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { generateText, stepCountIs } from 'ai'
 import * as mocks from 'ai/test'
 import { tools } from 'fumehood/ai'
-import { hostWith, until } from './shared.js'
+import { component, hostWith, until } from './shared.js'
 
 const MockModel = mocks.MockLanguageModelV4 ?? mocks.MockLanguageModelV3
 
@@ -28,6 +28,16 @@ function scripted(toolName, input) {
 test('a model calls tools and reads results', async () => {
   const host = await hostWith('calculator')
   const model = scripted('calculator__add', { a: 3, b: 5 })
+  const { text } = await generateText({ model, tools: tools(host), stopWhen: stepCountIs(3), prompt: '3 + 5?' })
+  assert.deepEqual(JSON.parse(text), { type: 'json', value: { result: 8 } })
+})
+
+test('long names are shortened', async () => {
+  const host = await hostWith()
+  await host.load(component('calculator'), { name: 'n'.repeat(64) })
+  const { alias } = host.tool(`${'n'.repeat(64)}__add`)
+  assert.equal(alias.length, 64)
+  const model = scripted(alias, { a: 3, b: 5 })
   const { text } = await generateText({ model, tools: tools(host), stopWhen: stepCountIs(3), prompt: '3 + 5?' })
   assert.deepEqual(JSON.parse(text), { type: 'json', value: { result: 8 } })
 })

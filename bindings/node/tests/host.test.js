@@ -1,14 +1,15 @@
 // Loading, calls, cancellation, events and faults of a host.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
+import { getEventListeners } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
-import { Worker } from 'node:worker_threads'
-import { Host, HostError, LoadError, Result } from 'fumehood'
+import { MessageChannel, Worker } from 'node:worker_threads'
+import { FumehoodError, Host, HostError, LoadError, Result } from 'fumehood'
 import { SPIN_COMPONENT, component, hostWith, temporaryFolder, until } from './shared.js'
 
 const run = promisify(execFile)
@@ -79,7 +80,6 @@ test('components are loaded from a path, a URL and bytes', async () => {
   assert.deepEqual([host.unload('other'), host.unload('other')], [true, false])
   for (const [source, message] of [
     [component('nothing'), /nothing\.wasm: No such file/],
-    [file, /a component named `calculator` is already loaded/],
     [component('.').slice(0, -6), /not a regular file/],
     [component('digests').replace('.wasm', '.toml'), /WebAssembly/],
   ]) {
@@ -92,6 +92,130 @@ test('components are loaded from a path, a URL and bytes', async () => {
   await assert.rejects(host.load(Buffer.from('\0asm'), { name: 'bad' }), LoadError)
   await assert.rejects(host.load(Buffer.from('\0asm')), { code: 'ERR_FUMEHOOD_SETTING', message: /needs a `name`/ })
   await assert.rejects(host.load(5), TypeError)
+})
+
+test('loading the same component again keeps it', async () => {
+  const host = await hostWith()
+  const file = component('calculator')
+  const first = await host.load(file, { limits: { deadline: 2000 } })
+  assert.deepEqual(await host.load(file, { limits: { deadline: '2s' } }), first)
+  assert.deepEqual(await host.load(readFileSync(file), { name: 'calculator', limits: { deadline: '2s' } }), first)
+  for (const [source, options, message] of [
+    [file, {}, /is already loaded with other limits; choose another name, or replace it with `\{ replace: true \}`$/],
+    [file, { limits: { deadline: 2000 }, grants: { key_value: '1MiB' } }, /with another grant/],
+    [component('text'), { name: 'calculator' }, /with other bytes/],
+  ]) {
+    await assert.rejects(host.load(source, options), (error) => {
+      assert(error instanceof LoadError && error instanceof FumehoodError)
+      assert.match(error.message, message)
+      return true
+    })
+  }
+})
+
+test('a component is replaced in one step', async () => {
+  const host = await hostWith('countdown')
+  const calling = host.call('countdown__countdown', { from: 20, step_ms: 20 })
+  await until(() => host.running === 1)
+  const replaced = await host.load(component('calculator'), { name: 'countdown', replace: true })
+  assert(replaced.tools.includes('countdown__add') && host.running === 1)
+  assert.deepEqual((await host.call('countdown__add', { a: 3, b: 5 })).structured, { result: 8 })
+  assert((await calling).ok)
+  assert.equal(host.tool('countdown__countdown'), undefined)
+})
+
+test('a copy of a result has its members', async () => {
+  const host = await hostWith('calculator')
+  for (const [args, ok] of [[{ a: 4, b: 2 }, true], [{ a: 1, b: 0 }, false]]) {
+    const result = await host.call('calculator__divide', args)
+    const { port1, port2 } = new MessageChannel()
+    port1.postMessage(result)
+    const received = await new Promise((resolve) => port2.once('message', resolve))
+    port1.close()
+    for (const copy of [structuredClone(result), received, { ...result }]) {
+      assert.equal(copy.ok, ok)
+      for (const name of ['ok', 'ran', 'id', 'tool', 'content', 'structured', 'text', 'modelText', 'error', 'metadata']) {
+        assert.deepEqual(copy[name], result[name], name)
+      }
+    }
+  }
+})
+
+test('the JSON of a result is its value', async () => {
+  const host = await hostWith('calculator')
+  await host.load('tell-context.wasm', { grants: { state: true } })
+  assert.deepEqual((await host.call('calculator__add', { a: 3, b: 5 })).json(), { result: 8 })
+  assert.deepEqual((await host.call('tell-context__state', {}, { state: [1] })).json(), [1])
+  const text = await host.call('tell-context__state')
+  assert.throws(() => text.json(), { name: 'TypeError', message: /^the text part of the result does not match/ })
+  const failed = await host.call('calculator__divide', { a: 1, b: 0 })
+  assert.throws(() => failed.json(), { name: 'TypeError', message: /^tool_failed: / })
+})
+
+test('results say whether the tool ran', async () => {
+  const host = await hostWith('calculator')
+  for (const [expression, ran] of [['1+1', true], ['1+', true], [1, false]]) {
+    const result = await host.call('calculator__evaluate', { expression })
+    assert.equal(result.ran, ran)
+    assert.equal(result.error?.kind ?? 'invalid_arguments', 'invalid_arguments')
+  }
+})
+
+test('times are milliseconds, or have a unit', async () => {
+  const host = await hostWith()
+  await host.load(SPIN_COMPONENT, { name: 'spin', limits: { deadline: 60_000, fuel: '1000G' } })
+  for (const deadline of [100, '100ms']) {
+    const late = await host.call('spin__run', {}, { limits: { deadline } })
+    assert.deepEqual([late.error.kind, late.metadata.deadline_ms], ['deadline', 100])
+  }
+})
+
+test('calls have an id and a state', async () => {
+  const host = await hostWith()
+  await host.load('tell-context.wasm', { grants: { state: true } })
+  await host.load('tell-context.wasm', { name: 'bare' })
+  const state = { city: 'Bern', visits: [1, 2] }
+  const result = await host.call('tell-context__state', {}, { id: 'request-7', actor: 'ann', state })
+  assert.equal(result.id, 'request-7')
+  assert.deepEqual(result.json(), state)
+  const events = []
+  for await (const event of host.stream('tell-context__state', {}, { id: 'request-8', state })) events.push(event)
+  assert.deepEqual([events.at(-1).id, events.at(-1).json()], ['request-8', state])
+  assert.equal((await host.call('tell-context__state')).text, 'none')
+  assert.equal((await host.call('bare__state', {}, { state })).text, 'none')
+})
+
+test('aliases are names that every provider accepts', async () => {
+  const host = await hostWith('calculator')
+  await host.load(component('calculator'), { name: 'n'.repeat(64) })
+  const tool = host.tool(`${'n'.repeat(64)}__add`)
+  assert(tool.alias.length === 64 && tool.alias !== tool.name)
+  assert.equal(host.tool(tool.alias).name, tool.name)
+  const result = await host.call(tool.alias, { a: 3, b: 5 })
+  assert.deepEqual([result.structured, result.tool], [{ result: 8 }, tool.name])
+  assert.equal(host.tool('calculator__add').alias, 'calculator__add')
+})
+
+test('a signal has one listener, however many calls use it', async () => {
+  const host = await hostWith('countdown')
+  const controller = new AbortController()
+  const { signal } = controller
+  const warnings = []
+  const warn = (warning) => warnings.push(warning.name)
+  process.on('warning', warn)
+  const calls = Array.from({ length: 20 }, () => host.call('countdown__countdown', FOREVER, { signal }))
+  const done = await host.call('countdown__countdown', { from: 1, step_ms: 1 }, { signal })
+  assert(done.ok && getEventListeners(signal, 'abort').length === 1)
+  await until(() => host.running > 0)
+  controller.abort()
+  for (const { reason } of await Promise.allSettled(calls)) assert.equal(reason.name, 'AbortError')
+  await until(() => host.running === 0)
+  const unused = new AbortController()
+  await Promise.all([1, 2].map(() => host.call('countdown__countdown', { from: 1, step_ms: 1 }, { signal: unused.signal })))
+  assert.equal(getEventListeners(unused.signal, 'abort').length, 0)
+  await sleep(1)
+  process.off('warning', warn)
+  assert.deepEqual(warnings, [])
 })
 
 test('a signal stops the guest, and rejects with its reason', async () => {
@@ -175,7 +299,8 @@ for (const [options, message] of [
   [{ grants: { http: ['GET example.com'] } }, /`grants`: http\[0\]: invalid rule `GET example\.com`/],
   [{ grants: { http: ['GETT https://a.example/'] } }, /did you mean `GET`\?/],
   [{ limits: { deadlin: '1s' } }, /`limits\.deadlin`: unknown field `deadlin`/],
-  [{ limits: { deadline: 5 } }, /`limits\.deadline`: invalid type: integer `5`, expected a string with a number and a unit, such as "2s"/],
+  [{ limits: { deadline: -1 } }, /`limits\.deadline`: invalid time `-1`; expected a number of milliseconds/],
+  [{ limits: { deadline: [] } }, /`limits\.deadline`: invalid type: sequence, expected a string with a number and a unit, such as "2s"/],
   [{ limits: { deadline: 'soon' } }, /`limits\.deadline`: invalid time `soon`/],
   [{ grant: {} }, /unknown option `grant`; expected one of name, grants, limits/],
 ]) {
@@ -243,6 +368,17 @@ test('keys and values are kept in a file', async () => {
     assert((await host.call('notes__write', { title: 'milk', text: 'two' })).ok)
     await host.shutdown()
   }
+})
+
+test('calls are recorded in a log that is verified', async () => {
+  const log = join(temporaryFolder(), 'events.db')
+  const host = new Host({ log })
+  await host.load(component('calculator'))
+  await host.call('calculator__add', { a: 3, b: 5 }, { actor: 'ann' })
+  await host.shutdown()
+  const report = await host.verifyLog()
+  assert.deepEqual([report.ok, report.rows, report.finding], [true, 5, null])
+  await assert.rejects((await hostWith()).verifyLog(), { name: 'TypeError', message: /this host records no calls/ })
 })
 
 test('isolated components run in a process of their own', async () => {

@@ -1,10 +1,10 @@
 // A program whose types are checked, and which is not run.
-import { type CallEvent, type Component, type Content, type Grants, Host, HostError, LoadError, type Limits, Result, type Tool } from 'fumehood'
+import { type CallEvent, type Component, type Content, type Grants, FumehoodError, Host, HostError, LoadError, type Limits, Result, type Tool } from 'fumehood'
 import { tools } from 'fumehood/ai'
 import { server } from 'fumehood/mcp'
 import { generateText, type LanguageModel } from 'ai'
 
-const limits: Limits = { deadline: '2s', memory: '64MiB', fuel: 1_000_000 }
+const limits: Limits = { deadline: 2000, memory: '64MiB', fuel: 1_000_000 }
 const grants: Grants = {
   read: ['./docs:/docs'],
   write: ['./out:/out', { folder: './more', guest: '/more', bytes: '1MiB' }],
@@ -14,9 +14,11 @@ const grants: Grants = {
 
 export async function use(model: LanguageModel): Promise<string> {
   await using host = new Host({ limits, isolation: 'process', cache: 'cache', concurrency: 4 })
-  const component: Component = await host.load('a.wasm', { grants, limits, strictImports: true })
+  const component: Component = await host.load('a.wasm', { grants, limits, strictImports: true, replace: true })
   const tool: Tool | undefined = host.tool(`${component.name}__add`)
-  const result: Result = await host.call(tool?.name ?? '', { a: 1 }, { signal: AbortSignal.timeout(100), limits })
+  const result: Result = await host.call(tool?.name ?? '', { a: 1 }, { signal: AbortSignal.timeout(100), limits, id: '7', actor: 'ann', state: { d: 1 } })
+  const value: unknown = result.ran ? result.json() : undefined
+  if (value instanceof FumehoodError) return tool?.alias ?? ''
   if (!result.ok) return result.error?.kind ?? ''
   const parts: readonly Content[] = result.content
   for (const part of parts) if (part.type === 'blob') part.data.byteLength.toFixed()

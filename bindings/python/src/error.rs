@@ -6,8 +6,9 @@ use fumehood::settings::SettingsError;
 use pyo3::PyErr;
 use pyo3::exceptions::{PyException, PyValueError};
 
-pyo3::create_exception!(_fumehood, HostError, PyException, "The host failed, not a tool.");
-pyo3::create_exception!(_fumehood, LoadError, PyException, "A component cannot be loaded.");
+pyo3::create_exception!(fumehood, FumehoodError, PyException, "The base class of the errors of a host.");
+pyo3::create_exception!(fumehood, HostError, FumehoodError, "The host failed, not a tool.");
+pyo3::create_exception!(fumehood, LoadError, FumehoodError, "A component cannot be loaded.");
 
 /// Returns the message of an error with those of its causes.
 fn chain(error: &dyn Error) -> String {
@@ -26,8 +27,11 @@ pub(crate) fn host_error(error: &dyn Error) -> PyErr {
 }
 
 /// Creates the exception of a component that cannot be loaded.
-pub(crate) fn load_error(error: &dyn Error) -> PyErr {
-    LoadError::new_err(chain(error))
+pub(crate) fn load_error(error: &fumehood::LoadError) -> PyErr {
+    match error {
+        fumehood::LoadError::Different { .. } => LoadError::new_err(format!("{error} with `replace=True`")),
+        _ => LoadError::new_err(chain(error)),
+    }
 }
 
 /// Creates the exception of settings that cannot be used, or of a host that they cannot make.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fumehood::settings::{Calling, EmbeddedHost, HostSettings, LimitsSection, LoadSettings, read_json};
+use fumehood::settings::{CallSettings, Calling, EmbeddedHost, HostSettings, LoadSettings, TimeUnit, read_options};
 use fumehood::{Call, CallResult};
 use pyo3::prelude::*;
 use tokio::runtime::Runtime;
@@ -16,6 +16,9 @@ use crate::tool::Tool;
 
 /// Number of threads that carry outcomes to Python. Guests run elsewhere.
 const RUNTIME_THREADS: usize = 2;
+
+/// The unit of times that are numbers.
+const UNIT: TimeUnit = TimeUnit::Seconds;
 
 /// A host and the runtime of its operations.
 #[pyclass(frozen, module = "fumehood")]
@@ -58,11 +61,10 @@ impl NativeHost {
         }
     }
 
-    fn make_call(&self, name: String, arguments: String, limits: Option<&str>) -> PyResult<Call> {
-        let call = Call::new(name, arguments);
-        let Some(json) = limits else { return Ok(call) };
-        let limits: LimitsSection = read_json("limits", json).map_err(|error| settings_error(&error.into()))?;
-        Ok(call.limits(limits.over(*self.state()?.embedded.host().limits())))
+    fn make_call(&self, name: String, arguments: String, options: Option<&str>) -> PyResult<Call> {
+        let read = |json| read_options::<CallSettings>(json, UNIT).map_err(|error| settings_error(&error.into()));
+        let options = options.map(read).transpose()?;
+        self.state()?.embedded.call(name, arguments, options).map_err(|error| settings_error(&error))
     }
 
     fn spawn(&self, future: impl Future<Output = Outcome> + Send + 'static) -> PyResult<Operation> {
@@ -93,7 +95,7 @@ impl NativeHost {
     /// Creates a host; `settings` is JSON.
     #[new]
     fn new(py: Python<'_>, settings: &str) -> PyResult<Self> {
-        let settings: HostSettings = read_json("", settings).map_err(|error| settings_error(&error.into()))?;
+        let settings: HostSettings = read_options(settings, UNIT).map_err(|error| settings_error(&error.into()))?;
         let (embedded, runtime) = py.detach(|| {
             let embedded = EmbeddedHost::new(&settings).map_err(|error| settings_error(&error))?;
             let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -110,13 +112,13 @@ impl NativeHost {
     /// Loads a component from the file in `settings`, or from `bytes`.
     fn load(&self, settings: &str, bytes: Option<Vec<u8>>) -> PyResult<Operation> {
         let state = self.state()?;
-        let settings: LoadSettings = read_json("", settings).map_err(|error| settings_error(&error.into()))?;
+        let settings: LoadSettings = read_options(settings, UNIT).map_err(|error| settings_error(&error.into()))?;
         let load = state.embedded.prepare(&settings, bytes).map_err(|error| settings_error(&error))?;
         let name = load.name().map_err(|error| load_error(&error))?.to_string();
-        let host = state.embedded.host().clone();
+        let embedded = state.embedded.clone();
         self.spawn(async move {
-            let loaded = host.load(load).await;
-            Outcome::Loaded(loaded.map(|component| Component::new(&host, name, &component)))
+            let loaded = embedded.load(load, settings.replace).await;
+            Outcome::Loaded(loaded.map(|component| Component::new(embedded.host(), name, &component)))
         })
     }
 
@@ -128,8 +130,8 @@ impl NativeHost {
     }
 
     /// Starts a call on the thread of an event loop. Returns its result if it ends at once, and otherwise the operation.
-    fn start(&self, py: Python<'_>, name: String, arguments: String, limits: Option<&str>) -> PyResult<Py<PyAny>> {
-        match self.begin(py, self.make_call(name, arguments, limits)?, EmbeddedHost::begin)? {
+    fn start(&self, py: Python<'_>, name: String, arguments: String, options: Option<&str>) -> PyResult<Py<PyAny>> {
+        match self.begin(py, self.make_call(name, arguments, options)?, EmbeddedHost::begin)? {
             Ok(result) => Outcome::Called(Box::new(result)).into_object(py),
             Err(operation) => Ok(Py::new(py, operation)?.into_any()),
         }
@@ -143,15 +145,15 @@ impl NativeHost {
         callback: Py<PyAny>,
     ) -> PyResult<Operation> {
         let state = self.state()?;
-        let (name, arguments, limits) = call;
-        let call = self.make_call(name, arguments, limits.as_deref())?.observer(events.observer());
+        let (name, arguments, options) = call;
+        let call = self.make_call(name, arguments, options.as_deref())?.observer(events.observer());
         events.notify(state.runtime.handle(), callback);
         self.spawn(outcome_of(state.embedded.calling(call)))
     }
 
     /// Calls a tool and waits for the result.
-    fn call_sync(&self, py: Python<'_>, name: String, arguments: String, limits: Option<&str>) -> PyResult<Py<PyAny>> {
-        match self.begin(py, self.make_call(name, arguments, limits)?, EmbeddedHost::begin_here)? {
+    fn call_sync(&self, py: Python<'_>, name: String, arguments: String, options: Option<&str>) -> PyResult<Py<PyAny>> {
+        match self.begin(py, self.make_call(name, arguments, options)?, EmbeddedHost::begin_here)? {
             Ok(result) => Outcome::Called(Box::new(result)).into_object(py),
             Err(operation) => {
                 operation.wait(py)?;
@@ -165,11 +167,14 @@ impl NativeHost {
     }
 
     fn tools(&self) -> PyResult<Vec<Tool>> {
-        Ok(self.state()?.embedded.host().tools().into_iter().map(Tool::from).collect())
+        let embedded = &self.state()?.embedded;
+        let aliases = embedded.aliases();
+        Ok(embedded.host().tools().into_iter().map(|tool| Tool::new(tool, &aliases)).collect())
     }
 
     fn tool(&self, name: &str) -> PyResult<Option<Tool>> {
-        Ok(self.state()?.embedded.host().tool(name).map(Tool::from))
+        let embedded = &self.state()?.embedded;
+        Ok(embedded.tool(name).map(|tool| Tool::new(tool, &embedded.aliases())))
     }
 
     /// Returns the number of calls that are running guest code right now.
@@ -177,12 +182,21 @@ impl NativeHost {
         Ok(self.state()?.embedded.host().running())
     }
 
+    /// Verifies the event log.
+    fn verify_log(&self) -> PyResult<Operation> {
+        let embedded = self.state()?.embedded.clone();
+        self.spawn(async move {
+            let verified = tokio::task::spawn_blocking(move || embedded.verify_log()).await;
+            verified.map_or(Outcome::ShutDown, Outcome::Verified)
+        })
+    }
+
     /// Accepts no more calls, and stops those that run after `grace` seconds.
     fn shutdown(&self, grace: f64) -> PyResult<Operation> {
         let grace = Duration::try_from_secs_f64(grace).map_err(|error| value_error("grace", &error))?;
-        let host = self.state()?.embedded.host().clone();
+        let embedded = self.state()?.embedded.clone();
         self.spawn(async move {
-            host.shutdown(grace).await;
+            embedded.shutdown(grace).await;
             Outcome::ShutDown
         })
     }

@@ -1,6 +1,8 @@
 //! The result of a call, as Python sees it. It is converted once, when a part of it is first asked for.
 
+use fumehood::settings::has_run;
 use fumehood::{CallResult, Content};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -85,6 +87,12 @@ impl Result {
         self.result.is_ok()
     }
 
+    /// Returns whether any code of the tool ran.
+    #[getter]
+    fn ran(&self) -> bool {
+        has_run(&self.result)
+    }
+
     /// Returns the parts of the result as the tool wrote them; none if the call failed.
     #[getter]
     fn content(&self, py: Python<'_>) -> PyResult<Py<PyTuple>> {
@@ -139,6 +147,28 @@ impl Result {
     /// Returns the result as one line of JSON, the same as that of `fumehood call --json`.
     fn to_json(&self) -> String {
         serde_json::to_string(&self.result).unwrap_or_default()
+    }
+
+    /// Creates a result from the text of `to_json`.
+    #[staticmethod]
+    fn from_json(json: &str) -> PyResult<Self> {
+        let result: CallResult = serde_json::from_str(json)
+            .map_err(|error| PyValueError::new_err(format!("invalid JSON of a result: {error}")))?;
+        Ok(result.into())
+    }
+
+    /// Returns the value of the first JSON part, or else of the first text part, which has to be JSON.
+    fn json(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        if self.result.content().iter().any(|part| matches!(part, Content::Json { .. })) {
+            return self.structured(py);
+        }
+        // Checked here, because Python would accept more than JSON, and any depth of it.
+        let value: serde_json::Value = self.result.json().map_err(|error| PyValueError::new_err(error.to_string()))?;
+        parse_json(py, &value.to_string())
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<(Py<PyAny>, (String,))> {
+        Ok((slf.get_type().getattr("from_json")?.unbind(), (slf.get().to_json(),)))
     }
 
     fn __repr__(&self) -> String {

@@ -2,17 +2,21 @@
 
 use std::sync::Arc;
 
+use fumehood::ToolAliases;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 /// A tool that can be called.
 #[pyclass(frozen, module = "fumehood")]
 #[derive(Debug)]
-pub(crate) struct Tool(Arc<fumehood::Tool>);
+pub(crate) struct Tool {
+    tool: Arc<fumehood::Tool>,
+    alias: String,
+}
 
-impl From<Arc<fumehood::Tool>> for Tool {
-    fn from(tool: Arc<fumehood::Tool>) -> Self {
-        Self(tool)
+impl Tool {
+    pub(crate) fn new(tool: Arc<fumehood::Tool>, aliases: &ToolAliases) -> Self {
+        Self { alias: aliases.alias(tool.full_name()).to_owned(), tool }
     }
 }
 
@@ -27,43 +31,49 @@ impl Tool {
     /// Returns the full name, `component__tool`.
     #[getter]
     fn name(&self) -> &str {
-        self.0.full_name()
+        self.tool.full_name()
+    }
+
+    /// Returns the name for models: the full name, or a similar one if not every provider accepts it.
+    #[getter]
+    fn alias(&self) -> &str {
+        &self.alias
     }
 
     #[getter]
     fn title(&self) -> Option<String> {
-        self.0.definition().title.as_ref().map(|title| title.to_sanitized().into_owned())
+        self.tool.definition().title.as_ref().map(|title| title.to_sanitized().into_owned())
     }
 
     #[getter]
     fn description(&self) -> String {
-        self.0.definition().description.to_sanitized().into_owned()
+        self.tool.definition().description.to_sanitized().into_owned()
     }
 
     #[getter]
     fn input_schema(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        parse_json(py, &self.0.definition().input_schema.to_sanitized().to_string())
+        parse_json(py, &self.tool.definition().input_schema.to_sanitized().to_string())
     }
 
     #[getter]
     fn output_schema(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let schema = self.0.definition().output_schema.as_ref();
+        let schema = self.tool.definition().output_schema.as_ref();
         schema.map(|schema| parse_json(py, &schema.to_sanitized().to_string())).transpose()
     }
 
     /// Returns what the tool says of its effects, as a dictionary.
     #[getter]
     fn annotations(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        parse_json(py, &serde_json::to_string(&self.0.definition().annotations).unwrap_or_default())
+        parse_json(py, &serde_json::to_string(&self.tool.definition().annotations).unwrap_or_default())
     }
 
     /// Returns its powers beyond computing, one phrase for each.
     #[getter]
     fn powers(&self) -> Vec<String> {
-        self.0.powers().to_vec()
+        self.tool.powers().to_vec()
     }
 
     fn __repr__(&self) -> String {
-        format!("Tool(name={:?})", self.0.full_name())
+        format!("Tool(name={:?})", self.tool.full_name())
     }
 }

@@ -142,6 +142,67 @@ async def test_pydantic_ai_asks_again_for_refused_arguments(calculator: fumehood
     assert run.output == '{"result":2}' and seen != ["success"] and len(seen) == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "retried"),
+    [({"expression": "1+"}, [False] * 5), ({"expression": 1}, [True, True, True, False, True])],
+)
+async def test_pydantic_ai_retries_only_what_the_host_refused(
+    calculator: fumehood.Host, arguments: dict[str, object], retried: list[bool]
+) -> None:
+    returned: list[ToolReturnPart] = []
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> PydanticResponse:
+        last = messages[-1].parts[-1]
+        if isinstance(last, ToolReturnPart):
+            returned.append(last)
+        if len(returned) == 5:
+            return PydanticResponse(parts=[TextPart("I give up.")])
+        return PydanticResponse(parts=[ToolCallPart("calculator__evaluate", arguments)])
+
+    # A tool that always refuses arguments, and a model that never corrects them: neither ends the run.
+    tools = fumehood.pydantic_ai.tools(calculator, max_retries=3)
+    run = await PydanticAgent(FunctionModel(model), tools=tools).run("Calculate.")
+    assert run.output == "I give up."
+    assert all(str(part.content).startswith("invalid_arguments: ") for part in returned)
+    # The retries come back as failures; the answer of a tool is a result.
+    assert [part.outcome != "success" for part in returned] == retried
+
+
+async def test_long_names_are_shortened_for_providers(host: fumehood.Host, components: pathlib.Path) -> None:
+    await host.load(components / "calculator.wasm", name="n" * 64)
+    aliases = [tool.alias for tool in host.tools()]
+    assert all(len(alias) == 64 for alias in aliases)
+    langchain_tools = {tool.name: tool for tool in fumehood.langchain.tools(host)}
+    add = next(alias for alias in aliases if host.tool(alias) and "__add" in host.tool(alias).name)  # type: ignore[union-attr]
+    assert await langchain_tools[add].ainvoke({"a": 3, "b": 5}) == '{"result":8}'
+    model = TestModel(call_tools=[add])
+    run = await PydanticAgent(model, tools=fumehood.pydantic_ai.tools(host)).run("Add.")
+    assert json.loads(run.output) == {add: '{"result":0}'}
+    scripted = ScriptedModel('{"a":3,"b":5}', add)
+    done = await Runner.run(Agent(name="a", model=scripted, tools=fumehood.openai_agents.tools(host)), "3 + 5?")
+    assert str(done.final_output) == '{"result":8}'
+    async with mcp.Client(fumehood.mcp.server(host)) as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} == set(aliases)
+        for name in (add, "n" * 64 + "__add"):
+            assert (await client.call_tool(name, {"a": 3, "b": 5})).structured_content == {"result": 8}
+
+
+async def test_mcp_clients_get_the_progress_that_they_ask_for(countdown: fumehood.Host) -> None:
+    reports: list[tuple[float, float | None, str | None]] = []
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        reports.append((progress, total, message))
+
+    async with mcp.Client(fumehood.mcp.server(countdown)) as client:
+        arguments = {"from": 3, "step_ms": 5}
+        done = await client.call_tool("countdown__countdown", arguments, progress_callback=report)
+        assert done.structured_content == {"from": 3, "waited_ms": 15}
+        assert [(total, message) for _, total, message in reports] == [(1.0, "1 of 3"), (1.0, "2 of 3"), (1.0, "3 of 3")]
+        assert sorted({progress for progress, *_ in reports}) == [progress for progress, *_ in reports]
+        refused = await client.call_tool("countdown__countdown", {"from": "x"}, progress_callback=report)
+        assert refused.is_error and len(reports) == 3
+
+
 class ScriptedModel(Model):
     """A model of the OpenAI Agents SDK that calls a tool and then repeats what it said."""
 

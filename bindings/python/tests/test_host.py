@@ -2,17 +2,22 @@
 
 import asyncio
 import contextlib
+import copy
+import json
 import math
 import os
 import pathlib
+import pickle
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 import wasmtime
@@ -77,7 +82,6 @@ async def test_components_are_loaded_by_path_and_bytes(host: fumehood.Host, comp
     assert host.unload("other") and not host.unload("other")
     for source, message in [
         (components / "nothing.wasm", "nothing.wasm: No such file"),
-        (file, "a component named `calculator` is already loaded"),
         (components, "not a regular file"),
         (components / "digests.toml", "WebAssembly"),
     ]:
@@ -88,6 +92,117 @@ async def test_components_are_loaded_by_path_and_bytes(host: fumehood.Host, comp
             await host.load(bad, name="bad")
     with pytest.raises(ValueError, match="needs a `name`"):
         await host.load(b"\0asm")
+
+
+async def test_loading_the_same_component_again_keeps_it(host: fumehood.Host, components: pathlib.Path) -> None:
+    file = components / "calculator.wasm"
+    first = await host.load(file, limits={"deadline": 2})
+    for again in (await host.load(file, limits={"deadline": "2s"}), host.load_sync(file.read_bytes(), name="calculator", limits={"deadline": 2.0})):
+        assert (again.digest, again.tools) == (first.digest, first.tools)
+    both = await asyncio.gather(*(host.load(components / "text.wasm") for _ in range(2)))
+    assert both[0].digest == both[1].digest
+    for options, message in [
+        ({}, "is already loaded with other limits; choose another name, or replace it with `replace=True`"),
+        ({"limits": {"deadline": 2}, "grants": {"key_value": "1MiB"}}, "with another grant"),
+    ]:
+        with pytest.raises(fumehood.LoadError, match=message):
+            await host.load(file, **options)  # type: ignore[arg-type]
+    with pytest.raises(fumehood.LoadError, match="with other bytes"):
+        await host.load(components / "text.wasm", name="calculator")
+    assert (await host.call("calculator__add", {"a": 3, "b": 5})).ok
+
+
+async def test_a_component_is_replaced_in_one_step(countdown: fumehood.Host, components: pathlib.Path) -> None:
+    calling = asyncio.create_task(countdown.call("countdown__countdown", {"from": 20, "step_ms": 20}))
+    while countdown.running == 0:
+        await asyncio.sleep(0.001)
+    replaced = await countdown.load(components / "calculator.wasm", name="countdown", replace=True)
+    assert "countdown__add" in replaced.tools and not calling.done()
+    assert (await countdown.call("countdown__add", {"a": 3, "b": 5})).structured == {"result": 8}
+    assert (await calling).ok and countdown.tool("countdown__countdown") is None
+
+
+async def test_results_and_errors_are_pickled(calculator: fumehood.Host) -> None:
+    for arguments in ({"a": 4, "b": 2}, {"a": 1, "b": 0}, {"a": "1", "b": 0}):
+        result = await calculator.call("calculator__divide", arguments)
+        for copied in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result), fumehood.Result.from_json(result.to_json())):
+            assert copied.to_json() == result.to_json() and copied.structured == result.structured
+            assert (copied.ok, copied.ran, copied.model_text) == (result.ok, result.ran, result.model_text)
+    with pytest.raises(ValueError, match="invalid JSON of a result"):
+        fumehood.Result.from_json("{}")
+    for kind in (fumehood.HostError, fumehood.LoadError):
+        error = pickle.loads(pickle.dumps(kind("what")))
+        assert type(error) is kind and error.args == ("what",) and isinstance(error, fumehood.FumehoodError)
+        assert kind.__module__ == "fumehood"
+
+
+async def test_json_of_results_is_their_value(calculator: fumehood.Host) -> None:
+    assert (await calculator.call("calculator__add", {"a": 3, "b": 5})).json() == {"result": 8}
+    with pytest.raises(ValueError, match="tool_failed: "):
+        (await calculator.call("calculator__divide", {"a": 1, "b": 0})).json()
+    record = json.loads((await calculator.call("calculator__add", {"a": 3, "b": 5})).to_json())
+    text = {"type": "text", "text": "[1, 2]"}
+    for content, expected in [
+        ([text], [1, 2]),
+        ([text, {"type": "json", "value": {"a": None}}], {"a": None}),
+        ([{"type": "text", "text": "NaN"}], "the text part of the result does not match"),
+        ([{"type": "text", "text": "[" * 100_000}], "the text part of the result does not match"),
+        ([{"type": "blob", "mime_type": "image/png", "data": "AAAA"}], "it has 1 blob"),
+    ]:
+        result = fumehood.Result.from_json(json.dumps({**record, "content": content}))
+        if isinstance(expected, str):
+            with pytest.raises(ValueError, match=expected):
+                result.json()
+        else:
+            assert result.json() == expected
+
+
+async def test_results_say_whether_the_tool_ran(calculator: fumehood.Host) -> None:
+    for expression, ran in [("1+1", True), ("1+", True), (1, False)]:
+        result = await calculator.call("calculator__evaluate", {"expression": expression})
+        assert result.ran is ran
+        assert result.error is None or result.error.kind == "invalid_arguments"
+
+
+async def test_times_are_seconds_or_timedeltas(host: fumehood.Host, programs: pathlib.Path) -> None:
+    spin = bytes(wasmtime.wat2wasm((programs / "spin.wat").read_text()))
+    await host.load(spin, name="spin", limits={"deadline": 60, "fuel": "1000G"})
+    for deadline in (0.1, timedelta(milliseconds=100), "100ms"):
+        result = await host.call("spin__run", limits={"deadline": deadline})
+        assert result.error is not None and result.error.kind == "deadline"
+        assert result.metadata["deadline_ms"] == 100
+    limits: fumehood.Limits = {"deadline": timedelta(seconds=-1)}
+    with pytest.raises(ValueError, match="expected a number of seconds"):
+        await host.call("spin__run", limits=limits)
+    await host.shutdown(timedelta(milliseconds=1))
+
+
+async def test_calls_have_an_id_and_a_state(host: fumehood.Host) -> None:
+    file = pathlib.Path(__file__).parent.parent / "tell-context.wasm"
+    await host.load(file, grants={"state": True})
+    await host.load(file, name="bare")
+    state = {"city": "Bern", "visits": [1, 2]}
+    result = await host.call("tell-context__state", id="request-7", actor="ann", state=state)
+    assert result.id == "request-7" and result.json() == state
+    assert host.call_sync("tell-context__state", state=state).json() == state
+    *_, last = [event async for event in host.stream("tell-context__state", id="request-8", state=state)]
+    assert isinstance(last, fumehood.Result) and last.id == "request-8" and last.json() == state
+    assert (await host.call("tell-context__state")).text == "none"
+    assert (await host.call("bare__state", state=state)).text == "none"
+    with pytest.raises(ValueError, match="JSON compliant"):
+        await host.call("tell-context__state", state=math.nan)
+
+
+async def test_aliases_are_names_that_every_provider_accepts(host: fumehood.Host, components: pathlib.Path) -> None:
+    await host.load(components / "calculator.wasm", name="n" * 64)
+    tool = host.tool("n" * 64 + "__add")
+    assert tool is not None and len(tool.alias) == 64 and tool.alias != tool.name
+    found = host.tool(tool.alias)
+    assert found is not None and found.name == tool.name
+    result = await host.call(tool.alias, {"a": 3, "b": 5})
+    assert result.structured == {"result": 8} and result.tool == tool.name
+    await host.load(components / "calculator.wasm")
+    assert all(tool.alias == tool.name for tool in host.tools() if tool.name.startswith("calculator__"))
 
 
 async def test_cancelling_the_task_stops_the_guest(countdown: fumehood.Host) -> None:
@@ -205,10 +320,11 @@ async def test_events_come_while_the_call_runs(countdown: fumehood.Host) -> None
         ({"grants": {"http_limits": {"requests": 1}}}, "`http_limits` has no effect without `http`"),
         ({"grants": {"private_addresses": ["here"], "http": ["GET http://a/"]}}, "invalid address `here`"),
         ({"grants": {"env": {"A=B": "1"}}}, r"`grants`: env\[A=B\]: "),
-        ({"grants": {"clock": 5}}, "`grants.clock`: invalid type: integer"),
+        ({"grants": {"clock": []}}, "`grants.clock`: invalid type: sequence"),
         ({"grants": {"key_value": "1"}}, "`grants`: key_value: "),
         ({"limits": {"deadlin": "1s"}}, "`limits.deadlin`: unknown field `deadlin`"),
-        ({"limits": {"deadline": 5}}, "`limits.deadline`: invalid type: integer `5`, expected a string with a number and a unit"),
+        ({"limits": {"deadline": -1}}, "`limits.deadline`: invalid time `-1`; expected a number of seconds"),
+        ({"limits": {"deadline": True}}, "`limits.deadline`: invalid type: boolean `true`, expected a string with a number and a unit"),
         ({"limits": {"deadline": "soon"}}, "`limits.deadline`: invalid time `soon`"),
     ],
 )
@@ -494,6 +610,29 @@ async def test_keys_and_values_are_kept_in_a_file(
         assert listed.ok and listed.model_text.count("milk") == expected, listed.model_text
         assert (await host.call("notes__write", {"title": "milk", "text": "two"})).ok
         await host.shutdown()
+
+
+async def test_calls_are_recorded_in_a_log_that_is_verified(
+    components: pathlib.Path, cache: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    file = tmp_path / "events.db"
+    async with fumehood.Host(cache=cache, log=file, log_key=tmp_path / "seal.key") as host:
+        await host.load(components / "calculator.wasm")
+        for arguments in ({"a": 3, "b": 5}, {"a": "3"}):
+            await host.call("calculator__add", arguments, id="request-7", actor="ann")
+        report = await host.verify_log()
+        assert report.ok and report.finding is None and report.rows == host.verify_log_sync().rows == 5
+    del host
+    logged = fumehood_command(tmp_path, "log", "--log", file, "--log-key", tmp_path / "seal.key", "--json")
+    assert logged.returncode == 0 and "calculator__add" in logged.stdout and "ann" in logged.stdout, logged.stderr
+    with contextlib.closing(sqlite3.connect(file)) as connection, connection:
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        assert "records" in tables, tables
+        connection.execute("UPDATE records SET actor = 'bob' WHERE actor = 'ann'")
+    changed = fumehood.Host(log=file, log_key=tmp_path / "seal.key").verify_log_sync()
+    assert not changed.ok and "was edited" in str(changed.finding)
+    with pytest.raises(ValueError, match="`log`: this host records no calls"):
+        fumehood.Host().verify_log_sync()
 
 
 def test_the_command_is_installed() -> None:

@@ -1,5 +1,7 @@
 """A program that uses all of the interface, for the type checker: each line with `type: ignore` must be an error."""
 
+from datetime import timedelta
+
 import fumehood
 import fumehood.langchain
 import fumehood.mcp
@@ -16,9 +18,11 @@ async def use() -> None:
         "secrets": [{"name": "a", "from": {"env": "A"}, "for": "https://api.example.com/**", "header": "Authorization"}],
         "key_value": "1MiB",
     }
-    component = await host.load("a.wasm", name="a", grants=grants)
+    component = await host.load("a.wasm", name="a", grants=grants, limits={"deadline": timedelta(seconds=5)}, replace=True)
     digest: str = component.digest
-    result = await host.call("a__b", {"c": digest}, limits={"deadline": "1s"})
+    result = await host.call("a__b", {"c": digest}, limits={"deadline": 2.5}, id="7", actor="ann", state={"d": 1})
+    value = result.json()
+    print(value, result.ran, fumehood.Result.from_json(result.to_json()).ok)
     if result.error is not None:
         kind: str = result.error.kind
         print(kind)
@@ -31,7 +35,7 @@ async def use() -> None:
     fumehood.openai_agents.tools(host)
     fumehood.mcp.server(host)
     await host.load("a.wasm", grants={"raed": []})  # type: ignore[arg-type]
-    await host.load("a.wasm", limits={"deadline": 5})  # type: ignore[arg-type]
+    await host.load("a.wasm", limits={"deadline": b"5"})  # type: ignore[arg-type]
     fumehood.Host(isolation="jail")  # type: ignore[arg-type]
     result.ok = False  # type: ignore[misc]
     await host.call(1)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@
 
 pub mod build;
 pub mod cases;
+mod contract;
 pub mod language;
 pub mod mcp_package;
 pub mod project;

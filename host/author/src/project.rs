@@ -70,6 +70,8 @@ pub struct Settings {
     pub wit: Option<PathBuf>,
     /// The world in it.
     pub world: Option<String>,
+    /// True if a Python project without WIT of its own sends HTTP requests.
+    pub http: bool,
     /// The features of the runtime of JavaScript that the component does without.
     pub disable: Vec<String>,
 }

@@ -153,10 +153,12 @@ fn toml_fault(text: &str) -> Option<String> {
     if begins_with(&["[dependencies]", "[package"]) {
         return text.parse::<toml::Table>().err().map(|error| error.to_string());
     }
-    if begins_with(&["[build]"]) {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("tool.toml"), &text).unwrap();
-        return Project::open(folder.path()).err().map(|error| error.to_string());
+    for (beginning, manifest) in [("[build]", "tool.toml"), ("[project]", "pyproject.toml")] {
+        if begins_with(&[beginning]) {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join(manifest), &text).unwrap();
+            return Project::open(folder.path()).err().map(|error| error.to_string());
+        }
     }
     config::parse(Path::new(config::DEFAULT_FILE_NAME), &text).err().map(|error| error.to_string())
 }

@@ -2,15 +2,78 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::amount::{Bytes, Time};
+use crate::json::{SettingError, deserialize_setting, parse_object};
 use crate::limits::LimitsSection;
 use crate::powers::Powers;
 use crate::registry::SignatureRule;
 use crate::text::TextSource;
+
+/// The settings of this module that are times, as JSON pointers.
+pub const TIMES: [&str; 7] = [
+    "/limits/deadline",
+    "/grants/clock",
+    "/grants/http_limits/connect",
+    "/grants/http_limits/tls",
+    "/grants/http_limits/first_byte",
+    "/grants/http_limits/between_bytes",
+    "/registry/min_age",
+];
+
+/// The unit of times that a program writes as numbers, by the convention of its language.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// Seconds, as in Python.
+    Seconds,
+    /// Milliseconds, as in JavaScript.
+    Milliseconds,
+}
+
+impl TimeUnit {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Seconds => "seconds",
+            Self::Milliseconds => "milliseconds",
+        }
+    }
+
+    /// Converts a number of this unit to a time.
+    ///
+    /// # Errors
+    /// If it is negative or too large.
+    pub fn duration(self, number: f64) -> Result<Duration, String> {
+        let seconds = match self {
+            Self::Seconds => number,
+            Self::Milliseconds => number / 1e3,
+        };
+        Duration::try_from_secs_f64(seconds)
+            .map_err(|_| format!("invalid time `{number}`; expected a number of {}", self.as_str()))
+    }
+}
+
+/// Reads settings of this module from JSON. Unlike in a file, times may be numbers, in this unit.
+///
+/// # Errors
+/// If the text is not JSON of that type: the path of the setting, and the reason.
+pub fn read_options<T: DeserializeOwned>(json: &str, unit: TimeUnit) -> Result<T, SettingError> {
+    let mut settings = parse_object("", json)?;
+    for pointer in TIMES {
+        let Some(setting) = settings.pointer_mut(pointer) else { continue };
+        if let Some(number) = setting.as_f64() {
+            let failed = |message| SettingError::new(pointer.trim_start_matches('/').replace('/', "."), message);
+            let time = unit.duration(number).map_err(failed)?;
+            *setting = Value::String(format!("{}ns", time.as_nanos()));
+        }
+    }
+    deserialize_setting("", settings)
+}
 
 /// Where calls run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -55,6 +118,10 @@ pub struct HostSettings {
     /// The file with the approvals that `fumehood approve` writes. With one, only approved tools can be called. It is read
     /// whenever a component is loaded.
     pub lock: Option<PathBuf>,
+    /// A file for the event log. Every call is recorded in it before it runs. Without one nothing is recorded.
+    pub log: Option<PathBuf>,
+    /// The file with the key that seals the event log. It is created with the log. Default: the file of the log with `.key`.
+    pub log_key: Option<PathBuf>,
 }
 
 /// Options of the load of one component. Paths are relative to the working folder.
@@ -75,6 +142,23 @@ pub struct LoadSettings {
     pub allow_slow_compile: bool,
     /// Run its calls in a worker process, whatever the host's `isolation`.
     pub isolated: bool,
+    /// Replace the component that has its name, if there is one, in one step. Running calls continue with the old one. Without
+    /// it, a component of the same bytes, grants and limits stays, and any other is an error.
+    pub replace: bool,
+}
+
+/// Options of one call.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CallSettings {
+    /// Limits of this call, in place of the tool's.
+    pub limits: Option<LimitsSection>,
+    /// The id of the call in its result and in events. Default: one that the host generates.
+    pub id: Option<String>,
+    /// The actor on whose behalf the call runs. Default: a guest.
+    pub actor: Option<String>,
+    /// The agent's state, as JSON text. Only a tool with the grant `state` can read it.
+    pub state: Option<String>,
 }
 
 /// Components of registries, with the names of `[registry]` in `fumehood.toml`. Paths are relative to the working
@@ -114,4 +198,41 @@ pub struct RegistrySettings {
     /// Registries, `HOST[:PORT]`, to contact without encryption. Default: registries on this machine.
     #[serde(default)]
     pub plain_http: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(json: &str, unit: TimeUnit, expected: Result<Duration, &str>) {
+        let read = read_options::<CallSettings>(json, unit).map_err(|error| error.to_string());
+        let deadline = read.map(|settings| settings.limits.and_then(|limits| limits.deadline).unwrap().0);
+        assert_eq!(deadline, expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn times_may_be_numbers_of_the_unit() {
+        let deadline = |time: &str| format!(r#"{{"limits": {{"deadline": {time}}}}}"#);
+        check(&deadline("2.5"), TimeUnit::Seconds, Ok(Duration::from_millis(2500)));
+        check(&deadline("2"), TimeUnit::Seconds, Ok(Duration::from_secs(2)));
+        check(&deadline("2500"), TimeUnit::Milliseconds, Ok(Duration::from_millis(2500)));
+        check(&deadline("0.5"), TimeUnit::Milliseconds, Ok(Duration::from_micros(500)));
+        check(&deadline("\"2s\""), TimeUnit::Milliseconds, Ok(Duration::from_secs(2)));
+        let negative = "`limits.deadline`: invalid time `-1`; expected a number of milliseconds";
+        check(&deadline("-1"), TimeUnit::Milliseconds, Err(negative));
+        let large = "`limits.deadline`: invalid time `1e300`; expected a number of seconds";
+        check(&deadline("1e300"), TimeUnit::Seconds, Err(&large.replace("1e300", &1e300.to_string())));
+        let boolean = "`limits.deadline`: invalid type: boolean `true`, expected a string with a number and a unit, such as \"2s\"";
+        check(&deadline("true"), TimeUnit::Seconds, Err(boolean));
+    }
+
+    #[test]
+    fn errors_of_options_name_the_setting() {
+        let read = |json: &str| read_options::<LoadSettings>(json, TimeUnit::Seconds).unwrap_err().to_string();
+        assert!(read(r#"{"grants": {"raed": []}}"#).starts_with("`grants.raed`: unknown field `raed`"));
+        assert!(read(r#"{"grants": {"clock": -1}}"#).starts_with("`grants.clock`: invalid time `-1`"));
+        assert!(read("[]").starts_with("`settings`: expected an object"));
+        assert!(read("{").starts_with("`settings`: EOF"));
+    }
 }

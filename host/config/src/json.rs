@@ -1,6 +1,8 @@
 //! Settings as JSON, with the name of the one that is wrong.
 
+use serde::Deserializer;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// A setting that is unknown, malformed or not possible.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,25 +26,51 @@ impl SettingError {
 /// # Errors
 /// If the text is not JSON of that type: the path of the setting, and the reason.
 pub fn read_json<T: DeserializeOwned>(name: &str, json: &str) -> Result<T, SettingError> {
-    // Settings have names; without this a list would be read as their values, in order.
-    if !json.trim_start().starts_with('{') {
-        let setting = if name.is_empty() { "settings" } else { name };
-        return Err(SettingError::new(setting.to_owned(), "expected an object with settings"));
-    }
-    let mut deserializer = serde_json::Deserializer::from_str(json);
-    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+    check_is_object(name, json)?;
+    deserialize_setting(name, &mut serde_json::Deserializer::from_str(json))
+}
+
+/// Parses JSON settings without reading them.
+pub(crate) fn parse_object(name: &str, json: &str) -> Result<Value, SettingError> {
+    check_is_object(name, json)?;
+    serde_json::from_str(json).map_err(|error| SettingError::new(name_of_whole(name), reason(&error)))
+}
+
+/// Reads settings from a deserializer.
+pub(crate) fn deserialize_setting<'de, T, D>(name: &str, deserializer: D) -> Result<T, SettingError>
+where
+    T: DeserializeOwned,
+    D: Deserializer<'de, Error = serde_json::Error>,
+{
+    serde_path_to_error::deserialize(deserializer).map_err(|error| {
         let path = error.path().to_string();
         let setting = match (name, path.as_str()) {
             // A question mark is a place that has no name yet.
-            ("", "." | "?") => "settings".to_owned(),
+            (_, "." | "?") => name_of_whole(name).to_owned(),
             ("", _) => path,
-            (_, "." | "?") => name.to_owned(),
             _ => format!("{name}.{path}"),
         };
-        let message = error.inner().to_string();
-        // The line and the column mean nothing to those who wrote a dictionary or an object.
-        SettingError::new(setting, message.split(" at line ").next().unwrap_or(&message))
+        SettingError::new(setting, reason(error.inner()))
     })
+}
+
+/// Settings have names; without this check a list would be read as their values, in order.
+fn check_is_object(name: &str, json: &str) -> Result<(), SettingError> {
+    if json.trim_start().starts_with('{') {
+        Ok(())
+    } else {
+        Err(SettingError::new(name_of_whole(name), "expected an object with settings"))
+    }
+}
+
+fn name_of_whole(name: &str) -> &str {
+    if name.is_empty() { "settings" } else { name }
+}
+
+/// The line and the column mean nothing to those who wrote a dictionary or an object.
+fn reason(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    message.split(" at line ").next().unwrap_or(&message).to_owned()
 }
 
 #[cfg(test)]

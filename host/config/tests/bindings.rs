@@ -9,15 +9,16 @@
     reason = "a test fails by panicking"
 )]
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use expect_test::expect_file;
-use fumehood_config::embedding::{HostSettings, LoadSettings};
+use fumehood_config::embedding::{CallSettings, HostSettings, LoadSettings, TIMES};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
 /// The types of settings with a name in the packages, in the order of the files.
-const NAMES: [(&str, &str); 9] = [
+const NAMES: [(&str, &str); 10] = [
     ("LimitsSection", "Limits"),
     ("HttpLimitsSection", "HttpLimits"),
     ("WriteFolderTable", "WriteFolder"),
@@ -27,16 +28,17 @@ const NAMES: [(&str, &str); 9] = [
     ("RegistrySettings", "Registry"),
     ("HostSettings", "HostOptions"),
     ("LoadSettings", "LoadSettings"),
+    ("CallSettings", "CallSettings"),
 ];
 
 /// Options whose names follow the conventions of JavaScript. Other names are those of `fumehood.toml`.
-const OPTIONS: [&str; 2] = ["HostSettings", "LoadSettings"];
+const OPTIONS: [&str; 3] = ["HostSettings", "LoadSettings", "CallSettings"];
 
 /// Options that the packages set themselves, or take in another way.
-const HIDDEN: [(&str, &str); 1] = [("LoadSettings", "path")];
+const HIDDEN: [(&str, &str); 2] = [("LoadSettings", "path"), ("CallSettings", "state")];
 
 /// Texts of the schema that are paths.
-const PATHS: [&str; 7] = ["program", "cache", "key_value_store", "lock", "store", "folder", "file"];
+const PATHS: [&str; 9] = ["program", "cache", "key_value_store", "lock", "log", "log_key", "store", "folder", "file"];
 
 /// Words of Python, which cannot name the member of a class.
 const KEYWORDS: [&str; 2] = ["from", "for"];
@@ -45,6 +47,7 @@ fn definitions() -> Map<String, Value> {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     generator.subschema_for::<HostSettings>();
     generator.subschema_for::<LoadSettings>();
+    generator.subschema_for::<CallSettings>();
     generator.take_definitions(true)
 }
 
@@ -72,13 +75,16 @@ fn members<'a>(definition: &str, schema: &'a Value) -> Vec<Member<'a>> {
 /// Returns the description of a type or a member, for a program without a configuration.
 fn description(schema: &Value) -> String {
     let text = schema["description"].as_str().unwrap_or_default();
-    text.replace("relative to this configuration", "relative to the working folder").replace('\n', " ")
+    text.replace("relative to this configuration", "relative to the working folder")
+        .replace("which `--state` of `run`, `chat` and `call` sets", "which the option `state` of a call sets")
+        .replace('\n', " ")
 }
 
 /// The type of a value, in the terms of both languages.
 enum Type {
     Text,
     Amount,
+    Duration,
     Number,
     Bool,
     List(Box<Type>),
@@ -95,6 +101,7 @@ fn type_of(schema: &Value, definitions: &Map<String, Value>) -> Type {
         let name = reference.trim_start_matches("#/$defs/");
         return match name {
             "Bytes" | "Count" => Type::Amount,
+            "Time" => Type::Duration,
             _ => named(name).map_or_else(|| type_of(&definitions[name], definitions), Type::Named),
         };
     }
@@ -137,6 +144,7 @@ impl Type {
             Self::Text if PATHS.contains(&name) => "Path".to_owned(),
             Self::Text => "str".to_owned(),
             Self::Amount => "Amount".to_owned(),
+            Self::Duration => "Duration".to_owned(),
             Self::Number => "int".to_owned(),
             Self::Bool => "bool".to_owned(),
             Self::List(item) => format!("Sequence[{}]", item.python("")),
@@ -154,6 +162,7 @@ impl Type {
         match self {
             Self::Text => "string".to_owned(),
             Self::Amount => "Amount".to_owned(),
+            Self::Duration => "Duration".to_owned(),
             Self::Number => "number".to_owned(),
             Self::Bool => "boolean".to_owned(),
             Self::List(item) => match &**item {
@@ -216,10 +225,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Literal, TypedDict, Union
 
 Path = Union[str, \"os.PathLike[str]\"]
 Amount = Union[str, int]
+# Seconds, or a number with a unit, such as \"250ms\".
+Duration = Union[str, float, timedelta]
 Isolation = {isolation}
 "
     );
@@ -264,6 +276,9 @@ fn options_of_node_are_current() {
 
 /** A number, or a number with a unit, such as `\"64MiB\"` or `\"500M\"`. */
 export type Amount = string | number
+
+/** Milliseconds, or a number with a unit, such as `\"2s\"`. */
+export type Duration = string | number
 "
     .to_owned();
     let mut names = "// This file is written by `cargo test -p fumehood-config`.\n".to_owned();
@@ -282,7 +297,8 @@ export type Amount = string | number
         }
         types.push_str("}\n");
         if is_options {
-            let variable = if definition == "HostSettings" { "HOST_OPTIONS" } else { "LOAD_OPTIONS" };
+            let variable = name.replace("LoadSettings", "LoadOptions").replace("CallSettings", "CallOptions");
+            let variable = variable.replace("Options", "_OPTIONS").to_uppercase();
             let pairs = members(definition, schema);
             let pairs = pairs.iter().map(|Member { name, .. }| format!("  {}: '{name}',\n", camel_case(name)));
             write!(names, "\nexport const {variable} = {{\n{}}}\n", pairs.collect::<String>()).unwrap();
@@ -290,4 +306,28 @@ export type Amount = string | number
     }
     expect_file!["../../../bindings/node/package/settings.d.ts"].assert_eq(&types);
     expect_file!["../../../bindings/node/package/settings.js"].assert_eq(&names);
+}
+
+/// Adds the pointers of all times in a type.
+fn find_times(definition: &str, pointer: &str, definitions: &Map<String, Value>, found: &mut BTreeSet<String>) {
+    for Member { name, schema, .. } in members(definition, &definitions[definition]) {
+        let reference = schema["$ref"].as_str().or_else(|| schema["anyOf"][0]["$ref"].as_str());
+        let Some(reference) = reference else { continue };
+        let below = format!("{pointer}/{name}");
+        match reference.trim_start_matches("#/$defs/") {
+            "Time" => drop(found.insert(below)),
+            other if definitions[other]["properties"].is_object() => find_times(other, &below, definitions, found),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn times_are_the_settings_of_that_type() {
+    let definitions = definitions();
+    let mut found = BTreeSet::new();
+    for definition in OPTIONS {
+        find_times(definition, "", &definitions, &mut found);
+    }
+    assert_eq!(found, TIMES.map(str::to_owned).into());
 }

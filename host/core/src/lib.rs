@@ -41,6 +41,7 @@ pub mod bounded_list;
 pub mod call;
 pub mod capability;
 pub mod chat;
+pub mod dependency;
 pub mod digest;
 pub mod job;
 pub mod key_value;

@@ -12,7 +12,7 @@
 //! | `invoke_agent` | `gen_ai.operation.name`, `gen_ai.conversation.id` |
 //! | `chat` | `gen_ai.operation.name`, `gen_ai.provider.name`, `gen_ai.request.model`, `gen_ai.usage.*_tokens`, `error.type` |
 //! | `load_component` | `fumehood.component`, `fumehood.component.digest`, `error.type` |
-//! | `execute_tool` | `gen_ai.operation.name`, `gen_ai.tool.name`, `gen_ai.tool.call.id`, `error.type`, `fumehood.fuel_used`, `fumehood.peak_memory_bytes`, and if asked for `gen_ai.tool.call.arguments`, `gen_ai.tool.call.result` |
+//! | `execute_tool` | `gen_ai.operation.name`, `gen_ai.tool.name`, `gen_ai.tool.call.id`, `error.type`, `fumehood.fuel_used`, `fumehood.peak_memory_bytes`, `fumehood.worker`, and if asked for `gen_ai.tool.call.arguments`, `gen_ai.tool.call.result` |
 //! | `host_call` | `fumehood.host_call`, `error.type` |
 //! | `http_request` | `http.request.method`, `server.address`, `http.response.status_code`, `error.type` |
 //! | `approval` (event) | `fumehood.component`, or `gen_ai.tool.name` and `gen_ai.tool.call.id`, or `gen_ai.conversation.id`; `fumehood.approval` |
@@ -219,6 +219,7 @@ pub fn call_span(tool: &str, id: &str) -> Span {
         error.type = Empty,
         fumehood.fuel_used = Empty,
         fumehood.peak_memory_bytes = Empty,
+        fumehood.worker = Empty,
     )
 }
 
@@ -232,6 +233,9 @@ pub fn record_result(span: &Span, result: &CallResult) {
     }
     record_number(span, "fumehood.fuel_used", result.metadata.fuel_used);
     record_number(span, "fumehood.peak_memory_bytes", result.metadata.peak_memory);
+    if let Some(worker) = &result.metadata.worker {
+        span.record("fumehood.worker", &**worker);
+    }
 }
 
 /// The arguments and the result of a call in its span, as far as the operator wants them there.

@@ -155,6 +155,7 @@ pub use fumehood_core::call::{
 };
 pub use fumehood_core::capability;
 pub use fumehood_core::chat;
+pub use fumehood_core::dependency;
 pub use fumehood_core::digest::Digest;
 pub use fumehood_core::flow;
 pub use fumehood_core::job;

@@ -82,10 +82,7 @@ impl CheckedTools {
         if let Some(entry) = entry {
             entry.repaired(&repairs);
             let started = entry.started(call.arguments(), call.tool().digest()).await;
-            started.map_err(|error| {
-                let message = format!("the tool was not called, because the call could not be recorded: {error}");
-                CallError::new(ErrorKind::Host, message)
-            })?;
+            started.map_err(|error| CallError::unrecorded(&error))?;
         }
         if let Some(history) = history {
             let name = call.tool().full_name();

@@ -1,8 +1,9 @@
 //! The stages of a request: health checks, the guard, its body, and the service that answers it.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use fumehood_core::dependency::Dependency;
 use fumehood_core::log::FailedRequest;
 use fumehood_core::text::sanitize::truncate_str;
 use http::header::{
@@ -38,6 +39,8 @@ pub(crate) struct Admission {
     pub(crate) verifier: Option<Arc<dyn TokenVerifier>>,
     pub(crate) body_bytes: usize,
     pub(crate) services: Services,
+    /// The parts without which calls fail.
+    pub(crate) dependencies: RwLock<Vec<Arc<dyn Dependency>>>,
     /// The requests that are being answered; closed once no more are taken.
     pub(crate) running: TaskTracker,
 }
@@ -192,19 +195,33 @@ impl Admission {
     }
 
     /// Returns the response to a health check of a load balancer or supervisor, which has neither the host name nor a
-    /// token; `None` for other requests. It states only whether connections and requests are accepted.
+    /// token; `None` for other requests. It states only whether connections and requests are accepted, and what is lost.
     fn health_response<T>(&self, request: &Request<T>) -> Result<Option<Response<ResponseBody>>, Rejection> {
         let (status, body) = match request.uri().path() {
-            "/health" | "/healthz" => (StatusCode::OK, r#"{"status":"ok"}"#),
-            "/readyz" if self.running.is_closed() => (StatusCode::SERVICE_UNAVAILABLE, r#"{"status":"draining"}"#),
-            "/readyz" if !self.services.is_open() => (StatusCode::SERVICE_UNAVAILABLE, r#"{"status":"loading"}"#),
-            "/readyz" => (StatusCode::OK, r#"{"status":"ready"}"#),
+            "/health" | "/healthz" => (StatusCode::OK, r#"{"status":"ok"}"#.to_owned()),
+            "/readyz" => self.readiness(),
             _ => return Ok(None),
         };
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return Err(Rejection::method_not_allowed("GET, HEAD", "the health check is read-only; use GET"));
         }
         Ok(Some(response(status, "application/json", body)))
+    }
+
+    fn readiness(&self) -> (StatusCode, String) {
+        if self.running.is_closed() {
+            return (StatusCode::SERVICE_UNAVAILABLE, r#"{"status":"draining"}"#.to_owned());
+        }
+        if !self.services.is_open() {
+            return (StatusCode::SERVICE_UNAVAILABLE, r#"{"status":"loading"}"#.to_owned());
+        }
+        let dependencies = self.dependencies.read().unwrap_or_else(PoisonError::into_inner);
+        let lost: Vec<&str> = dependencies.iter().filter_map(|dependency| dependency.outage()).collect();
+        if lost.is_empty() {
+            return (StatusCode::OK, r#"{"status":"ready"}"#.to_owned());
+        }
+        let body = format!(r#"{{"status":"unavailable","lost":["{}"]}}"#, lost.join(r#"",""#));
+        (StatusCode::SERVICE_UNAVAILABLE, body)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -26,6 +26,7 @@ use crate::service::Services;
 use crate::tenants::{RequestDefaults, Tenants};
 use crate::turns::Turns;
 use crate::write_deadline::WriteDeadline;
+use fumehood_core::dependency::Dependency;
 use fumehood_layers::Access;
 
 /// Deadline for the head of a request, from the moment that the connection waits for it.
@@ -117,6 +118,7 @@ impl Listener {
             verifier: options.verifier,
             body_bytes: options.body_bytes,
             services: Services::default(),
+            dependencies: RwLock::default(),
             running: TaskTracker::new(),
         };
         let capacity = Capacity { pending: options.unauthenticated_connections, authenticated: options.connections };
@@ -139,6 +141,11 @@ impl Listener {
     #[must_use]
     pub fn services(&self) -> Services {
         self.admission.services.clone()
+    }
+
+    /// Answers checks of readiness with 503 while this part of the service is lost.
+    pub fn depend_on(&self, dependency: Arc<dyn Dependency>) {
+        self.admission.dependencies.write().unwrap_or_else(PoisonError::into_inner).push(dependency);
     }
 
     /// Returns the tenants, to be replaced when they change.

@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use fumehood_core::call::result::CallResult;
+use fumehood_core::dependency::{Dependency, Measurement, MeasurementKind};
 use fumehood_core::tool::ToolProvider;
 use fumehood_core::trace_context;
 use fumehood_server::{CallSink, EndedCall, RunningCalls};
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::export::ExportCounts;
@@ -47,6 +49,7 @@ pub struct Metrics {
     recent: RecentOutcomes,
     counts: Arc<ExportCounts>,
     instruments: Option<Instruments>,
+    dependencies: RwLock<Vec<Arc<dyn Dependency>>>,
 }
 
 impl fmt::Debug for Metrics {
@@ -78,6 +81,26 @@ fn register_histograms(
 
 fn gauge_of(count: usize) -> ConstGauge<i64> {
     ConstGauge::new(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// Registers measurements. Those of one name have the same labels.
+fn register_measurements(registry: &mut Registry, measurements: impl Iterator<Item = Measurement>) {
+    let mut gauges = BTreeMap::<_, Family<Labels, Gauge<f64, AtomicU64>>>::new();
+    let mut counters = BTreeMap::<_, Family<Labels, Counter<f64, AtomicU64>>>::new();
+    for Measurement { name, help, kind, labels, value, .. } in measurements {
+        match kind {
+            MeasurementKind::Gauge if labels.is_empty() => registry.register(name, help, ConstGauge::new(value)),
+            MeasurementKind::Counter if labels.is_empty() => registry.register(name, help, ConstCounter::new(value)),
+            MeasurementKind::Gauge => {
+                gauges.entry((name, help)).or_default().get_or_create_owned(&labels).set(value);
+            }
+            MeasurementKind::Counter => {
+                counters.entry((name, help)).or_default().get_or_create_owned(&labels).inc_by(value);
+            }
+        }
+    }
+    gauges.into_iter().for_each(|((name, help), family)| registry.register(name, help, family));
+    counters.into_iter().for_each(|((name, help), family)| registry.register(name, help, family));
 }
 
 impl Metrics {
@@ -116,6 +139,7 @@ impl Metrics {
             recent: RecentOutcomes::default(),
             counts,
             instruments,
+            dependencies: RwLock::default(),
         }
     }
 
@@ -123,6 +147,11 @@ impl Metrics {
     /// the first 200 keep theirs. The tools are followed for as long as somebody else holds them.
     pub fn follow_tools(&self, loaded: &Arc<dyn ToolProvider>) {
         self.tools.follow(loaded);
+    }
+
+    /// Adds the measurements of a part of the service.
+    pub fn follow_dependency(&self, dependency: Arc<dyn Dependency>) {
+        self.dependencies.write().unwrap_or_else(PoisonError::into_inner).push(dependency);
     }
 
     /// Returns the numbers of calls that ended in the last minute, by outcome: those of a tenant, or of all.
@@ -194,9 +223,11 @@ impl Metrics {
         let mut more = Registry::with_prefix("fumehood");
         more.register("calls_running", "Calls that have a place now", gauge_of(running));
         more.register("calls_waiting", "Calls that wait for a place now", gauge_of(waiting));
-        let counter = prometheus_client::metrics::counter::ConstCounter::<u64>::new;
+        let counter = ConstCounter::<u64>::new;
         more.register("telemetry_spans_sent", "Spans that a collector has taken", counter(sent));
         more.register("telemetry_spans_dropped", "Spans that were dropped", counter(dropped));
+        let dependencies = self.dependencies.read().unwrap_or_else(PoisonError::into_inner);
+        register_measurements(&mut more, dependencies.iter().flat_map(|dependency| dependency.measurements()));
         let _written = encode(&mut text, &more);
         text
     }
@@ -260,6 +291,37 @@ mod tests {
             assert!(text.contains(line), "{line}:\n{text}");
         }
         assert_eq!(text.matches("# EOF").count(), 1);
+    }
+
+    struct Pool;
+
+    impl Dependency for Pool {
+        fn outage(&self) -> Option<&'static str> {
+            None
+        }
+
+        fn measurements(&self) -> Vec<Measurement> {
+            let free = |server: &str| Measurement::gauge("pool_free", "Free connections", 2.0).label("server", server);
+            let seconds = Measurement::counter("pool_wait_seconds", "Time that calls waited", 1.5);
+            vec![free("a"), free("b"), seconds]
+        }
+    }
+
+    #[test]
+    fn a_dependency_has_metrics() {
+        let metrics = Metrics::default();
+        metrics.follow_dependency(Arc::new(Pool));
+        // A counter is as it is now, however often it is read.
+        for text in [text(&metrics), text(&metrics)] {
+            for line in [
+                "# TYPE fumehood_pool_free gauge",
+                r#"fumehood_pool_free{server="a"} 2.0"#,
+                r#"fumehood_pool_free{server="b"} 2.0"#,
+                "fumehood_pool_wait_seconds_total 1.5",
+            ] {
+                assert!(text.contains(line), "{line}:\n{text}");
+            }
+        }
     }
 
     #[test]

@@ -13,20 +13,24 @@ from ._fumehood import (
 from ._fumehood import (
     CallError,
     Component,
+    FumehoodError,
     HostError,
     LoadError,
     LogLine,
+    LogReport,
     Progress,
     Request,
     Result,
     Tool,
 )
-from .host import Event, Grants, Host, Isolation, Limits, Registry, Secret, WriteFolder
+from .host import Duration, Event, Grants, Host, Isolation, Limits, Registry, Secret, WriteFolder
 
 __all__ = [
     "CallError",
     "Component",
+    "Duration",
     "Event",
+    "FumehoodError",
     "Grants",
     "Host",
     "HostError",
@@ -34,6 +38,7 @@ __all__ = [
     "Limits",
     "LoadError",
     "LogLine",
+    "LogReport",
     "Progress",
     "Registry",
     "Request",

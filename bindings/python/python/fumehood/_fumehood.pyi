@@ -3,10 +3,13 @@ from typing import Any, final
 
 VERSION: str
 
-class HostError(Exception):
+class FumehoodError(Exception):
+    """The base class of the errors of a host."""
+
+class HostError(FumehoodError):
     """The host failed, not a tool."""
 
-class LoadError(Exception):
+class LoadError(FumehoodError):
     """A component cannot be loaded."""
 
 @final
@@ -33,6 +36,9 @@ class Tool:
     @property
     def name(self) -> str:
         """The full name, ``component__tool``."""
+    @property
+    def alias(self) -> str:
+        """The name for models: the full name, or a similar one if not every provider accepts it."""
     @property
     def title(self) -> str | None: ...
     @property
@@ -80,6 +86,9 @@ class Result:
     @property
     def ok(self) -> bool: ...
     @property
+    def ran(self) -> bool:
+        """Whether any code of the tool ran. A refusal of the host has the same kind as that of a tool."""
+    @property
     def content(self) -> tuple[dict[str, Any], ...]:
         """The parts of the result as the tool wrote them; none if the call failed."""
     @property
@@ -98,6 +107,17 @@ class Result:
         """Resource usage and observations."""
     def to_json(self) -> str:
         """Returns the result as one line of JSON, the same as that of ``fumehood call --json``."""
+    @staticmethod
+    def from_json(json: str) -> Result:
+        """Creates a result from the text of `to_json`.
+
+        :raises ValueError: if it is another text
+        """
+    def json(self) -> Any:
+        """Returns the value of the first JSON part, or else of the first text part, which has to be JSON.
+
+        :raises ValueError: if the call failed, or there is no JSON; the message says what there is
+        """
 
 @final
 class Progress:
@@ -138,6 +158,23 @@ class Request:
     def bytes_in(self) -> int: ...
 
 @final
+class LogReport:
+    """The result of verifying an event log."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was changed, removed or reordered."""
+    @property
+    def rows(self) -> int:
+        """Number of rows that were checked."""
+    @property
+    def sealed_up_to(self) -> int:
+        """The last row with a valid seal: up to here, any change without the key is detected."""
+    @property
+    def finding(self) -> str | None:
+        """The first problem, if any."""
+
+@final
 class Events:
     def drain(self) -> list[Progress | LogLine | Request]: ...
 
@@ -154,13 +191,14 @@ class NativeHost:
     def load(self, settings: str, bytes: bytes | None) -> Operation: ...
     @staticmethod
     def wait(operation: Operation) -> Any: ...
-    def start(self, name: str, arguments: str, limits: str | None) -> Result | Operation: ...
+    def start(self, name: str, arguments: str, options: str | None) -> Result | Operation: ...
     def start_observed(
         self, call: tuple[str, str, str | None], events: Events, callback: Callable[[], object]
     ) -> Operation: ...
-    def call_sync(self, name: str, arguments: str, limits: str | None) -> Result: ...
+    def call_sync(self, name: str, arguments: str, options: str | None) -> Result: ...
     def unload(self, name: str) -> bool: ...
     def tools(self) -> list[Tool]: ...
     def tool(self, name: str) -> Tool | None: ...
     def running(self) -> int: ...
+    def verify_log(self) -> Operation: ...
     def shutdown(self, grace: float) -> Operation: ...

@@ -7,11 +7,12 @@ import functools
 import json
 import os
 from collections.abc import AsyncGenerator, Mapping
+from datetime import timedelta
 from typing import Any, Union
 
-from ._fumehood import Component, Events, LogLine, NativeHost, Operation, Progress, Request, Result, Tool
+from ._fumehood import Component, Events, LogLine, LogReport, NativeHost, Operation, Progress, Request, Result, Tool
 from .program import find_program
-from .settings import Amount, Grants, HttpLimits, Isolation, Limits, Path, Registry, Secret, WriteFolder
+from .settings import Amount, Duration, Grants, HttpLimits, Isolation, Limits, Path, Registry, Secret, WriteFolder
 
 Event = Union[Progress, LogLine, Request, Result]
 
@@ -33,12 +34,20 @@ def _arguments(arguments: Mapping[str, Any] | str | None) -> str:
     return text
 
 
+def _plain(value: Any) -> Any:
+    """Converts a value that JSON lacks. Times are numbers of seconds."""
+    return value.total_seconds() if isinstance(value, timedelta) else os.fspath(value)
+
+
 def _settings(settings: Mapping[str, Any]) -> str:
-    return json.dumps(settings, default=os.fspath)
+    return json.dumps(settings, default=_plain, allow_nan=False)
 
 
-def _optional(settings: Mapping[str, Any] | None) -> str | None:
-    return None if settings is None else _settings(settings)
+def _options(limits: Limits | None, id: str | None, actor: str | None, state: Any) -> str | None:
+    if limits is None and id is None and actor is None and state is None:
+        return None
+    text = None if state is None else json.dumps(state, allow_nan=False)
+    return _settings({"limits": limits, "id": id, "actor": actor, "state": text})
 
 
 def _wake(future: asyncio.Future[None]) -> None:
@@ -79,6 +88,8 @@ class Host:
         memory_ceiling: Amount | None = None,
         registry: Registry | None = None,
         lock: Path | None = None,
+        log: Path | None = None,
+        log_key: Path | None = None,
         program: Path | None = None,
     ) -> None:
         """Creates a host.
@@ -95,6 +106,8 @@ class Host:
         :param registry: components of registries; without it none can be loaded
         :param lock: the file with the approvals that `fumehood approve` writes; with one, only approved
             tools can be called
+        :param log: a file for the event log, in which every call is recorded before it runs; without one nothing is recorded
+        :param log_key: the file with the key that seals the log; the default is the file of the log with `.key`
         :param program: the program `fumehood` that compiles components and runs workers; the default is the program of this package
         """
         settings = {
@@ -109,6 +122,8 @@ class Host:
             "memory_ceiling": memory_ceiling,
             "registry": registry,
             "lock": lock,
+            "log": log,
+            "log_key": log_key,
         }
         self._native = NativeHost(_settings(settings))
 
@@ -121,6 +136,7 @@ class Host:
         strict_imports: bool,
         allow_slow_compile: bool,
         isolated: bool,
+        replace: bool,
     ) -> Operation:
         component = source if isinstance(source, bytes) else None
         path = None if isinstance(source, bytes) else os.fspath(source)
@@ -132,6 +148,7 @@ class Host:
             "strict_imports": strict_imports,
             "allow_slow_compile": allow_slow_compile,
             "isolated": isolated,
+            "replace": replace,
         }
         return self._native.load(_settings(settings), component)
 
@@ -145,10 +162,11 @@ class Host:
         strict_imports: bool = False,
         allow_slow_compile: bool = False,
         isolated: bool = False,
+        replace: bool = False,
     ) -> Component:
         """Loads a component from a file, a reference such as ``oci://ghcr.io/acme/greeter:1.0``, or bytes.
 
-        Its tools can be called as ``name__tool``.
+        Its tools can be called as ``name__tool``. If it is loaded already, from the same bytes with the same grants and limits, it stays.
 
         :param name: the name of the component; the default is that of the file
         :param grants: its powers; the default is none
@@ -156,10 +174,11 @@ class Host:
         :param strict_imports: refuse it if it imports a power that it is not granted
         :param allow_slow_compile: compile it even if that takes many seconds
         :param isolated: run its calls in a worker process, whatever the host's `isolation`
-        :raises LoadError: if it cannot be loaded; nothing of it is kept
+        :param replace: replace the component that has its name, if there is one, in one step; running calls continue with the old one
+        :raises LoadError: if it cannot be loaded, or another component has its name; what was loaded before stays
         :raises ValueError: if a grant or a limit is malformed
         """
-        operation = self._load(source, name, grants, limits, strict_imports, allow_slow_compile, isolated)
+        operation = self._load(source, name, grants, limits, strict_imports, allow_slow_compile, isolated, replace)
         component: Component = await _outcome(operation)
         return component
 
@@ -173,9 +192,10 @@ class Host:
         strict_imports: bool = False,
         allow_slow_compile: bool = False,
         isolated: bool = False,
+        replace: bool = False,
     ) -> Component:
         """Like :meth:`load`, and blocks the thread."""
-        operation = self._load(source, name, grants, limits, strict_imports, allow_slow_compile, isolated)
+        operation = self._load(source, name, grants, limits, strict_imports, allow_slow_compile, isolated, replace)
         component: Component = self._native.wait(operation)
         return component
 
@@ -188,7 +208,7 @@ class Host:
         return self._native.tools()
 
     def tool(self, name: str) -> Tool | None:
-        """Returns the tool with this name, ``component__tool``."""
+        """Returns the tool with this name, ``component__tool``, or with this alias."""
         return self._native.tool(name)
 
     @property
@@ -197,31 +217,56 @@ class Host:
         return self._native.running()
 
     async def call(
-        self, name: str, arguments: Mapping[str, Any] | str | None = None, *, limits: Limits | None = None
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | str | None = None,
+        *,
+        limits: Limits | None = None,
+        id: str | None = None,
+        actor: str | None = None,
+        state: Any = None,
     ) -> Result:
         """Calls a tool. Every outcome of the tool is a value.
 
         Cancelling the task stops the guest within milliseconds. The call begins on this thread, with the interpreter released, only if the
         last call of that tool took less than 0.25 ms.
 
+        :param name: the full name of the tool, or its alias
         :param arguments: a mapping, or JSON text as a model wrote it
         :param limits: limits of this call, in place of the tool's
+        :param id: the id of the call in its result; the default is one that the host generates
+        :param actor: the actor on whose behalf the call runs
+        :param state: the agent's state, a JSON value, which only a tool with the grant `state` can read
         :raises HostError: if the host itself failed
         """
-        started = self._native.start(name, _arguments(arguments), _optional(limits))
+        started = self._native.start(name, _arguments(arguments), _options(limits, id, actor, state))
         if type(started) is Result:
             return started
         result: Result = await _outcome(started)
         return result
 
     def call_sync(
-        self, name: str, arguments: Mapping[str, Any] | str | None = None, *, limits: Limits | None = None
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | str | None = None,
+        *,
+        limits: Limits | None = None,
+        id: str | None = None,
+        actor: str | None = None,
+        state: Any = None,
     ) -> Result:
         """Like :meth:`call`, and blocks the thread. Other threads go on, and Ctrl-C stops the call."""
-        return self._native.call_sync(name, _arguments(arguments), _optional(limits))
+        return self._native.call_sync(name, _arguments(arguments), _options(limits, id, actor, state))
 
     async def stream(
-        self, name: str, arguments: Mapping[str, Any] | str | None = None, *, limits: Limits | None = None
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | str | None = None,
+        *,
+        limits: Limits | None = None,
+        id: str | None = None,
+        actor: str | None = None,
+        state: Any = None,
     ) -> AsyncGenerator[Event, None]:
         """Calls a tool, and yields its progress, log lines and requests, and at last its :class:`Result`.
 
@@ -230,7 +275,8 @@ class Host:
         changed = asyncio.Event()
         notify = functools.partial(asyncio.get_running_loop().call_soon_threadsafe, changed.set)
         events = Events()
-        operation = self._native.start_observed((name, _arguments(arguments), _optional(limits)), events, notify)
+        call = (name, _arguments(arguments), _options(limits, id, actor, state))
+        operation = self._native.start_observed(call, events, notify)
         operation.on_end(notify)
         try:
             while True:
@@ -246,9 +292,23 @@ class Host:
         finally:
             operation.cancel()
 
-    async def shutdown(self, grace: float = 1.0) -> None:
-        """Accepts no more calls, and stops those that still run after `grace` seconds."""
-        await _outcome(self._native.shutdown(grace))
+    async def verify_log(self) -> LogReport:
+        """Verifies the event log: nothing was changed, removed or reordered.
+
+        :raises ValueError: if the host has no `log`
+        """
+        report: LogReport = await _outcome(self._native.verify_log())
+        return report
+
+    def verify_log_sync(self) -> LogReport:
+        """Like :meth:`verify_log`, and blocks the thread."""
+        report: LogReport = self._native.wait(self._native.verify_log())
+        return report
+
+    async def shutdown(self, grace: float | timedelta = 1.0) -> None:
+        """Accepts no more calls, and stops those that still run after `grace`, a number of seconds or a `timedelta`."""
+        seconds = grace.total_seconds() if isinstance(grace, timedelta) else grace
+        await _outcome(self._native.shutdown(seconds))
 
     async def __aenter__(self) -> Host:
         return self
@@ -257,4 +317,4 @@ class Host:
         await self.shutdown()
 
 
-__all__ = ["Event", "Grants", "Host", "HttpLimits", "Isolation", "Limits", "Registry", "Secret", "WriteFolder"]
+__all__ = ["Duration", "Event", "Grants", "Host", "HttpLimits", "Isolation", "Limits", "Registry", "Secret", "WriteFolder"]

@@ -29,7 +29,7 @@ class _HostTool(BaseTool):
         # LangChain looks for the member even where there are no properties.
         schema = {"properties": {}, **tool.input_schema}
         super().__init__(
-            name=tool.name,
+            name=tool.alias,
             description=tool.description or tool.name,
             args_schema=schema,
             response_format="content_and_artifact",

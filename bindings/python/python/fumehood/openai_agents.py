@@ -23,7 +23,7 @@ def _tool(host: Host, tool: Tool) -> FunctionTool:
         return (await host.call(tool.name, arguments or "{}")).model_text
 
     return FunctionTool(
-        name=tool.name,
+        name=tool.alias,
         description=tool.description,
         params_json_schema=tool.input_schema,
         on_invoke_tool=call,

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Literal, TypedDict, Union
 
 Path = Union[str, "os.PathLike[str]"]
 Amount = Union[str, int]
+# Seconds, or a number with a unit, such as "250ms".
+Duration = Union[str, float, timedelta]
 Isolation = Literal["in_process", "process", "process_required"]
 
 
 class Limits(TypedDict, total=False):
     """Limits of one call. A limit that is left out has its default."""
 
-    deadline: str
+    deadline: Duration
     """Maximum wall time of a call, such as "2s". Default: 10s."""
     fuel: Amount
     """Maximum fuel of a call, about one unit per instruction, such as "500M". Default: 10G."""
@@ -39,13 +42,13 @@ class HttpLimits(TypedDict, total=False):
     """Maximum bytes that all requests together receive."""
     in_flight: Amount
     """Maximum number of concurrent requests."""
-    connect: str
+    connect: Duration
     """Maximum time to look up the name and connect. Default: 10s. Times never extend the deadline of the call."""
-    tls: str
+    tls: Duration
     """Maximum time for the TLS handshake. Default: 10s."""
-    first_byte: str
+    first_byte: Duration
     """Maximum time from then until the headers of the response are complete. Default: 30s."""
-    between_bytes: str
+    between_bytes: Duration
     """Maximum time between two pieces of the response. Default: 30s."""
 
 
@@ -84,7 +87,7 @@ class Grants(TypedDict, total=False):
     """Powers of a component. The default is none."""
 
     state: bool
-    """Let it read the agent's state, which `--state` of `run`, `chat` and `call` sets."""
+    """Let it read the agent's state, which the option `state` of a call sets."""
     read: Sequence[str]
     """Folders that it may read, as "HOST:GUEST", such as "./docs:/docs"."""
     write: Sequence[Union[str, WriteFolder]]
@@ -103,7 +106,7 @@ class Grants(TypedDict, total=False):
     """Command line arguments. Most languages take the first as the program name."""
     secrets: Sequence[Secret]
     """Secrets that the host adds to its requests."""
-    clock: str
+    clock: Duration
     """Resolution of its clocks, such as "1us". Default: 1ms."""
     random_seed: int
     """Makes its randomness the same in every call. Use it for replay and tests only."""
@@ -144,7 +147,7 @@ class Registry(_Registry, total=False):
     """The only trusted keys for names that match a pattern."""
     max_bytes: Amount
     """Maximum size of a component. The default is 64 MiB."""
-    min_age: str
+    min_age: Duration
     """Minimum age of a signature. The default is none."""
     revoked: Sequence[str]
     """Digests of manifests and components that are refused."""

@@ -9,6 +9,7 @@ mod error;
 mod javascript;
 mod metadata;
 mod python;
+mod python_sdk;
 pub(crate) use python::COMPONENTIZE_PY;
 mod rust;
 mod sbom;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::python_sdk::{self, PythonSdk};
 use super::{BuildError, CompilerOutput, Labels, syntax, toolchain};
 use crate::project::Project;
 
@@ -19,8 +20,6 @@ pub(super) fn compile(project: &Project) -> Result<CompilerOutput, BuildError> {
     let settings = &project.settings;
     let module = settings.module.as_deref();
     let module = module.ok_or_else(|| missing("[tool.fumehood] has no `module`; name the file without .py"))?;
-    let world = settings.world.as_deref();
-    let world = world.ok_or_else(|| missing("[tool.fumehood] has no `world`; name the WIT world"))?;
     // Absolute, because the program runs in the folder of the project.
     let folder = absolute(&project.folder);
     let program = find_compiler(project).ok_or_else(not_installed)?;
@@ -28,12 +27,22 @@ pub(super) fn compile(project: &Project) -> Result<CompilerOutput, BuildError> {
     let scratch = super::scratch()?;
     let output = scratch.path().join("component.wasm");
     let mut componentize = Command::new(&program);
-    componentize.arg("--quiet").arg("--wit-path").arg(absolute(&project.wit())).args([
-        "--world",
-        world,
-        "componentize",
-    ]);
-    componentize.arg("--python-path").arg(&folder).arg("--output").arg(&output).arg(module);
+    componentize.arg("--quiet");
+    match settings.world.as_deref() {
+        Some(world) => {
+            componentize.arg("--wit-path").arg(absolute(&project.wit())).args(["--world", world, "componentize"]);
+            componentize.arg("--python-path").arg(&folder).arg("--output").arg(&output).arg(module);
+        }
+        None => {
+            let sdk = PythonSdk::write(&folder, scratch.path(), module)?;
+            let world = if settings.http { "tool-with-http" } else { "tool" };
+            componentize.arg("--wit-path").arg(&sdk.wit).args(["--world", world, "componentize"]);
+            for modules in [&folder, &sdk.modules, &sdk.entry] {
+                componentize.arg("--python-path").arg(modules);
+            }
+            componentize.arg("--output").arg(&output).arg(python_sdk::ENTRY);
+        }
+    }
     // A trace of the compiler itself would hide its message.
     componentize.current_dir(&folder).env_remove("RUST_BACKTRACE").env_remove("RUST_LIB_BACKTRACE");
     if let Some(environment) = environment_of(&program) {

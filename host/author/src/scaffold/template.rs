@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Kind;
 use crate::build::COMPONENTIZE_PY;
+use crate::contract;
 use crate::language::{Dialect, Language};
 
 /// The releases of ComponentizeJS and of what it imports that scaffolds ask for, and that are tested.
@@ -18,19 +19,6 @@ macro_rules! template {
         include_str!(concat!("../../templates/", $path))
     };
 }
-
-/// The files of the contract.
-const CONTRACT: [(&str, &str); 9] = [
-    ("context.wit", include_str!("../../../../wit/context.wit")),
-    ("key-value.wit", include_str!("../../../../wit/key-value.wit")),
-    ("log.wit", include_str!("../../../../wit/log.wit")),
-    ("progress.wit", include_str!("../../../../wit/progress.wit")),
-    ("resources.wit", include_str!("../../../../wit/resources.wit")),
-    ("secrets.wit", include_str!("../../../../wit/secrets.wit")),
-    ("tools.wit", include_str!("../../../../wit/tools.wit")),
-    ("types.wit", include_str!("../../../../wit/types.wit")),
-    ("world.wit", include_str!("../../../../wit/world.wit")),
-];
 
 /// Texts that differ between languages, for the files that all of them share.
 struct Words {
@@ -126,13 +114,7 @@ fn words(language: Language, dialect: Dialect) -> Words {
         },
         Language::Python => Words {
             setup: format!("Install Python, and run `{install}` once."),
-            rules: concat!(
-                "- Import at the top of the file. Other imports are not part of the component.\n",
-                "- Top-level code runs once, when the component is built. Every call starts from the resulting \
-                 state.\n",
-                "- Raise `Err` with a message for the model. Of other exceptions, the model reads only the last \
-                 line."
-            ),
+            rules: python_rules(dialect),
             before: "",
             steps: to_steps(&[&install]),
             gitignore: template!("python/gitignore"),
@@ -168,6 +150,22 @@ fn words(language: Language, dialect: Dialect) -> Words {
     }
 }
 
+fn python_rules(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Contract => concat!(
+            "- A tool is a function with `@tool`. Models read its docstring, and the descriptions of its parameters there.\n",
+            "- Top-level code runs once, when the component is built. Every call starts from the resulting state.\n",
+            "- Raise `ToolError` with a message for the model. Of other exceptions, it reads only the last line.\n",
+            "- Requests need `http = true` in pyproject.toml, and the operator's grant."
+        ),
+        Dialect::Typed => concat!(
+            "- Import at the top of the file. Other imports are not part of the component.\n",
+            "- Top-level code runs once, when the component is built. Every call starts from the resulting state.\n",
+            "- Raise `Err` with a message for the model. Of other exceptions, the model reads only the last line."
+        ),
+    }
+}
+
 /// Returns the steps of a workflow that run these commands.
 fn to_steps(commands: &[&str]) -> String {
     commands.iter().map(|command| format!("      - run: {command}")).collect::<Vec<_>>().join("\n")
@@ -183,10 +181,11 @@ fn sources(name: &str, language: Language, dialect: Dialect, sdk: Option<&Path>)
     let mut files = match language {
         Language::Rust => return rust_sources(name, dialect, sdk),
         Language::Python => {
-            let code = match dialect {
-                Dialect::Contract => template!("python/contract/app.py"),
-                Dialect::Typed => template!("python/typed/app.py"),
+            let (settings, code) = match dialect {
+                Dialect::Contract => (template!("python/contract/settings.toml"), template!("python/contract/app.py")),
+                Dialect::Typed => (template!("python/typed/settings.toml"), template!("python/typed/app.py")),
             };
+            let values = [("name", name), ("settings", settings.trim_end())];
             vec![file("pyproject.toml", template!("python/pyproject.toml.in"), &values), file("app.py", code, &[])]
         }
         Language::Javascript => {
@@ -203,7 +202,10 @@ fn sources(name: &str, language: Language, dialect: Dialect, sdk: Option<&Path>)
             file("src/tool.c", template!("c/typed/tool.c"), &[]),
         ],
     };
-    files.extend(wit(name, dialect));
+    if (language, dialect) != (Language::Python, Dialect::Contract) {
+        // Otherwise the SDK has it.
+        files.extend(wit(name, dialect));
+    }
     files
 }
 
@@ -229,7 +231,7 @@ fn rust_sources(name: &str, dialect: Dialect, sdk: Option<&Path>) -> Vec<(PathBu
 /// Returns the WIT of a tool: the contract, or its own.
 fn wit(name: &str, dialect: Dialect) -> Vec<(PathBuf, String)> {
     match dialect {
-        Dialect::Contract => CONTRACT.map(|(name, text)| file(&format!("wit/{name}"), text, &[])).into(),
+        Dialect::Contract => contract::FILES.map(|(name, text)| file(&format!("wit/{name}"), text, &[])).into(),
         Dialect::Typed => vec![file("wit/world.wit", template!("common/world.wit"), &[("name", name)])],
     }
 }

@@ -11,6 +11,7 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{CallContext, Observer};
+use fumehood_core::dependency::{Dependency, Measurement};
 use fumehood_core::log;
 use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 use futures_util::{FutureExt as _, StreamExt as _};
@@ -19,7 +20,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::attempt::{OutgoingCall, remaining};
-use super::outcome::{error_of, failed_result, no_worker, result_of};
+use super::outcome::{error_of, failed_at, failed_result, no_worker, result_of};
 use super::queued_call::{CallQueue, QueuedCall};
 use super::sessions::Sessions;
 use crate::error::CellError;
@@ -97,6 +98,8 @@ pub(super) struct State {
     pub(super) introductions: Introductions,
     pub(super) roster: Roster,
     pub(super) waiting: HashMap<AttemptId, PendingAttempt>,
+    /// Number of times that a worker was lost.
+    losses: u64,
 }
 
 /// The caller of an attempt.
@@ -193,6 +196,37 @@ impl CellTools {
     }
 }
 
+impl Dependency for CellTools {
+    fn outage(&self) -> Option<&'static str> {
+        let inner = &self.inner;
+        if !inner.link.is_connected() {
+            return Some("nats");
+        }
+        let is_needed = || inner.tools.tools().iter().any(|tool| inner.remote_offer(tool).is_some());
+        (!inner.state().roster.has_worker() && is_needed()).then_some("workers")
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "a metric needs no more than 52 bits")]
+    fn measurements(&self) -> Vec<Measurement> {
+        let gauge = Measurement::gauge;
+        let is_connected = self.inner.link.is_connected();
+        let state = self.inner.state();
+        let mut measured = vec![
+            gauge("cell_connected", "1 if NATS can be reached, else 0", if is_connected { 1.0 } else { 0.0 }),
+            gauge("cell_workers", "Workers that announce themselves", state.roster.len() as f64),
+            Measurement::counter("cell_workers_lost", "Times that a worker left without a word", state.losses as f64),
+        ];
+        for (worker, announcement) in state.roster.iter() {
+            let of_worker = |name, help, value| gauge(name, help, value).label("worker", worker);
+            let places = if announcement.draining { 0 } else { announcement.places };
+            let running = f64::from(announcement.running);
+            measured.push(of_worker("cell_worker_places", "Calls that a worker takes at once", f64::from(places)));
+            measured.push(of_worker("cell_worker_calls", "Calls that run at a worker, from all gateways", running));
+        }
+        measured
+    }
+}
+
 impl Inner {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -232,11 +266,15 @@ impl Inner {
         let mut state = self.state();
         state.introductions.forget(worker, run);
         if state.roster.forget(worker, run) {
+            state.losses += 1;
             log::emit_cell_left(worker, "it lost a call, or was lost with one");
         }
     }
 
     fn choose(&self, offer: &Offer, plan: &RetryPlan) -> Result<Candidate, NoWorker> {
+        if !self.link.is_connected() {
+            return Err(NoWorker::Disconnected);
+        }
         let random = getrandom::u64().unwrap_or_default();
         let state = self.state();
         state.roster.choose(offer, random, |worker| state.calls.open_at(worker), |worker| plan.is_tried(worker))
@@ -247,6 +285,7 @@ impl Inner {
         let effects = {
             let mut state = self.state();
             for worker in state.roster.on_tick(now) {
+                state.losses += 1;
                 log::emit_cell_left(&worker, "it has not announced itself for a while");
             }
             state.calls.on_tick(now)
@@ -301,8 +340,8 @@ impl Inner {
             let candidate = match self.choose(&offer, &plan) {
                 Ok(candidate) => candidate,
                 Err(reason) => {
-                    let error = last.unwrap_or_else(|| no_worker(reason, tool.full_name()));
-                    return failed_result(&id, &tool, error);
+                    let unplaced = || failed_result(&id, &tool, no_worker(reason, tool.full_name()));
+                    return last.unwrap_or_else(unplaced);
                 }
             };
             let outgoing = OutgoingCall { call: &call, context: &context, offer: &offer, granted, limits };
@@ -312,13 +351,13 @@ impl Inner {
                 return result_of(body, &id, &tool, &candidate.worker, limits.output);
             }
             let error = error_of(&conclusion, &candidate.worker, tool.full_name());
+            let failed = failed_at(&candidate.worker, &id, &tool, error);
             if !plan.on_conclusion(candidate.worker, &conclusion) {
-                return failed_result(&id, &tool, error);
+                return failed;
             }
-            last = Some(error);
+            last = Some(failed);
         }
-        let error = last.unwrap_or_else(|| no_worker(NoWorker::Full, tool.full_name()));
-        failed_result(&id, &tool, error)
+        last.unwrap_or_else(|| failed_result(&id, &tool, no_worker(NoWorker::Full, tool.full_name())))
     }
 
     /// Returns the limits of a call, and whether another worker may begin it once more.

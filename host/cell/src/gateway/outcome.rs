@@ -1,5 +1,6 @@
 //! The ends of attempts as results of calls, in words for people and models.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use fumehood_core::call::error_kind::ErrorKind;
@@ -16,6 +17,9 @@ const RETRY_WHEN_ABSENT: Duration = Duration::from_secs(1);
 /// Returns the error of a call that no worker can take. Nothing has run.
 pub(super) fn no_worker(reason: NoWorker, tool: &str) -> CallError {
     match reason {
+        NoWorker::Disconnected => unavailable_error("the tool did not run, because the gateway does not reach NATS")
+            .with_hint("call again a little later; an operator must check NATS")
+            .with_retry_after(RETRY_WHEN_ABSENT),
         NoWorker::Absent => unavailable_error("the tool did not run, because the cell has no running worker")
             .with_hint("an operator must start one with `fumehood worker`, or check NATS")
             .with_retry_after(RETRY_WHEN_ABSENT),
@@ -76,6 +80,8 @@ pub(crate) fn result_of(body: &[u8], id: &str, tool: &Tool, worker: &str, max_by
         }
         tool.check_result(&parts).map(|()| parts)
     });
+    // Whatever the worker says of itself.
+    let metadata = Metadata { worker: Some(Cow::Owned(worker.to_owned())), ..metadata };
     CallResult { id: id.to_owned(), tool: tool_name, outcome, metadata }
 }
 
@@ -84,6 +90,13 @@ pub(crate) fn failed_result(id: &str, tool: &Tool, error: CallError) -> CallResu
     let id = id.to_owned();
     let tool = tool.full_name().to_owned();
     CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() }
+}
+
+/// Returns the result of a call that was sent to a worker in vain.
+pub(super) fn failed_at(worker: &str, id: &str, tool: &Tool, error: CallError) -> CallResult {
+    let mut result = failed_result(id, tool, error);
+    result.metadata.worker = Some(Cow::Owned(worker.to_owned()));
+    result
 }
 
 fn begun_text(begun: GuestStart) -> &'static str {
@@ -118,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_call_without_a_worker_may_be_made_again() {
-        for reason in [NoWorker::Absent, NoWorker::NotOffered, NoWorker::Full] {
+        for reason in [NoWorker::Disconnected, NoWorker::Absent, NoWorker::NotOffered, NoWorker::Full] {
             let error = no_worker(reason, "a__b");
             assert_eq!(error.kind, ErrorKind::Unavailable);
             assert!(error.retry_after.is_some() && error.message.to_string().contains("did not run"), "{error}");

@@ -22,6 +22,8 @@ pub struct Candidate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoWorker {
+    /// The NATS server cannot be reached.
+    Disconnected,
     /// No worker announces itself.
     Absent,
     /// No worker has the component with these powers.
@@ -82,6 +84,17 @@ impl Roster {
     #[must_use]
     pub fn get(&self, worker: &str) -> Option<&Announcement> {
         self.workers.get(worker).map(|(_, announcement)| announcement)
+    }
+
+    /// Returns whether a worker announces itself and takes calls.
+    #[must_use]
+    pub fn has_worker(&self) -> bool {
+        self.workers.values().any(|(_, announcement)| !announcement.draining)
+    }
+
+    /// Returns the workers that announce themselves, each with its last announcement.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Announcement)> {
+        self.workers.iter().map(|(name, (_, announcement))| (&**name, announcement))
     }
 
     /// Returns the number of workers that announce themselves.

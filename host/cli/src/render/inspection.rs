@@ -83,6 +83,7 @@ fn describe_dialect(report: &Report<'_>) -> String {
             format!("fumehood:tool {version} (this host accepts {})", report.accepted_contract)
         }
         Dialect::Typed => "typed functions; names and schemas come from their types".to_owned(),
+        Dialect::Command(version) => format!("a program of wasi:cli/command {version}; its tool runs a command line"),
         Dialect::Hook(version) => {
             format!("fumehood:hooks {version}: a hook, which sees calls of tools; it has no tools")
         }

@@ -70,7 +70,12 @@ pub(crate) fn read(mut stream: TcpStream, began: Instant) -> Answer {
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_default();
     let status = head.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0);
     let retry_after = head.to_lowercase().contains("\r\nretry-after:");
-    Answer { status, body: serde_json::from_str(body).unwrap_or_default(), retry_after, took: began.elapsed() }
+    Answer {
+        status,
+        body: serde_json::from_str(body).unwrap_or_else(|_| Value::from(body)),
+        retry_after,
+        took: began.elapsed(),
+    }
 }
 
 /// Makes a call.

@@ -238,7 +238,7 @@ impl Cell {
         let config = config.display().to_string();
         // The lock is a copy of the gateway's, which this worker's operator vouches for.
         let command = self.command(&["--config", &config, "--accept-lock", "--isolation", "in-process", "worker"]);
-        let worker = self.spawn(name, command);
+        let mut worker = self.spawn(name, command);
         worker.wait_for("runs ");
         self.nodes.insert(name.to_owned(), worker);
     }
@@ -265,7 +265,7 @@ impl Cell {
             "64",
         ]);
         command.args(self.log_options(name)).args(options);
-        let gateway = self.spawn(name, command);
+        let mut gateway = self.spawn(name, command);
         let said = gateway.wait_for(" at http://");
         let address = said.split_once(" at http://").and_then(|(_, rest)| rest.split_once('/')).unwrap().0.to_owned();
         self.nodes.insert(name.to_owned(), gateway);
@@ -278,7 +278,7 @@ impl Cell {
         let serve = ["--config", &config, "--isolation", "in-process", "serve"];
         let mut command = self.command(&[&serve[..], &["--cell", "--listen", "127.0.0.1:0", "--no-auth"]].concat());
         command.args(self.log_options(name));
-        let gateway = self.spawn(name, command);
+        let mut gateway = self.spawn(name, command);
         let said = gateway.wait_for(" at http://");
         let address = said.split_once(" at http://").and_then(|(_, rest)| rest.split_once('/')).unwrap().0.to_owned();
         self.nodes.insert(name.to_owned(), gateway);
@@ -313,9 +313,20 @@ impl Process {
         std::fs::read_to_string(&self.errors).unwrap_or_default()
     }
 
-    fn wait_for(&self, note: &str) -> String {
-        wait_until(&format!("{note}: {}", self.errors.display()), || self.said().contains(note));
-        self.said()
+    /// Waits until the process has written this to standard error, and returns all that it has written.
+    fn wait_for(&mut self, note: &str) -> String {
+        let began = Instant::now();
+        loop {
+            // Asked first, so that what a process wrote at its end is read.
+            let ended = self.child.try_wait().unwrap();
+            let said = self.said();
+            if said.contains(note) {
+                return said;
+            }
+            assert!(ended.is_none(), "{ended:?} before `{note}`: {said}");
+            assert!(began.elapsed() < PATIENCE, "never: `{note}`: {said}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 

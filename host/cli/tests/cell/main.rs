@@ -16,6 +16,7 @@ mod budgets;
 mod calls;
 mod chaos;
 mod client;
+mod drill;
 mod harness;
 mod jobs;
 mod key_values;

@@ -11,12 +11,15 @@ use serde_json::Value;
 use crate::call::content::Content;
 use crate::call::error_kind::ErrorKind;
 use crate::call::{ErrorDetails, Refusal, ResultMembers};
+use crate::record::RecordError;
 use crate::schema::json;
 use crate::text::sanitize::truncate_str;
 use crate::text::untrusted::{PrintableText, Untrusted, expose_raw};
 
 /// Maximum length of the reason why a result does not match a type, in bytes. It may quote the tool.
 const MAX_REASON_BYTES: usize = 300;
+/// Time after which a call that could not be recorded may be made again. A log tries to write every two seconds at the latest.
+const RETRY_UNRECORDED: Duration = Duration::from_secs(2);
 
 /// The outcome of one call.
 ///
@@ -103,6 +106,16 @@ impl CallError {
     #[must_use]
     pub fn cancelled() -> Self {
         Self::new(ErrorKind::Cancelled, "the caller stopped waiting, so the tool was stopped")
+    }
+
+    /// Creates the failure of a call that did not run because its start could not be recorded. It may be made again: a log that
+    /// cannot write tries again by itself.
+    #[must_use]
+    pub fn unrecorded(error: &RecordError) -> Self {
+        let message = format!("the tool did not run, because the call could not be recorded: {error}");
+        Self::new(ErrorKind::Unavailable, message)
+            .with_hint("call again a little later; an operator must check the event log")
+            .with_retry_after(RETRY_UNRECORDED)
     }
 
     /// Returns the number of characters of its texts that are escaped because a reader would not see them.
@@ -256,6 +269,9 @@ pub struct Metadata {
     /// Members of an MCP server's result besides its content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub members: Option<Box<ResultMembers>>,
+    /// The worker of a cell that ran the call, or that was lost with it; `None` if it ran in this process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<Cow<'static, str>>,
 }
 
 impl Metadata {
@@ -364,6 +380,13 @@ impl Metadata {
         self
     }
 
+    /// Sets the worker of a cell that ran the call.
+    #[must_use]
+    pub fn worker(mut self, worker: Option<Cow<'static, str>>) -> Self {
+        self.worker = worker;
+        self
+    }
+
     /// Adds the size of an outcome and its number of hidden characters.
     ///
     /// For tools that are not components: the sandbox has not counted their texts.
@@ -467,16 +490,21 @@ impl CallResult {
     /// Returns the cost of the call for its record, without anything of its result.
     #[must_use]
     pub fn to_usage(&self) -> Value {
-        let Metadata { duration, fuel_used, peak_memory, requests, .. } = &self.metadata;
+        let Metadata { duration, fuel_used, peak_memory, requests, worker, .. } = &self.metadata;
         let mut usage = serde_json::json!({
             "duration_ms": u64::try_from(duration.as_micros()).unwrap_or(u64::MAX) as f64 / 1000.0,
             "fuel_used": fuel_used,
             "peak_memory": peak_memory,
             "bytes": self.content().iter().map(Content::bytes).sum::<usize>(),
         });
-        if let (false, Value::Object(usage)) = (requests.is_empty(), &mut usage) {
-            // Method, host, status and sizes only, nothing of the bodies.
-            usage.insert("requests".to_owned(), serde_json::json!(requests));
+        if let Value::Object(usage) = &mut usage {
+            if !requests.is_empty() {
+                // Method, host, status and sizes only, nothing of the bodies.
+                usage.insert("requests".to_owned(), serde_json::json!(requests));
+            }
+            if let Some(worker) = worker {
+                usage.insert("worker".to_owned(), serde_json::json!(worker));
+            }
         }
         usage
     }

@@ -155,6 +155,10 @@ impl LoggedCalls {
             let mut usage = row.record.body.clone();
             if let Value::Object(usage) = &mut usage {
                 usage.retain(|name, _| !matches!(name.as_str(), "client" | "entry_point" | "model_call"));
+                // The machines of a cell are its operator's.
+                if self.entry_points.is_some() {
+                    usage.remove("worker");
+                }
             }
             printable_value(&usage).0.into_owned()
         });

@@ -160,7 +160,7 @@ impl Host {
     }
 
     fn limits_for(&self, hosted: &HostedTool, own: Option<Limits>) -> Result<Limits, CallError> {
-        let Some(limits) = own else { return Ok(hosted.component.limits) };
+        let Some(limits) = own else { return Ok(*hosted.component.limits()) };
         let refused = |error: LimitError| {
             CallError::new(ErrorKind::InvalidLimits, format!("invalid limits of the call: {error}"))
         };
@@ -269,10 +269,7 @@ async fn run_recorded(admission: Result<AdmittedCall<'_>, Box<CallResult>>, mut 
             entry.repaired(admitted.call.repairs());
             match entry.started(admitted.call.arguments(), admitted.call.tool().digest()).await {
                 Ok(()) => admitted.run().await,
-                Err(error) => {
-                    let message = format!("the tool was not called, because the call could not be recorded: {error}");
-                    admitted.pending.refused(CallError::new(ErrorKind::Host, message))
-                }
+                Err(error) => admitted.pending.refused(CallError::unrecorded(&error)),
             }
         }
     };

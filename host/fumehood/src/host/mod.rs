@@ -14,6 +14,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use fumehood_core::call::event::Event;
 use fumehood_core::call::limits::Limits;
+use fumehood_core::digest::Digest;
 use fumehood_core::log;
 use fumehood_core::opaque_numbers::OpaqueNumbers;
 use fumehood_core::policy::permission::files::FileRole;
@@ -21,7 +22,7 @@ use fumehood_core::schema::gate::GateLimits;
 use fumehood_core::telemetry;
 use fumehood_core::tool::name::Namespace;
 use fumehood_core::tool::{Changes, Revision, Tool};
-use fumehood_runtime::{CacheReport, Component, Isolation, Sandbox};
+use fumehood_runtime::{CacheReport, Component, Sandbox};
 #[cfg(feature = "agent")]
 use fumehood_runtime::{Interpreter, JAVASCRIPT};
 #[cfg(feature = "agent")]
@@ -32,7 +33,7 @@ use crate::events::{Bus, EventStream};
 use crate::load::error::LoadError;
 use crate::load::load_tools::load_tools;
 use crate::load::loaded_component::LoadedComponent;
-use crate::load::{IsolationPolicy, Load};
+use crate::load::{IsolationPolicy, Load, LoadTerms};
 use crate::lock::approval_check::Pinning;
 
 pub use builder::{BuildError, HostBuilder};
@@ -178,6 +179,15 @@ impl Host {
         self.prepare(load.into(), Place::Taken).await
     }
 
+    /// Loads a component, unless the one that has its name now has the same bytes, grant, limits and options. That one stays, and is
+    /// returned. If its approval has changed, it is loaded again as by [`Self::reload`].
+    ///
+    /// # Errors
+    /// [`LoadError::Different`] if another component has its name; see [`LoadError`]. What was loaded before stays as it was.
+    pub async fn ensure_loaded(&self, load: impl Into<Load>) -> Result<Component, LoadError> {
+        self.prepare(load.into(), Place::Unchanged).await
+    }
+
     async fn prepare(&self, load: Load, place: Place) -> Result<Component, LoadError> {
         let name = load.name()?;
         let span = telemetry::load_span(name.as_str());
@@ -196,16 +206,24 @@ impl Host {
         let limits = load.own_limits().unwrap_or(self.inner.limits);
         limits.check(self.inner.sandbox.memory_ceiling())?;
         let mut options = load.options(&name, limits);
-        let (pinning, grant) = load.pinning();
+        let pinning = load.pinning();
+        let terms = load.terms(limits);
+        let isolation = load.isolation_wanted();
         let component = match load.loaded().cloned() {
             Some(component) => {
                 load.check_digest(component.digest())?;
-                options.isolation = self.inner.isolation.choose(load.isolation_wanted(), &pinning, &component.digest());
+                if let Some(unchanged) = self.unchanged(&name, place, &component.digest(), &terms, &pinning)? {
+                    return Ok(unchanged);
+                }
+                options.isolation = self.inner.isolation.choose(isolation, &pinning, &component.digest());
                 self.inner.sandbox.load_again(&component, &options).await
             }
             None => {
-                let (bytes, isolation) = self.read(load, &name, &pinning).await?;
-                options.isolation = isolation;
+                let (bytes, digest) = self.read(load, &name).await?;
+                if let Some(unchanged) = self.unchanged(&name, place, &digest, &terms, &pinning)? {
+                    return Ok(unchanged);
+                }
+                options.isolation = self.inner.isolation.choose(isolation, &pinning, &digest);
                 self.inner.sandbox.load(bytes, options).await
             }
         };
@@ -214,7 +232,8 @@ impl Host {
         let gating = (name.clone(), component.clone(), self.inner.gate.clone());
         let compile = move || {
             let (name, component, gate) = gating;
-            load_tools(&name, &component, limits, &gate, pinning.compare(&component, &grant), &grant)
+            let approval = pinning.compare(&component, &terms.grant);
+            load_tools(&name, &component, terms, &gate, approval)
         };
         let loaded = self.inner.sandbox.off_thread(compile).await.ok_or(LoadError::Host)??;
         if let Some(approval) = &loaded.approval {
@@ -240,20 +259,15 @@ impl Host {
         Ok(component)
     }
 
-    /// Reads a component and decides where it runs, on a thread for blocking work.
-    async fn read(&self, load: Load, name: &Namespace, pinning: &Pinning) -> Result<(Vec<u8>, Isolation), LoadError> {
+    /// Reads a component on a thread for blocking work, and returns its bytes with their digest.
+    async fn read(&self, load: Load, name: &Namespace) -> Result<(Vec<u8>, Digest), LoadError> {
         let sandbox = self.inner.sandbox.clone();
-        let policy = self.inner.isolation;
         let name = name.clone();
-        let pinning = pinning.clone();
         let read = move || {
             if let Some(file) = load.file() {
                 sandbox.protect(file, FileRole::Component);
             }
-            let wanted = load.isolation_wanted();
-            let (bytes, digest) = load.read(&name)?;
-            let isolation = policy.choose(wanted, &pinning, &digest);
-            Ok((bytes, isolation))
+            load.read(&name)
         };
         self.inner.sandbox.off_thread(read).await.ok_or(LoadError::Host)?
     }
@@ -383,11 +397,33 @@ impl Host {
         }
     }
 
+    /// Returns the component that has this name and stays in [`Place::Unchanged`].
+    ///
+    /// # Errors
+    /// If it is another one.
+    fn unchanged(
+        &self,
+        name: &Namespace,
+        place: Place,
+        digest: &Digest,
+        terms: &LoadTerms,
+        pinning: &Pinning,
+    ) -> Result<Option<Component>, LoadError> {
+        let loaded = self.inner.tools.load().components.get(name).cloned();
+        let Some(loaded) = loaded.filter(|_| place == Place::Unchanged) else { return Ok(None) };
+        loaded.check_unchanged(name, digest, terms)?;
+        let is_approved_as_before = pinning.compare(&loaded.component, &terms.grant) == loaded.approval;
+        Ok(is_approved_as_before.then(|| loaded.component.clone()))
+    }
+
     /// Adds a component, and returns whether another one of its name was there.
     fn put(&self, name: &Namespace, component: LoadedComponent, place: Place) -> Result<bool, LoadError> {
         let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.check_free(name, place)?;
         let mut tools = Tools::clone(&self.inner.tools.load());
+        if let Some(loaded) = tools.components.get(name).filter(|_| place == Place::Unchanged) {
+            loaded.check_unchanged(name, &component.component.digest(), &component.terms)?;
+        }
         let is_reload = tools.remove(name);
         tools.add(name, component);
         self.inner.tools.store(Arc::new(tools));
@@ -403,4 +439,6 @@ enum Place {
     Free,
     /// In place of the component that has its name.
     Taken,
+    /// Beside the others, or where the same component is already.
+    Unchanged,
 }

@@ -53,6 +53,15 @@ pub enum LoadError {
     /// Another component has the same name.
     #[error("a component named `{0}` is already loaded; choose another name, or unload the other component first")]
     NameTaken(Namespace),
+    /// The component that has the name was loaded from other bytes, or on other terms: see
+    /// [`Host::ensure_loaded`](crate::Host::ensure_loaded).
+    #[error("a component named `{name}` is already loaded with {difference}; choose another name, or replace it")]
+    Different {
+        /// The name.
+        name: Namespace,
+        /// `other bytes`, `another grant`, `other limits` or `other options`.
+        difference: &'static str,
+    },
     /// The component is not valid, or cannot be compiled.
     #[error("cannot load `{name}`")]
     Component {

@@ -6,7 +6,6 @@ use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallError;
 use fumehood_core::digest::Digest;
 use fumehood_core::flow::ToolFlow;
-use fumehood_core::policy::permission::Grant;
 use fumehood_core::schema::gate::{Gate, GateLimits, SchemaError};
 use fumehood_core::tool::Tool;
 use fumehood_core::tool::definition::{Annotations, ToolDefinition};
@@ -15,6 +14,7 @@ use fumehood_core::tool::resource::{READ_RESOURCE, ResourceDefinition, ToolResou
 use fumehood_runtime::{Component, Dialect};
 use serde_json::json;
 
+use super::LoadTerms;
 use super::error::LoadError;
 use super::loaded_component::LoadedComponent;
 use crate::lock::approval_check::ApprovalCheck;
@@ -62,11 +62,11 @@ impl ToolLoader<'_> {
 pub(crate) fn load_tools(
     name: &Namespace,
     component: &Component,
-    limits: Limits,
+    terms: LoadTerms,
     gate_limits: &GateLimits,
     approval: Option<ApprovalCheck>,
-    grant: &Grant,
 ) -> Result<LoadedComponent, LoadError> {
+    let LoadTerms { limits, grant, .. } = &terms;
     let arguments_limits = match limits.string {
         // What a hook is handed was checked elsewhere, and is as large as results are.
         _ if matches!(component.dialect(), Dialect::Hook(_)) => {
@@ -79,7 +79,7 @@ pub(crate) fn load_tools(
         name,
         digest: component.digest(),
         arguments_limits,
-        results_limits: results_limits(gate_limits, &limits),
+        results_limits: results_limits(gate_limits, limits),
         powers: grant.phrases().into(),
         grant: Digest::of(grant.lines(None).join("\n").as_bytes()),
         flow: ToolFlow::from_grant(grant),
@@ -95,7 +95,7 @@ pub(crate) fn load_tools(
         None => None,
     };
     let keeps_values = grant.key_value().is_some();
-    Ok(LoadedComponent { component: component.clone(), tools, reader, limits, approval, keeps_values })
+    Ok(LoadedComponent { component: component.clone(), tools, reader, terms, approval, keeps_values })
 }
 
 /// Returns the resources that clients are offered, without pages unless the operator allows them; `None` if there are none.

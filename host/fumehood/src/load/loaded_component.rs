@@ -5,9 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fumehood_core::call::limits::Limits;
+use fumehood_core::digest::Digest;
 use fumehood_core::tool::Tool;
+use fumehood_core::tool::name::Namespace;
 use fumehood_runtime::{Component, Dialect};
 
+use super::LoadTerms;
+use super::error::LoadError;
 use crate::lock::approval_check::ApprovalCheck;
 
 /// A component that a host has loaded.
@@ -17,7 +21,7 @@ pub struct LoadedComponent {
     pub(crate) tools: Vec<Arc<Tool>>,
     /// The tool that stands for reading its resources, if clients are offered some.
     pub(crate) reader: Option<Arc<Tool>>,
-    pub(crate) limits: Limits,
+    pub(crate) terms: LoadTerms,
     pub(crate) approval: Option<ApprovalCheck>,
     pub(crate) keeps_values: bool,
 }
@@ -48,6 +52,24 @@ impl LoadedComponent {
         &self.tools
     }
 
+    /// Checks that it has the bytes with this digest and these terms.
+    ///
+    /// # Errors
+    /// [`LoadError::Different`] if it has not; `name` is its own.
+    pub(crate) fn check_unchanged(
+        &self,
+        name: &Namespace,
+        digest: &Digest,
+        terms: &LoadTerms,
+    ) -> Result<(), LoadError> {
+        let difference =
+            if self.component.digest() == *digest { self.terms.difference(terms) } else { Some("other bytes") };
+        match difference {
+            Some(difference) => Err(LoadError::Different { name: name.clone(), difference }),
+            None => Ok(()),
+        }
+    }
+
     /// Returns whether it may keep keys and values.
     #[must_use]
     pub fn keeps_values(&self) -> bool {
@@ -57,7 +79,7 @@ impl LoadedComponent {
     /// Returns the limits of calls without limits of their own.
     #[must_use]
     pub fn limits(&self) -> &Limits {
-        &self.limits
+        &self.terms.limits
     }
 
     /// Returns the comparison with what was approved; `None` if it needs no approval.

@@ -64,6 +64,30 @@ pub struct Load {
     origin: Option<Origin>,
 }
 
+/// What a component is loaded with, besides its bytes and what is approved of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct LoadTerms {
+    /// The limits of calls without limits of their own.
+    pub(crate) limits: Limits,
+    pub(crate) grant: Grant,
+    strict_imports: bool,
+    docs: Option<WitDocs>,
+    isolation: Option<Isolation>,
+}
+
+impl LoadTerms {
+    /// Returns what differs from other terms, if anything does.
+    pub(crate) fn difference(&self, other: &Self) -> Option<&'static str> {
+        if self.grant != other.grant {
+            Some("another grant")
+        } else if self.limits != other.limits {
+            Some("other limits")
+        } else {
+            (self != other).then_some("other options")
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 enum Source {
     Path(PathBuf),
@@ -255,8 +279,20 @@ impl Load {
         self.limits
     }
 
-    pub(crate) fn pinning(&self) -> (Pinning, Grant) {
-        (self.pinning.clone().with_origin(self.origin.clone()), self.grant.clone())
+    pub(crate) fn pinning(&self) -> Pinning {
+        self.pinning.clone().with_origin(self.origin.clone())
+    }
+
+    /// Returns its terms, with the limits that its calls will have.
+    pub(crate) fn terms(&self, limits: Limits) -> LoadTerms {
+        // Not the whole, which has the bytes of the component.
+        LoadTerms {
+            limits,
+            grant: self.grant.clone(),
+            strict_imports: self.strict_imports,
+            docs: self.docs.clone(),
+            isolation: self.isolation,
+        }
     }
 
     /// Fetches the component if it is in a registry.

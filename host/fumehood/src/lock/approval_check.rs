@@ -102,6 +102,7 @@ impl Pinning {
         let contract = match component.dialect() {
             Dialect::Contract(version) => version.clone(),
             Dialect::Typed => "typed".to_owned(),
+            Dialect::Command(version) => format!("command {version}"),
             Dialect::Hook(version) => format!("hook {version}"),
         };
         let grants = grant.lines(base.as_deref());

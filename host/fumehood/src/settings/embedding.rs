@@ -3,22 +3,28 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use fumehood_config::embedding::{HostIsolation, HostSettings, LoadSettings};
+use fumehood_config::embedding::{CallSettings, HostIsolation, HostSettings, LoadSettings};
 use fumehood_config::secret::{ValueSource, resolve};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::Call;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallResult;
 use fumehood_core::policy::permission::files::FileRole;
+use fumehood_core::tool::{NameForm, Tool, ToolAliases};
 use fumehood_registry::reference::Reference;
-use fumehood_runtime::{CodeCache, CompileBudget, Compiler, Isolation, Workers};
+use fumehood_runtime::{CodeCache, CompileBudget, Compiler, Component, Isolation, Workers};
+use fumehood_storage::event_log::{EventLog, Report};
 use fumehood_storage::key_value::DiskStore;
+use serde::de::IgnoredAny;
 
+use super::call_records::CallRecords;
 use super::error::{SettingsError, error_chain};
 use super::quick_tools::QuickTools;
 use super::{registry, values};
 use crate::host::{Host, HostBuilder};
+use crate::load::error::LoadError;
 use crate::load::registry_source::RegistrySource;
 use crate::load::{IsolationPolicy, Load};
 use crate::lock::Lock;
@@ -33,6 +39,7 @@ pub struct EmbeddedHost {
     host: Host,
     registry: Option<Arc<RegistrySource>>,
     lock: Option<PathBuf>,
+    records: Option<Arc<CallRecords>>,
     quick: Arc<QuickTools>,
 }
 
@@ -79,7 +86,20 @@ impl EmbeddedHost {
         if let Some(file) = &lock {
             builder = builder.protect(file, FileRole::Lock);
         }
-        Ok(Self { host: builder.build()?, registry, lock, quick: Arc::default() })
+        let mut records = None;
+        if let Some(file) = &settings.log {
+            let file = absolute("log", file)?;
+            let key = match &settings.log_key {
+                Some(key) => absolute("log_key", key)?,
+                None => CallRecords::key_of(&file),
+            };
+            records = Some(Arc::new(CallRecords::open(&file, &key)?));
+            // A tool that could change them could forge the records of its own calls.
+            for file in EventLog::files(&file).into_iter().chain([key]) {
+                builder = builder.own_folder(file);
+            }
+        }
+        Ok(Self { host: builder.build()?, registry, lock, records, quick: Arc::default() })
     }
 
     /// Returns the host.
@@ -93,8 +113,12 @@ impl EmbeddedHost {
     pub fn calling(&self, call: Call) -> Calling {
         let host = self.host.clone();
         let quick = Arc::clone(&self.quick);
+        let records = self.records.clone();
         Box::pin(async move {
-            let result = host.call(call).await;
+            let result = match records {
+                Some(records) => records.call(&host, call).await,
+                None => host.call(call).await,
+            };
             quick.record(&result);
             result
         })
@@ -125,6 +149,70 @@ impl EmbeddedHost {
         }
     }
 
+    /// Creates a call of the tool with this full name or alias.
+    ///
+    /// # Errors
+    /// If the state is not JSON.
+    pub fn call(&self, name: String, arguments: String, settings: Option<CallSettings>) -> Result<Call, SettingsError> {
+        let is_known = self.host.tool(&name).is_some();
+        let alias_of = if is_known { None } else { self.aliases().resolve(&name).map(str::to_owned) };
+        let mut call = Call::new(alias_of.unwrap_or(name), arguments);
+        let Some(CallSettings { limits, id, actor, state }) = settings else { return Ok(call) };
+        if let Some(limits) = limits {
+            call = call.limits(limits.over(*self.host.limits()));
+        }
+        if let Some(id) = id {
+            call = call.id(id);
+        }
+        if let Some(actor) = actor {
+            call = call.actor(actor);
+        }
+        if let Some(state) = state {
+            serde_json::from_str::<IgnoredAny>(&state).map_err(|error| SettingsError::setting("state", error))?;
+            call = call.state(state);
+        }
+        Ok(call)
+    }
+
+    /// Loads a component. With `replace` it takes the place of the one that has its name, if there is one.
+    ///
+    /// # Errors
+    /// See [`Host::ensure_loaded`] and [`Host::reload`].
+    pub async fn load(&self, load: Load, replace: bool) -> Result<Component, LoadError> {
+        let loaded = if replace { self.host.reload(load).await } else { self.host.ensure_loaded(load).await };
+        self.quick.clear();
+        loaded
+    }
+
+    /// Returns the tool with this full name, or with this alias.
+    #[must_use]
+    pub fn tool(&self, name: &str) -> Option<Arc<Tool>> {
+        self.host.tool(name).or_else(|| self.host.tool(self.aliases().resolve(name)?))
+    }
+
+    /// Returns the names of the tools that every provider of models accepts. The MCP server gives its clients the same ones.
+    #[must_use]
+    pub fn aliases(&self) -> ToolAliases {
+        ToolAliases::of_tools(self.host.tools().iter().map(Arc::as_ref), NameForm::Portable)
+    }
+
+    /// Verifies the event log of the calls: nothing was changed, removed or reordered. Blocks on the disk.
+    ///
+    /// # Errors
+    /// If there is no log, or it cannot be read.
+    pub fn verify_log(&self) -> Result<Report, SettingsError> {
+        let missing = || SettingsError::setting("log", "this host records no calls; create it with the file of a log");
+        self.records.as_ref().ok_or_else(missing)?.verify().map_err(SettingsError::Verification)
+    }
+
+    /// Shuts the host down: see [`Host::shutdown`].
+    pub async fn shutdown(&self, grace: Duration) {
+        self.host.shutdown(grace).await;
+        if let Some(records) = &self.records {
+            records.end().await;
+        }
+    }
+
     /// Unloads a component, and returns whether it was loaded.
     #[must_use]
     pub fn unload(&self, name: &str) -> bool {
@@ -132,7 +220,7 @@ impl EmbeddedHost {
         self.host.unload(name)
     }
 
-    /// Creates the load of a file or a reference, or of `bytes` in their place. [`Host::load`] of a reference needs a runtime of tokio.
+    /// Creates the load of a file or a reference, or of `bytes` in their place. [`Self::load`] of a reference needs a runtime of tokio.
     ///
     /// # Errors
     /// If there is no component, or no name for bytes, a grant is not possible, or the lock cannot be read.
@@ -190,6 +278,12 @@ impl EmbeddedHost {
         };
         Ok(Load::reference(reference, Arc::clone(self.registry.as_ref().ok_or_else(missing)?)))
     }
+}
+
+/// Returns whether any code of the tool ran. A tool itself may answer with the kind of a refusal, such as `invalid_arguments`.
+#[must_use]
+pub fn has_run(result: &CallResult) -> bool {
+    result.is_ok() || result.metadata.fuel_used > 0 || !result.metadata.duration.is_zero()
 }
 
 fn with_isolation(builder: HostBuilder, settings: &HostSettings) -> HostBuilder {
@@ -296,6 +390,25 @@ mod tests {
         lock.save().unwrap();
         host.reload(load()).await.unwrap();
         assert!(host.call(call()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn calls_are_recorded_before_they_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = json!({"program": "/nothing", "log": folder.path().join("events.db")});
+        let settings: HostSettings = read_json("", &settings.to_string()).unwrap();
+        let embedded = EmbeddedHost { host: Host::builder().build().unwrap(), ..EmbeddedHost::new(&settings).unwrap() };
+        embedded.host.load(Load::path(CALCULATOR)).await.unwrap();
+        for arguments in [r#"{"a": 1, "b": 1}"#, "{}"] {
+            embedded.calling(Call::new("calculator__add", arguments)).await;
+        }
+        embedded.shutdown(Duration::ZERO).await;
+        let report = embedded.verify_log().unwrap();
+        // The session, the start, end and result of a call, the refusal of another one, and the end of the session.
+        assert_eq!((report.rows, report.seals_checked, report.finding), (6, true, None));
+        assert!(folder.path().join("events.db.key").is_file());
+        let without = host(json!({}));
+        assert!(without.verify_log().unwrap_err().to_string().starts_with("`log`: this host records no calls"));
     }
 
     #[tokio::test]

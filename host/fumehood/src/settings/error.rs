@@ -23,6 +23,12 @@ pub enum SettingsError {
     /// The file with the approvals of components cannot be used.
     #[error("invalid `lock`")]
     Lock(#[source] LockError),
+    /// The event log cannot be used.
+    #[error("invalid `log`")]
+    Log(#[source] fumehood_storage::OpenError),
+    /// The event log cannot be read.
+    #[error("cannot verify the event log")]
+    Verification(#[source] fumehood_storage::event_log::ReadError),
     /// The host cannot be built.
     #[error("cannot create the host")]
     Host(#[from] BuildError),

@@ -21,16 +21,19 @@
 //! # }
 //! ```
 
+mod call_records;
 mod embedding;
 mod error;
 mod quick_tools;
 mod registry;
 mod values;
 
-pub use embedding::{Calling, EmbeddedHost};
+pub use embedding::{Calling, EmbeddedHost, has_run};
 pub use error::SettingsError;
 pub use fumehood_config::amount::{Bytes, Count, Time};
-pub use fumehood_config::embedding::{HostIsolation, HostSettings, LoadSettings, RegistrySettings};
+pub use fumehood_config::embedding::{
+    CallSettings, HostIsolation, HostSettings, LoadSettings, RegistrySettings, TimeUnit, read_options,
+};
 pub use fumehood_config::folder::{WriteFolder, WriteFolderTable};
 pub use fumehood_config::http_limits::HttpLimitsSection;
 pub use fumehood_config::json::{SettingError, read_json};

@@ -1,9 +1,13 @@
 //! One compiled component under several names, each with a grant of its own.
 
+use std::sync::Arc;
+
+use fumehood::approval::Approval;
 use fumehood::permission::KeyValueQuota;
-use fumehood::{Call, Digest, ErrorKind, Grant, Host, Isolation, Load, LoadError};
+use fumehood::{Call, Digest, ErrorKind, Grant, Host, Isolation, Limits, Load, LoadError};
 
 const NOTES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/notes.wasm");
+const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
 
 fn store() -> Grant {
     Grant::none().with_key_value(KeyValueQuota::new(1 << 20).unwrap())
@@ -73,4 +77,48 @@ async fn an_approval_covers_the_grant() {
     let first = host.load(Load::path(NOTES)).await.unwrap();
     host.load(Load::again("acme", &first).grant(store()).approval(None)).await.unwrap();
     assert_eq!(host.call(write("acme")).await.error().unwrap().kind, ErrorKind::NeedsApproval);
+}
+
+#[tokio::test]
+async fn the_same_component_stays() {
+    let host = Host::builder().build().unwrap();
+    let load = || Load::path(NOTES).grant(store());
+    let (one, other) = tokio::join!(host.ensure_loaded(load()), host.ensure_loaded(load()));
+    assert_eq!(one.unwrap().digest(), other.unwrap().digest());
+    let before = host.tools();
+    let bytes = Load::bytes("notes", std::fs::read(NOTES).unwrap()).grant(store());
+    let again = host.ensure_loaded(bytes).await.unwrap();
+    host.ensure_loaded(Load::again("notes", &again).grant(store())).await.unwrap();
+    let is_same = before.iter().zip(&host.tools()).all(|(before, now)| Arc::ptr_eq(before, now));
+    assert!(is_same && host.call(write("notes")).await.is_ok());
+}
+
+#[tokio::test]
+async fn another_component_is_refused_by_what_differs() {
+    let host = Host::builder().build().unwrap();
+    host.ensure_loaded(Load::path(NOTES)).await.unwrap();
+    let limits = Limits { fuel: 1, ..Limits::default() };
+    for (load, expected) in [
+        (Load::path(CALCULATOR).named("notes"), "other bytes"),
+        (Load::path(NOTES).grant(store()), "another grant"),
+        (Load::path(NOTES).limits(limits), "other limits"),
+        (Load::path(NOTES).isolation(Isolation::InProcess), "other options"),
+    ] {
+        let error = host.ensure_loaded(load).await.unwrap_err();
+        assert!(matches!(&error, LoadError::Different { difference, .. } if *difference == expected), "{error}");
+    }
+    host.reload(Load::path(NOTES).grant(store())).await.unwrap();
+    assert!(host.ensure_loaded(Load::path(NOTES).grant(store())).await.is_ok());
+    assert!(host.call(write("notes")).await.is_ok());
+}
+
+#[tokio::test]
+async fn an_approval_counts_from_the_next_load_on() {
+    let host = Host::builder().build().unwrap();
+    host.ensure_loaded(Load::path(NOTES).grant(store()).approval(None)).await.unwrap();
+    assert_eq!(host.call(write("notes")).await.error().unwrap().kind, ErrorKind::NeedsApproval);
+    let parts = host.component("notes").unwrap().approval().unwrap().parts().clone();
+    let approval = Approval::new(parts);
+    host.ensure_loaded(Load::path(NOTES).grant(store()).approval(Some(approval))).await.unwrap();
+    assert!(host.call(write("notes")).await.is_ok());
 }

@@ -11,6 +11,7 @@ use fumehood_core::tool::resource::RawResource;
 use serde_json::Value;
 
 use crate::engine::deadline::Deadline;
+use crate::wasi::CommandInput;
 use crate::wasi::bindings::fumehood::tool::types;
 
 /// Size of the arguments in bytes above which a call never runs on its caller's thread.
@@ -30,6 +31,21 @@ impl Arguments {
         match self {
             Self::Validated(call) => call.to_text(),
             Self::Text(text) => Cow::Borrowed(text),
+        }
+    }
+
+    /// Returns the command line of a program and its input.
+    ///
+    /// # Errors
+    /// If they do not match the schema of programs, or the text is not JSON.
+    pub(crate) fn command_input(&self) -> Result<CommandInput, CallError> {
+        match self {
+            Self::Validated(call) => CommandInput::from_arguments(call.arguments()),
+            Self::Text(text) => {
+                let value = serde_json::from_str(text);
+                let value = value.map_err(|error| CallError::new(ErrorKind::InvalidArguments, error.to_string()))?;
+                CommandInput::from_arguments(&value)
+            }
         }
     }
 
@@ -58,6 +74,7 @@ pub(crate) enum Input {
     ReadResource { arguments: Arguments },
     Contract { arguments: Arguments },
     Typed { tool: usize, arguments: Arguments },
+    Command { arguments: Arguments },
 }
 
 impl Input {
@@ -65,10 +82,12 @@ impl Input {
     pub(super) fn is_large(&self) -> bool {
         match self {
             Self::Describe | Self::ListResources | Self::ReadResource { .. } => false,
-            Self::Contract { arguments } | Self::Typed { arguments, .. } => match arguments {
-                Arguments::Validated(call) => call.is_larger_than(FIRST_SLICE_ARGUMENT_BYTES),
-                Arguments::Text(text) => text.len() > FIRST_SLICE_ARGUMENT_BYTES,
-            },
+            Self::Contract { arguments } | Self::Typed { arguments, .. } | Self::Command { arguments } => {
+                match arguments {
+                    Arguments::Validated(call) => call.is_larger_than(FIRST_SLICE_ARGUMENT_BYTES),
+                    Arguments::Text(text) => text.len() > FIRST_SLICE_ARGUMENT_BYTES,
+                }
+            }
         }
     }
 }

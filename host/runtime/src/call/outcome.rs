@@ -18,6 +18,7 @@ use crate::engine::memory::MemoryLimiter;
 use crate::wasi::HostFailure;
 use crate::wasi::bindings::fumehood::tool::types;
 use crate::wasi::guest_output::{cut, message};
+use crate::wasi::stdio::StdoutTooLarge;
 
 /// The reason for a trap that the guest's own code asked for.
 const ABORTED: &str = "it aborted (`unreachable`, which is how a panic ends)";
@@ -134,6 +135,9 @@ pub(crate) fn from_wasmtime(
     if error.is::<ResourceTableError>() || root_cause(error).contains("store handle limit exceeded") {
         let max = max_handles(limits);
         return CallError::new(ErrorKind::Quota, format!("the tool held more than {max} handles"));
+    }
+    if error.is::<StdoutTooLarge>() {
+        return output_too_large(None, limits);
     }
     if let Some(error) = error.downcast_ref::<CapabilityError>() {
         return CallError::new(error.kind(), message(&error.to_string()));

@@ -23,8 +23,7 @@ use crate::engine::deadline::{Deadline, DeadlinePassed, FIRST_SLICE};
 use crate::engine::fuel::{FUEL_UPDATE_INTERVAL, saves_fuel, used_fuel};
 use crate::engine::guest_runtime::{FirstSlice, Lost, move_over};
 use crate::engine::memory::KeptTooMuch;
-use crate::load::dialect::Callable;
-use crate::load::dialect::typed::TypedTool;
+use crate::load::dialect::{Callable, command};
 use crate::load::surface::Surface;
 use crate::wasi::bindings::exports::fumehood::tool::tools::ToolCall;
 use crate::wasi::{CallReport, CallState, HostServices, Invocation, OpenFolders, Powers, Removals, guest_output};
@@ -99,12 +98,9 @@ impl Runnable {
         Self(Arc::new(RunnableParts { shared, callable, uses_wasi: *uses_wasi, powers, folders, large_results }))
     }
 
-    /// Returns the tools, if they are plain typed functions.
-    pub(crate) fn typed(&self) -> Option<&[TypedTool]> {
-        match &*self.0.callable {
-            Callable::Contract { .. } => None,
-            Callable::Typed { tools, .. } => Some(tools),
-        }
+    /// Returns the linked component.
+    pub(crate) fn callable(&self) -> &Callable {
+        &self.0.callable
     }
 
     /// Calls `describe` of a component of the contract, within the limits of a call.
@@ -385,6 +381,19 @@ async fn drive(
             let mut results = vec![Val::Bool(false); function.ty(&mut *store).results().len()];
             function.call_async(&mut *store, &arguments, &mut results).await.map_err(call_error)?;
             Ok(Output::Content(Conversion::new(store, limits, large).results(typed, &results).await?))
+        }
+        (Callable::Command { pre, tool }, Input::Command { arguments }) => {
+            store.data_mut().set_program(arguments.command_input()?);
+            let guest = pre.instantiate_async(&mut *store).await.map_err(instantiate_error)?;
+            let run = guest.get_typed_func(&mut *store, tool.run).map_err(instantiate_error)?;
+            let ended = run.call_async(&mut *store, ()).await;
+            let code = command::exit_code(ended).map_err(call_error)?;
+            if code != 0 {
+                let failure = store.data().with_output(|stdout, stderr| command::failure(code, stdout, stderr));
+                return Err(failure.into());
+            }
+            let stdout = store.data().take_stdout();
+            Ok(Output::Content(Conversion::new(store, limits, large).stdout(stdout)?))
         }
         _ => Err(call_error(wasmtime::Error::msg("the component does not speak this dialect"))),
     }

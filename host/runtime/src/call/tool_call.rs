@@ -19,6 +19,7 @@ use super::run::Runnable;
 use crate::engine::deadline::Deadline;
 use crate::engine::guest_runtime::move_over;
 use crate::load::dialect::typed::{JsonReader, JsonWriter, TypedOutcome, TypedTool, ValueError};
+use crate::load::dialect::{Callable, command};
 use crate::wasi::bindings::fumehood::tool::types;
 use crate::wasi::{CallState, HostServices, Invocation, guest_output};
 
@@ -70,10 +71,11 @@ impl Runnable {
         invocation: Arc<Invocation>,
         services: Option<HostServices>,
     ) -> (Execution, Deadline) {
-        let input = match self.typed() {
-            None if invocation.tool == READ_RESOURCE => Input::ReadResource { arguments },
-            None => Input::Contract { arguments },
-            Some(_) => Input::Typed { tool, arguments },
+        let input = match self.callable() {
+            Callable::Contract { .. } if invocation.tool == READ_RESOURCE => Input::ReadResource { arguments },
+            Callable::Contract { .. } => Input::Contract { arguments },
+            Callable::Typed { .. } => Input::Typed { tool, arguments },
+            Callable::Command { .. } => Input::Command { arguments },
         };
         let Ended { outcome, mut metadata, deadline } = self.run(place, input, invocation, services).await;
         let outcome = outcome.and_then(|output| match output {
@@ -139,6 +141,16 @@ impl<'c> Conversion<'c> {
         }
         self.charge(steps)?;
         Ok(contents)
+    }
+
+    /// Converts what a program wrote to its standard output.
+    ///
+    /// # Errors
+    /// If the call may not go on.
+    pub(super) fn stdout(&mut self, stdout: Vec<u8>) -> Result<Vec<Content>, CallError> {
+        self.check_size(1, stdout.len())?;
+        self.charge(stdout.len() / BYTES_PER_STEP)?;
+        Ok(command::to_content(stdout))
     }
 
     /// Converts the results of a typed function.

@@ -95,10 +95,17 @@ pub enum LoadError {
     NotWasm,
     /// A core module.
     #[error(
-        "this is a core WebAssembly module, not a component; in Rust, build a library with `crate-type = [\"cdylib\"]` for \
-         `--target wasm32-wasip2`, or turn a module for `wasm32-unknown-unknown` into a component with `wasm-tools component new`"
+        "this is a core WebAssembly module, not a component, and no program for WASI preview 1 either, which exports `_start`; \
+         in Rust, build a library with `crate-type = [\"cdylib\"]` for `--target wasm32-wasip2`, or turn a module for \
+         `wasm32-unknown-unknown` into a component with `wasm-tools component new`"
     )]
     CoreModule,
+    /// A core module that exports `_start` and needs something other than WASI preview 1, as the text says.
+    #[error(
+        "this core module {0}; a program for WASI preview 1 imports only `wasi_snapshot_preview1`, and exports its `memory` and \
+         `_start`: build it for `wasm32-wasip1` or `wasm32-wasip2`"
+    )]
+    NotPreview1(String),
     /// An archive of object files, such as a Rust library.
     #[error(
         "this is a library for the compiler (`.rlib` or `.a`), not a component; add `crate-type = [\"cdylib\"]` under `[lib]` in \

@@ -46,7 +46,7 @@ const KNOWN: &[(&str, &str, Option<Power>)] = &[
     ("fumehood:tool/", "share types with the host", None),
     ("wasi:cli/environment", "read environment variables and arguments", Some(Power::Env)),
     ("wasi:cli/exit", "end itself early", None),
-    ("wasi:cli/stdin", "read its standard input, which is empty", None),
+    ("wasi:cli/stdin", "read its standard input, which only calls of programs have", None),
     ("wasi:cli/stdout", "write to its standard output, which is captured", None),
     ("wasi:cli/stderr", "write to its standard error, which is captured", None),
     ("wasi:cli/terminal", "ask whether it runs in a terminal, which it does not", None),

@@ -1,4 +1,4 @@
-//! The stages of loading a component: its surface, its imports, compiling, the cache of compiled code, and its calling
+//! The stages of loading a component: adapting a program for WASI preview 1, its surface, its imports, compiling, the cache of compiled code, and its calling
 //! convention. `sandbox/load.rs` runs them in order.
 
 pub(crate) mod cache;
@@ -7,6 +7,7 @@ pub(crate) mod dialect;
 mod embed_docs;
 pub(crate) mod error;
 pub(crate) mod imports;
+pub(crate) mod preview1;
 pub(crate) mod surface;
 
 use std::sync::Arc;

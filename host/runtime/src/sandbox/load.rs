@@ -22,10 +22,10 @@ use crate::engine::guest_runtime::Elapsed;
 use crate::isolation::{self, CompiledComponent, Described};
 use crate::load::cache::{AuthenticCode, CacheReport};
 use crate::load::compile::{self, CompileJob, Start};
-use crate::load::dialect::typed::PackageDocs;
 use crate::load::dialect::{self, Dialect};
 use crate::load::error::{LoadError, MAX_COMPONENT_BYTES};
 use crate::load::imports::{Import, find_ungranted};
+use crate::load::preview1;
 use crate::load::surface::Surface;
 use crate::load::{LoadOptions, LoadReport};
 use crate::wasi::http::OutboundConfig;
@@ -38,6 +38,35 @@ struct Compiled {
     dialect: Dialect,
     code: Code,
     report: CacheReport,
+}
+
+/// The component of a file.
+struct Source {
+    bytes: Arc<Vec<u8>>,
+    /// Set if the file is a program for WASI preview 1, and the component was made of it.
+    module: Option<ModuleFacts>,
+}
+
+/// The facts of a file that is a core module.
+struct ModuleFacts {
+    /// The digest of the file, which identifies it whatever this host makes of it.
+    digest: Digest,
+    producers: Vec<(String, Vec<String>)>,
+}
+
+impl Source {
+    async fn read(shared: &Arc<Shared>, bytes: Vec<u8>) -> Result<Self, LoadError> {
+        let file = Arc::new(bytes);
+        if !compile::is_module(&file) {
+            return Ok(Self { bytes: file, module: None });
+        }
+        let adapting = run_blocking(shared, &file, |_, module| {
+            let facts = ModuleFacts { digest: Digest::of(module), producers: dialect::read_producers(module) };
+            Ok((preview1::adapt(module)?, facts))
+        });
+        let (component, facts) = adapting.await?;
+        Ok(Self { bytes: Arc::new(component), module: Some(facts) })
+    }
 }
 
 /// Compiled code.
@@ -68,7 +97,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
     // In a worker process, the capabilities of the runtime are there.
     let own_store = Some(&store).filter(|_| !options.isolation.is_process());
     let capabilities = shared.capabilities.bind(&options.grant, own_store)?;
-    let bytes = Arc::new(bytes);
+    let Source { bytes, module } = Source::read(shared, bytes).await?;
     let compiled = compile(shared, &bytes, &options).await?;
     let redactor = Redactor::new(options.grant.secrets()).map_err(|error| LoadError::Host(error.to_string()))?;
     let redactor = redactor.map(Arc::new);
@@ -81,8 +110,8 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
             let caps = options.definitions;
             let docs = options.docs.clone();
             let linking = move |shared: &Shared, bytes: &[u8]| {
-                let docs = PackageDocs::from_section_or_component(docs.as_deref(), bytes);
-                dialect::link(&shared.linker, &shared.capabilities, &linking, &docs, &on_dialect, &caps)
+                let docs = docs.as_deref();
+                dialect::link(&shared.linker, &shared.capabilities, &linking, bytes, docs, &on_dialect, &caps)
             };
             let (callable, skipped) = run_blocking(shared, &bytes, linking).await?;
             let folders = open_folders(shared, &options.grant).await?;
@@ -116,7 +145,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
         shared: Arc::clone(shared),
         backend,
         redactor,
-        digest: compiled.digest,
+        digest: module.as_ref().map_or(compiled.digest, |module| module.digest),
         size,
         dialect,
         definitions,
@@ -124,7 +153,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
         ungranted: find_ungranted(&imports, &options.grant),
         imports,
         skipped,
-        producers: dialect::read_producers(&bytes),
+        producers: module.map_or_else(|| dialect::read_producers(&bytes), |module| module.producers),
         report: LoadReport { cache: compiled.report, time: started.elapsed() },
     }))
 }
@@ -316,14 +345,14 @@ async fn run_blocking<R: Send + 'static>(
 }
 
 /// Returns the definitions of a component's tools: from its `describe` function, within the limits of a call, or from
-/// the types of its functions if it is not of the contract.
+/// its exports if it is not of the contract.
 async fn describe(
     runnable: &Runnable,
     limits: Limits,
     caps: &DefinitionLimits,
 ) -> Result<Vec<ToolDefinition>, LoadError> {
-    if let Some(typed) = runnable.typed() {
-        return Ok(typed.iter().map(|tool| tool.definition.clone()).collect());
+    if let Some(definitions) = runnable.callable().definitions() {
+        return Ok(definitions);
     }
     let raw = runnable.describe(limits).await.map_err(LoadError::Describe)?;
     if raw.len() > caps.tools {

@@ -21,6 +21,7 @@ pub(crate) mod stdio;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::policy::permission::{Grant, Power, Refusal};
 use wasmtime::component::{HasSelf, Linker};
+use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
 use wasmtime_wasi_http::WasiHttpCtx;
 
@@ -33,7 +34,7 @@ pub(crate) use filesystem::{
 pub(crate) use key_value::{ComponentStore, GrantedStore, KeyValueBackend, MAX_STORE_WAIT, UseError};
 pub(crate) use refusals::{MAX_REFUSALS, Refusals};
 pub(crate) use report::CallReport;
-pub(crate) use state::{CallState, HostFailure, HostServices, Invocation, Powers};
+pub(crate) use state::{CallState, CommandInput, HostFailure, HostServices, Invocation, Powers};
 
 /// Rust bindings of `wit/`, generated.
 pub(crate) mod bindings {
@@ -72,6 +73,12 @@ pub(crate) mod resource_bindings {
     pub(crate) use exports::fumehood::tool::resources::*;
 }
 
+/// The command line of a program. Granted arguments stand between its name and those of the call.
+pub(crate) struct Program<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) input: &'a CommandInput,
+}
+
 /// The WASI contexts of one call.
 pub(crate) struct Wasi {
     pub(crate) ctx: WasiCtx,
@@ -82,12 +89,28 @@ pub(crate) struct Wasi {
 
 impl Wasi {
     /// Creates contexts with the powers of `grant`; every other use is refused.
-    pub(crate) fn new(grant: &Grant, limits: &Limits, report: &CallReport, egress: http::Egress) -> Self {
-        let stdio = stdio::Capture::new(limits.log);
+    pub(crate) fn new(
+        grant: &Grant,
+        limits: &Limits,
+        report: &CallReport,
+        egress: http::Egress,
+        program: Option<Program<'_>>,
+    ) -> Self {
         let mut builder = WasiCtxBuilder::new();
-        stdio.attach(&mut builder);
         // The variables and arguments that were granted, none of the host's own, and no working directory.
-        builder.envs(grant.environment().variables()).args(grant.command_line().arguments());
+        builder.envs(grant.environment().variables());
+        let stdio = match program {
+            Some(Program { name, input }) => {
+                builder.arg(name).args(grant.command_line().arguments()).args(&input.args);
+                builder.stdin(MemoryInputPipe::new(input.stdin.clone()));
+                stdio::Capture::of_program(limits.log, limits.output)
+            }
+            None => {
+                builder.args(grant.command_line().arguments());
+                stdio::Capture::new(limits.log)
+            }
+        };
+        stdio.attach(&mut builder);
         clocks::configure(&mut builder, grant.clock(), grant.fixed_time());
         random::configure(&mut builder, limits.random_bytes, grant.seed());
         filesystem::configure(&mut builder);

@@ -4,17 +4,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
+use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
+use fumehood_core::call::result::CallError;
 use fumehood_core::call::{CallContext, CancellationToken, Observer};
 use fumehood_core::capability::CapabilityContext;
 use fumehood_core::policy::permission::Grant;
 use fumehood_core::tool::name::Namespace;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
-use super::Wasi;
 use super::bindings::fumehood::tool::{context, secrets, types};
 use super::capability::{CallSessions, GrantedCapabilities};
 use super::filesystem::{CallFiles, FilesView, OpenFolders};
@@ -23,8 +25,12 @@ use super::journal::Journal;
 use super::key_value::ComponentStore;
 use super::refusals::Refusals;
 use super::report::{CallReport, Counters};
+use super::{Program, Wasi};
 use crate::engine::deadline::Deadline;
 use crate::engine::memory::MemoryLimiter;
+
+/// The name that a program without a name gets as its first argument.
+const PROGRAM: &str = "program";
 
 /// A call of a guest. The guest can read the first four; all of it comes from the host.
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -86,6 +92,26 @@ impl Invocation {
     }
 }
 
+/// The input of a program.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub(crate) struct CommandInput {
+    /// The arguments, without the name of the program.
+    pub(crate) args: Vec<String>,
+    /// The text on its standard input.
+    #[serde(default)]
+    pub(crate) stdin: String,
+}
+
+impl CommandInput {
+    /// Reads the arguments of a call.
+    ///
+    /// # Errors
+    /// If they do not match the input schema.
+    pub(crate) fn from_arguments(arguments: &Value) -> Result<Self, CallError> {
+        Self::deserialize(arguments).map_err(|error| CallError::new(ErrorKind::InvalidArguments, error.to_string()))
+    }
+}
+
 /// A failure of the host during a call, which the guest did not cause. The text describes what failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -128,6 +154,8 @@ pub(crate) struct CallState {
     pub(crate) powers: Arc<Powers>,
     pub(crate) journal: Journal,
     pub(crate) report: Arc<CallReport>,
+    /// The command line and the input, if the guest is a program.
+    program: Option<CommandInput>,
     /// Created when the guest first uses WASI: most calls of pure tools never do.
     wasi: Option<Box<Wasi>>,
     folders: Option<Arc<OpenFolders>>,
@@ -157,6 +185,7 @@ impl CallState {
             call,
             powers,
             report,
+            program: None,
             wasi: None,
             folders: None,
             files: None,
@@ -185,6 +214,24 @@ impl CallState {
     pub(crate) fn with_folders(mut self, folders: Option<Arc<OpenFolders>>) -> Self {
         self.folders = folders;
         self
+    }
+
+    /// Sets the command line and the input of a program, before it is instantiated.
+    pub(crate) fn set_program(&mut self, program: CommandInput) {
+        self.program = Some(program);
+    }
+
+    /// Takes what a program wrote to its standard output.
+    pub(crate) fn take_stdout(&self) -> Vec<u8> {
+        self.wasi.as_ref().map_or_else(Vec::new, |wasi| wasi.stdio.take_stdout())
+    }
+
+    /// Returns what `read` makes of the standard output and the standard error.
+    pub(crate) fn with_output<T>(&self, read: impl FnOnce(&[u8], &[u8]) -> T) -> T {
+        match &self.wasi {
+            Some(wasi) => wasi.stdio.with_output(read),
+            None => read(&[], &[]),
+        }
     }
 
     /// Returns the table of its handles.
@@ -249,7 +296,11 @@ impl CallState {
                 }
                 OutboundConfig::Relay(relay) => Egress::Relay(relay.clone()),
             };
-            Box::new(Wasi::new(&powers.grant, limits, report, egress))
+            let program = self
+                .program
+                .as_ref()
+                .map(|input| Program { name: powers.store.owner().map_or(PROGRAM, |owner| owner.as_str()), input });
+            Box::new(Wasi::new(&powers.grant, limits, report, egress, program))
         };
         (self.wasi.get_or_insert_with(make), &mut self.table)
     }
@@ -300,5 +351,20 @@ impl secrets::Host for CallState {
     /// that does not exist give the same answer.
     fn exists(&mut self, name: String) -> bool {
         self.powers.secret_names.contains(&name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn reads_the_input_of_a_program() {
+        let read = |arguments| CommandInput::from_arguments(&arguments);
+        assert_eq!(read(json!({"args": ["-c"]})).unwrap().args, ["-c"]);
+        assert_eq!(read(json!({"args": [], "stdin": "x"})).unwrap().stdin, "x");
+        assert_eq!(read(json!({"stdin": "x"})).unwrap_err().kind, ErrorKind::InvalidArguments);
     }
 }

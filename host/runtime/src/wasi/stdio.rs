@@ -1,4 +1,5 @@
-//! The standard streams: stdin is empty; stdout and stderr are captured up to a cap and never become part of a result.
+//! The standard streams. Of a tool, stdin is empty, and stdout and stderr are captured up to a cap and never become part of a
+//! result. Of a program, stdin is part of the call, and stdout is the result.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,10 +10,15 @@ use fumehood_core::call::result::CapturedStream;
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::WasiCtxBuilder;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
-use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
 /// Maximum size of one write. Small, because some host functions allocate as much as this permits.
 const MAX_WRITE_BYTES: usize = 64 << 10;
+
+/// A program wrote more to stdout than its result may have.
+#[derive(Debug, thiserror::Error)]
+#[error("the program wrote more to its standard output than a result may have")]
+pub(crate) struct StdoutTooLarge;
 
 /// The captured output streams of one call, which share one cap. Clones share the streams.
 #[derive(Clone)]
@@ -35,7 +41,10 @@ enum StreamKind {
 
 #[derive(Default)]
 struct Buffers {
+    /// Bytes that may still be kept for the log.
     remaining: usize,
+    /// Bytes that a program may still write to stdout; `None` if the guest is no program.
+    result: Option<usize>,
     stdout: Buffer,
     stderr: Buffer,
 }
@@ -51,13 +60,33 @@ impl Capture {
         Self { buffers: Arc::new(Mutex::new(Buffers { remaining: cap, ..Buffers::default() })) }
     }
 
+    /// Captures the output of a program, whose result has at most `result` bytes.
+    pub(crate) fn of_program(cap: usize, result: usize) -> Self {
+        let buffers = Buffers { remaining: cap, result: Some(result), ..Buffers::default() };
+        Self { buffers: Arc::new(Mutex::new(buffers)) }
+    }
+
+    /// Takes what was written to stdout, so that it is no part of [`Self::output`].
+    pub(crate) fn take_stdout(&self) -> Vec<u8> {
+        let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut buffers.stdout.bytes)
+    }
+
+    /// Returns what `read` makes of stdout and stderr.
+    pub(crate) fn with_output<T>(&self, read: impl FnOnce(&[u8], &[u8]) -> T) -> T {
+        let buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        read(&buffers.stdout.bytes, &buffers.stderr.bytes)
+    }
+
     pub(crate) fn attach(&self, builder: &mut WasiCtxBuilder) {
         builder.stdout(self.stream(StreamKind::Stdout)).stderr(self.stream(StreamKind::Stderr));
     }
 
     pub(crate) fn output(&self) -> (CapturedStream, CapturedStream) {
         let buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
-        (buffers.stdout.output(), buffers.stderr.output())
+        // What a failed program wrote is for the log, too.
+        let stdout = if buffers.result.is_some() { buffers.remaining } else { usize::MAX };
+        (buffers.stdout.output(stdout), buffers.stderr.output(usize::MAX))
     }
 
     /// Returns the size of both buffers.
@@ -73,8 +102,16 @@ impl Capture {
 
 impl Stream {
     /// Stores what fits and counts the rest. Writing never fails, so that a guest cannot observe a full buffer.
-    fn append(&self, bytes: &[u8]) {
+    ///
+    /// # Errors
+    /// If a program has written more than its result may have: its call is over.
+    fn append(&self, bytes: &[u8]) -> Result<(), StdoutTooLarge> {
         let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (StreamKind::Stdout, Some(left)) = (self.kind, buffers.result) {
+            buffers.result = Some(left.checked_sub(bytes.len()).ok_or(StdoutTooLarge)?);
+            buffers.stdout.bytes.extend_from_slice(bytes);
+            return Ok(());
+        }
         let (fits, over) = bytes.split_at(bytes.len().min(buffers.remaining));
         buffers.remaining -= fits.len();
         let buffer = match self.kind {
@@ -83,12 +120,16 @@ impl Stream {
         };
         buffer.bytes.extend_from_slice(fits);
         buffer.dropped = buffer.dropped.saturating_add(over.len() as u64);
+        Ok(())
     }
 }
 
 impl Buffer {
-    fn output(&self) -> CapturedStream {
-        CapturedStream { text: String::from_utf8_lossy(&self.bytes).into_owned().into(), dropped: self.dropped }
+    /// Returns at most `max` bytes of it.
+    fn output(&self, max: usize) -> CapturedStream {
+        let kept = self.bytes.get(..max).unwrap_or(&self.bytes);
+        let dropped = self.dropped.saturating_add((self.bytes.len() - kept.len()) as u64);
+        CapturedStream { text: String::from_utf8_lossy(kept).into_owned().into(), dropped }
     }
 }
 
@@ -111,8 +152,7 @@ impl StdoutStream for Stream {
 #[wasmtime_wasi::async_trait]
 impl OutputStream for Stream {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.append(&bytes);
-        Ok(())
+        self.append(&bytes).map_err(|error| StreamError::Trap(error.into()))
     }
 
     fn flush(&mut self) -> StreamResult<()> {
@@ -131,8 +171,7 @@ impl Pollable for Stream {
 
 impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
-        self.append(bytes);
-        Poll::Ready(Ok(bytes.len()))
+        Poll::Ready(self.append(bytes).map(|()| bytes.len()).map_err(std::io::Error::other))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
@@ -151,12 +190,26 @@ mod tests {
     #[test]
     fn streams_share_the_cap_and_count_dropped_bytes() {
         let capture = Capture::new(8);
-        capture.stream(StreamKind::Stdout).append(b"hello");
-        capture.stream(StreamKind::Stderr).append(b"world");
+        capture.stream(StreamKind::Stdout).append(b"hello").unwrap();
+        capture.stream(StreamKind::Stderr).append(b"world").unwrap();
         let (stdout, stderr) = capture.output();
         assert_eq!((&**stdout.text.expose_raw(), stdout.dropped), ("hello", 0));
         assert_eq!((&**stderr.text.expose_raw(), stderr.dropped), ("wor", 2));
-        capture.stream(StreamKind::Stdout).append(b"more");
+        capture.stream(StreamKind::Stdout).append(b"more").unwrap();
         assert_eq!(capture.output().0.dropped, 4);
+    }
+
+    #[test]
+    fn stdout_of_a_program_is_bounded_as_a_result() {
+        let capture = Capture::of_program(8, 10);
+        capture.stream(StreamKind::Stderr).append(b"reason").unwrap();
+        capture.stream(StreamKind::Stdout).append(b"0123456789").unwrap();
+        assert!(capture.stream(StreamKind::Stdout).append(b"!").is_err());
+        let (stdout, stderr) = capture.output();
+        assert_eq!((&**stdout.text.expose_raw(), stdout.dropped), ("01", 8));
+        assert_eq!((&**stderr.text.expose_raw(), stderr.dropped), ("reason", 0));
+        assert_eq!(capture.take_stdout(), b"0123456789");
+        let (stdout, _) = capture.output();
+        assert_eq!((&**stdout.text.expose_raw(), stdout.dropped), ("", 0));
     }
 }

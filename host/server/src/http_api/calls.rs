@@ -239,7 +239,8 @@ fn matches(call: &CallSummary, query: &CallQuery) -> bool {
 
 impl IntoResponse for CallStoreError {
     fn into_response(self) -> Response {
-        problem(StatusCode::INTERNAL_SERVER_ERROR, format!("cannot read the event log: {}", self.0))
+        // With `Retry-After`: a database comes back without the client's help.
+        problem(StatusCode::SERVICE_UNAVAILABLE, format!("cannot read the event log now: {}", self.0))
     }
 }
 

@@ -54,15 +54,16 @@ impl<'a> ResultRecord<'a> {
     }
 }
 
-/// Returns the metadata without what the guest wrote to its standard streams, which is for its operator, and without
-/// members for clients of MCP.
+/// Returns the metadata without what is for the operator: the worker, and what the guest wrote to its standard streams; and
+/// without members for clients of MCP.
 fn public_metadata(metadata: &Metadata) -> Cow<'_, Metadata> {
-    if metadata.stdout.is_empty() && metadata.stderr.is_empty() && metadata.members.is_none() {
+    let is_silent = metadata.stdout.is_empty() && metadata.stderr.is_empty();
+    if is_silent && metadata.members.is_none() && metadata.worker.is_none() {
         return Cow::Borrowed(metadata);
     }
     let stdout = CapturedStream::default();
     let stderr = CapturedStream::default();
-    Cow::Owned(metadata.clone().stdout(stdout).stderr(stderr).members(None))
+    Cow::Owned(metadata.clone().stdout(stdout).stderr(stderr).members(None).worker(None))
 }
 
 /// Returns the failure without what is for clients of MCP.

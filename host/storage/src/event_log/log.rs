@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::dependency::{Dependency, Measurement};
 use fumehood_core::record::{Durability, Record, RecordError, Recorder};
 use fumehood_core::saved_session::{SessionEntry, SessionStore};
 use futures_timer::Delay;
@@ -20,7 +21,7 @@ use super::anchor::Sealer;
 use super::chain::Key;
 use super::key;
 use super::port::{RecordSource, RecordStore};
-use super::queue::{EnqueueOutcome, Patience, Queue, ReplyReceiver, Rows, Work};
+use super::queue::{EnqueueOutcome, LogHealth, Patience, Queue, ReplyReceiver, Rows, Work};
 use super::reader::Reader;
 use super::retention::{PruneReport, Retention};
 use super::sqlite::store::{self, DATABASE};
@@ -314,6 +315,26 @@ impl Drop for EventLog {
     }
 }
 
+impl Dependency for EventLog {
+    fn outage(&self) -> Option<&'static str> {
+        self.queue.health().is_failing.then_some("event_log")
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "a metric needs no more than 52 bits")]
+    fn measurements(&self) -> Vec<Measurement> {
+        let LogHealth { is_failing, waiting, written, transactions, writing } = self.queue.health();
+        let gauge = Measurement::gauge;
+        let counter = Measurement::counter;
+        vec![
+            gauge("event_log_up", "1 if records can be written, else 0", if is_failing { 0.0 } else { 1.0 }),
+            gauge("event_log_records_waiting", "Records that are not written yet", waiting as f64),
+            counter("event_log_records", "Records that were written", written as f64),
+            counter("event_log_transactions", "Transactions that wrote records", transactions as f64),
+            counter("event_log_write_seconds", "Time that these transactions took", writing.as_secs_f64()),
+        ]
+    }
+}
+
 impl Recorder for EventLog {
     fn record(&self, record: Record, durability: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
         match self.queue.put(Rows::Record(Box::new(record)), durability) {
@@ -469,7 +490,7 @@ mod tests {
         else {
             panic!("it is not written yet");
         };
-        queue.complete(0);
+        queue.complete(0, Duration::ZERO);
         let Patience::Working(now) = queue.patience(before, Duration::ZERO) else { panic!("it has written") };
         assert!(matches!(
             queue.put(Rows::Record(Box::new(record(1))), Durability::Durable),
@@ -480,7 +501,7 @@ mod tests {
             queue.put(Rows::Record(Box::new(record(2))), Durability::Durable),
             EnqueueOutcome::Rejected(_)
         ));
-        queue.complete(1);
+        queue.complete(1, Duration::ZERO);
         assert!(matches!(
             queue.put(Rows::Record(Box::new(record(3))), Durability::Durable),
             EnqueueOutcome::Pending(..)

@@ -1,6 +1,7 @@
 //! The ports between a log and its database: one for the thread that writes, and one for readers.
 
 use std::fmt;
+use std::time::Duration;
 
 use fumehood_core::saved_session::SessionEntry;
 
@@ -31,6 +32,19 @@ pub(crate) trait RecordStore: Send {
     /// # Errors
     /// If the transaction failed; then nothing was written, or it is not known, and the same rows may be sent again.
     fn append(&mut self, rows: &[&Rows], needs_disk: bool) -> Result<Vec<Outcome>, StorageError>;
+
+    /// Returns the time after which an idle writer asks whether the database is still there; `None` if it cannot be lost.
+    fn probe_interval(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Asks whether the database is still there.
+    ///
+    /// # Errors
+    /// If it is not.
+    fn probe(&mut self) -> Result<(), StorageError> {
+        Ok(())
+    }
 
     /// Waits until all rows are on disk.
     ///

@@ -64,11 +64,33 @@ pub(crate) enum Patience {
     Hanging(RecordError),
 }
 
+/// The pause of the writer before its next work.
+pub(crate) enum Pause {
+    /// After a failed transaction.
+    Retry(Duration),
+    /// With nothing to write: until there is work, or for this time at most.
+    Idle(Option<Duration>),
+}
+
 /// The next work of the writer.
 pub(crate) struct Batch {
     pub(crate) work: Vec<Work>,
     /// The deadline for closing, if the log is being closed.
     pub(crate) closing: Option<Instant>,
+}
+
+/// The state of a log, for its metrics.
+pub(crate) struct LogHealth {
+    /// True if records are refused.
+    pub(crate) is_failing: bool,
+    /// Number of records that are not on disk.
+    pub(crate) waiting: usize,
+    /// Number of records that were written.
+    pub(crate) written: u64,
+    /// Number of transactions that succeeded.
+    pub(crate) transactions: u64,
+    /// Time that they took.
+    pub(crate) writing: Duration,
 }
 
 #[derive(Default)]
@@ -84,6 +106,10 @@ struct State {
     last_error: Option<String>,
     /// Number of transactions that succeeded.
     transactions: u64,
+    /// Number of records that they wrote.
+    written: u64,
+    /// Time that they took.
+    writing: Duration,
     /// The error of a transaction that hangs, until one succeeds or fails.
     hanging: Option<String>,
 }
@@ -167,20 +193,26 @@ impl Queue {
         (state.ended, state.unwritten)
     }
 
-    /// Waits for the writer's next work: for new work, for closing, or, if there is a `retry_delay`, until that is
-    /// over.
-    pub(crate) fn next_batch(&self, retry_delay: Option<Duration>) -> Batch {
+    /// Waits for the writer's next work: for new work, for closing, or until the `pause` is over.
+    pub(crate) fn next_batch(&self, pause: Pause) -> Batch {
         let mut state = self.lock();
-        if let Some(retry_delay) = retry_delay {
-            // New work does not repair the disk, so only closing cuts the delay short.
-            let waited = self.arrived.wait_timeout_while(state, retry_delay, |state| state.closing.is_none());
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        } else {
-            state.is_writer_idle = true;
-            let is_idle = |state: &mut State| state.work.is_empty() && state.closing.is_none();
-            state = self.arrived.wait_while(state, is_idle).unwrap_or_else(PoisonError::into_inner);
-            state.is_writer_idle = false;
-        }
+        let is_idle = |state: &mut State| state.work.is_empty() && state.closing.is_none();
+        state = match pause {
+            Pause::Retry(delay) => {
+                // New work does not repair the disk, so only closing cuts the delay short.
+                let waited = self.arrived.wait_timeout_while(state, delay, |state| state.closing.is_none());
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+            Pause::Idle(Some(limit)) => {
+                state.is_writer_idle = true;
+                self.arrived.wait_timeout_while(state, limit, is_idle).unwrap_or_else(PoisonError::into_inner).0
+            }
+            Pause::Idle(None) => {
+                state.is_writer_idle = true;
+                self.arrived.wait_while(state, is_idle).unwrap_or_else(PoisonError::into_inner)
+            }
+        };
+        state.is_writer_idle = false;
         Batch { work: mem::take(&mut state.work).into(), closing: state.closing }
     }
 
@@ -189,17 +221,37 @@ impl Queue {
         self.lock().work.len()
     }
 
-    /// Marks `records` records as processed after a successful transaction, and wakes callers that wait for room.
-    pub(crate) fn complete(&self, records: usize) {
+    /// Returns the state of the log.
+    pub(crate) fn health(&self) -> LogHealth {
+        let state = self.lock();
+        LogHealth {
+            is_failing: state.ended || state.last_error.is_some() || state.hanging.is_some(),
+            waiting: state.unwritten,
+            written: state.written,
+            transactions: state.transactions,
+            writing: state.writing,
+        }
+    }
+
+    /// Marks `records` records as processed after a transaction that took `duration`, and wakes callers that wait for room.
+    pub(crate) fn complete(&self, records: usize, duration: Duration) {
         let mut state = self.lock();
         (state.last_error, state.hanging) = (None, None);
         state.transactions = state.transactions.wrapping_add(1);
+        state.written = state.written.saturating_add(records as u64);
+        state.writing = state.writing.saturating_add(duration);
         state.unwritten = state.unwritten.saturating_sub(records);
         if state.unwritten < self.capacity {
             let waiting = mem::take(&mut state.waiting_for_room);
             drop(state);
             waiting.into_iter().for_each(|answer| drop(answer.send(Ok(()))));
         }
+    }
+
+    /// Forgets the error of the last transaction: the database is there again, and nothing waits to be written.
+    pub(crate) fn clear_error(&self) {
+        let mut state = self.lock();
+        (state.last_error, state.hanging) = (None, None);
     }
 
     /// Notes a failed transaction, and returns the error to callers that wait for room, so that none waits until

@@ -9,7 +9,7 @@ use fumehood_core::log;
 use fumehood_core::record::RecordError;
 
 use super::port::RecordStore;
-use super::queue::{PendingRows, Queue, ReplySender, Rows, Work, retry_error};
+use super::queue::{Pause, PendingRows, Queue, ReplySender, Rows, Work, retry_error};
 use super::retention::{PruneReport, Retention};
 use crate::error::StorageError;
 
@@ -53,7 +53,12 @@ impl Writer {
     pub(crate) fn run(mut self) {
         let _end = EndGuard(Arc::clone(&self.queue));
         loop {
-            let batch = self.queue.next_batch(self.retry_delay);
+            let pause = match self.retry_delay {
+                Some(delay) => Pause::Retry(delay),
+                None => Pause::Idle(self.store.probe_interval()),
+            };
+            let batch = self.queue.next_batch(pause);
+            let has_work = !batch.work.is_empty();
             for work in batch.work {
                 match work {
                     Work::Rows(rows) => self.rows.push_back(rows),
@@ -62,7 +67,13 @@ impl Writer {
                     Work::Prune(keep, answer) => self.prunes.push((keep, answer)),
                 }
             }
-            self.write_all();
+            let is_due = !has_work || self.retry_delay.is_some();
+            let is_there =
+                if is_due && self.rows.is_empty() && batch.closing.is_none() { self.probe() } else { Ok(()) };
+            match is_there {
+                Ok(()) => self.write_all(),
+                Err(error) => self.fail(&error),
+            }
             if let Some(deadline) = batch.closing {
                 let is_done = self.rows.is_empty() && self.queue.len() == 0;
                 if is_done || Instant::now() >= deadline {
@@ -73,6 +84,13 @@ impl Writer {
             }
         }
         self.store.close();
+    }
+
+    /// Asks whether the database is still there, after a while without records or after a probe that failed.
+    fn probe(&mut self) -> Result<(), StorageError> {
+        self.store.probe()?;
+        self.queue.clear_error();
+        Ok(())
     }
 
     fn write_all(&mut self) {
@@ -111,7 +129,7 @@ impl Writer {
             log::emit_storage_slow(STORE, began.elapsed());
         }
         // Done before the replies, so that a caller that continues at once finds room.
-        self.queue.complete(count);
+        self.queue.complete(count, began.elapsed());
         for (PendingRows { answer, .. }, outcome) in self.rows.drain(..count).zip(outcomes) {
             if let Some(answer) = answer {
                 drop(answer.send(outcome.map_err(RecordError)));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use fumehood_core::dependency::Dependency as _;
 use fumehood_core::record::{Durability, Record, Recorder as _};
 use fumehood_storage::event_log::{EventLog, Filter, OpenError, Reader};
 use fumehood_tests::postgres::Postgres;
@@ -111,6 +112,27 @@ fn server_that_is_gone_is_reported_and_no_record_is_lost() {
     write(&log, record(2)).unwrap();
     assert_eq!(ids(&log.reader().query(&Filter::default()).unwrap()), ["r1", "r2", "r3"]);
     assert_eq!(log.reader().verify(None).unwrap().finding, None);
+}
+
+#[test]
+fn loss_of_the_server_is_noticed_without_records() {
+    let Some(mut server) = Postgres::start().unwrap() else { return };
+    let url = server.create_database("log").unwrap();
+    let log = EventLog::open_postgres(&address(&url), &writer(1)).unwrap();
+    let wait_for = |outage: Option<&str>| {
+        let began = Instant::now();
+        while log.outage() != outage {
+            assert!(began.elapsed() < Duration::from_secs(60), "never {outage:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    write(&log, record(1)).unwrap();
+    wait_for(None);
+    server.crash().unwrap();
+    wait_for(Some("event_log"));
+    server.run().unwrap();
+    wait_for(None);
+    write(&log, record(2)).unwrap();
 }
 
 #[test]

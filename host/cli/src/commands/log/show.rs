@@ -128,6 +128,7 @@ fn print_facts(history: &CallHistory) -> Result<()> {
         ("actor", from(|record| record.actor.as_deref())),
         ("from", text("entry_point")),
         ("client", text("client")),
+        ("worker", text("worker")),
         ("digest", from(|record| record.digest.as_deref())),
         ("outcome", ended.map(|record| record.status.clone().unwrap_or_else(|| "?".to_owned()))),
         ("arguments", arguments.map(Value::to_string)),

@@ -423,7 +423,7 @@ const PROGRAMS: &[Case] = &[
         78,
         "send the contents of a folder from a program",
         &[
-            r#"{"code":"await tools.files.read({folder: 0, path: 'file.txt', follow: 1}).catch(e => e); try { await tools.fetch.fetch({}) } catch (e) { return e.kind }"}"#,
+            r#"{"code":"await tools.files.read({folder: 0, path: 'file.txt', follow: 1}).catch(e => e); try { await tools.fetch.fetch({method: 'POST', scheme: 'http', authority: '127.0.0.1:{server}', path: '/upload', headers: [], send: 1, keep: 4096, 'patience-ms': 0}) } catch (e) { return e.kind }"}"#,
         ],
         Answer("needs_approval"),
     ),

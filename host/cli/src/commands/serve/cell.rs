@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use fumehood::dependency::Dependency;
 use fumehood::job::JobStore;
 use fumehood::listener::BudgetLeases;
 use fumehood::{Host, ToolProvider};
@@ -17,6 +18,8 @@ use crate::recording::Recording;
 pub(super) struct JoinedCell {
     /// The tools of the host, with their calls at the workers of the cell.
     pub(super) tools: Arc<dyn ToolProvider>,
+    /// The same, as a part of the service that can be lost.
+    pub(super) dependency: Arc<dyn Dependency>,
     pub(super) jobs: Option<QueuedJobs>,
 }
 
@@ -56,7 +59,8 @@ pub(super) async fn join(
             Some(QueuedJobs { store, is_remote: Arc::new(move |tool| remote.is_remote(tool)) })
         }
     };
-    Ok(Some(JoinedCell { tools, jobs }))
+    let dependency = Arc::clone(&tools) as Arc<dyn Dependency>;
+    Ok(Some(JoinedCell { tools, dependency, jobs }))
 }
 
 /// Returns the budgets of tenants that the gateways of the cell share, if that was asked for.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use fumehood::agent::agent::SystemClock;
 use fumehood::agent::code::{CodeMode, CodeProvider, RUN_CODE};
 use fumehood::{
-    Call, CallError, CallLog, CallResult, ErrorKind, Host, Metadata, PendingCall, Stop, Tool, ToolLayer, ToolProvider,
+    Call, CallError, CallLog, CallResult, Host, Metadata, PendingCall, Stop, Tool, ToolLayer, ToolProvider,
 };
 
 /// Puts code mode in front of tools.
@@ -61,8 +61,7 @@ impl RecordedPrograms {
                 self.code.dispatch(call).await
             }
             Err(error) => {
-                let message = format!("the program was not run, because it could not be recorded: {error}");
-                let outcome = Err(CallError::new(ErrorKind::Host, message));
+                let outcome = Err(CallError::unrecorded(&error));
                 CallResult { id, tool, outcome, metadata: Metadata::default() }
             }
         };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use fumehood::dependency::Dependency;
 use fumehood::http_api::{Api, ApiOptions};
 use fumehood::listener::{
     CallSink, HttpOptions, HttpService, Jobs, Listener, RunningCalls, Tenant, TenantTools, Tenants, Token,
@@ -15,6 +16,7 @@ use fumehood::telemetry::{Metrics, MetricsService};
 use fumehood::{CancellationToken, Grant, Host, Limits, McpTools};
 use tokio::task::JoinHandle;
 
+use super::cell::JoinedCell;
 use super::jobs::{self, ServedJobs};
 use super::offered_tools::{OfferedTools, Sources, offer};
 use super::served_components::{ServeRequest, ServedComponents};
@@ -149,12 +151,13 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     let (host, components) = load_components(&app, serve, configured, own).await?;
     let remotes = connect_servers(&app, serve, &options.log_level).await?;
     let usage = open_usage(serve, config, tenants.as_ref()).await?;
-    let (cell, queued) =
-        cell::join(&app, serve, &host, recording.as_ref()).await?.map(|cell| (cell.tools, cell.jobs)).unzip();
-    let jobs = served_jobs.map(|served| served.jobs(config, recording.as_ref(), queued.flatten())).transpose()?;
+    let cell = cell::join(&app, serve, &host, recording.as_ref()).await?;
+    depend(recording.as_ref(), cell.as_ref(), listening.as_ref(), metrics.as_deref());
+    let queued = cell.as_ref().and_then(|cell| cell.jobs.clone());
+    let jobs = served_jobs.map(|served| served.jobs(config, recording.as_ref(), queued)).transpose()?;
     let libraries = remotes.as_ref().map(|remotes| remotes.libraries()).unwrap_or_default();
     let options = ServerOptions { jobs: jobs.clone(), servers: libraries.into(), ..options };
-    let sources = Sources { host: &host, cell, remotes: remotes.clone() };
+    let sources = Sources { host: &host, cell: cell.map(|cell| cell.tools), remotes: remotes.clone() };
     let offered = offer(serve, config, sources, recording.as_ref(), usage.ledger())?;
     let sessions = sessions.map(|sessions| offered.agents(sessions, &host, recording.as_ref()));
     let running = offered.tools.running().clone();
@@ -259,6 +262,24 @@ impl ServerParts {
         }
         logging::emit_stopped(served.as_ref().err().map(|error| format!("{error:#}")));
         served.map(|()| Exit::Ok)
+    }
+}
+
+/// Adds the event log and the cell to the checks of readiness and to the metrics.
+fn depend(
+    recording: Option<&Recording>,
+    cell: Option<&JoinedCell>,
+    listening: Option<&OpenListener>,
+    metrics: Option<&Metrics>,
+) {
+    let log = recording.map(|recording| Arc::clone(recording.event_log()) as Arc<dyn Dependency>);
+    for dependency in log.into_iter().chain(cell.map(|cell| Arc::clone(&cell.dependency))) {
+        if let Some(listening) = listening {
+            listening.listener.depend_on(Arc::clone(&dependency));
+        }
+        if let Some(metrics) = metrics {
+            metrics.follow_dependency(dependency);
+        }
     }
 }
 

@@ -42,7 +42,7 @@ fn new_makes_a_folder_and_overwrites_nothing() {
     assert_eq!(ran.code, 0, "{ran:?}");
     let next = "next: cd city-facts && python3 -m venv .venv && .venv/bin/pip install componentize-py==";
     assert!(ran.stdout.contains(next) && ran.stdout.contains(" && fumehood build && fumehood test"), "{ran:?}");
-    for file in ["pyproject.toml", "app.py", "wit/world.wit", "tests/greet.toml", "AGENTS.md", "LICENSE"] {
+    for file in ["pyproject.toml", "app.py", "tests/greet.toml", "AGENTS.md", "LICENSE"] {
         assert!(bench.path("city-facts").join(file).is_file(), "{file}");
     }
     let again = bench.run(&["new", "city-facts", "--lang", "c"]);

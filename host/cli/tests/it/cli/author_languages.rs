@@ -7,6 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
 
+use fumehood_tests::markdown::blocks;
 use fumehood_tests::skip::skip;
 
 use super::author::root;
@@ -121,17 +122,138 @@ pub(crate) fn toolchain(language: &str) -> Result<PathBuf, String> {
     }
 }
 
+/// Returns the variable with the compiler for components in Python; `None`, after saying so, if there is none.
+pub(crate) fn python_compiler() -> Option<[(&'static str, PathBuf); 1]> {
+    match toolchain("python") {
+        Ok(folder) => Some([("FUMEHOOD_COMPONENTIZE_PY", folder.join("bin/componentize-py"))]),
+        Err(why) => {
+            skipped("Python", &why);
+            None
+        }
+    }
+}
+
 #[test]
 fn python_projects_are_built_and_tested() {
-    let folder = match toolchain("python") {
-        Ok(folder) => folder,
-        Err(why) => return skipped("Python", &why),
-    };
-    let variables = [("FUMEHOOD_COMPONENTIZE_PY", folder.join("bin/componentize-py"))];
+    let Some(variables) = python_compiler() else { return };
     for dialect in ["contract", "typed"] {
         let bench = Workbench::new();
         assert_eq!(bench.run(&["new", "city-facts", "--lang", "python", "--dialect", dialect]).code, 0);
         play(&bench, "city-facts", &["build"], &variables);
+    }
+}
+
+/// Follows the part of the page about Python that calls an API: its code, manifest and case, and what it does without its grant.
+#[test]
+fn python_tool_of_the_page_calls_an_api() {
+    let Some(variables) = python_compiler() else { return };
+    let bench = Workbench::new();
+    assert_eq!(bench.run(&["new", "forecast", "--lang", "python"]).code, 0);
+    std::fs::remove_file(bench.path("forecast/tests/greet.toml")).unwrap();
+    let page = blocks("docs/python.md").unwrap();
+    let part: Vec<_> = page.iter().filter(|block| block.heading == "A tool that calls an API").collect();
+    let [code, manifest, case, call] = &part[..] else { panic!("{part:?}") };
+    bench.put("forecast/app.py", &code.text);
+    // Without the line that the page explains.
+    bench.put("forecast/pyproject.toml", manifest.text.replace("http = true\n", ""));
+    bench.put("forecast/tests/weather.toml", &case.text);
+    let build = || {
+        let built = run_slowly(&bench, "forecast", &["build"], &variables);
+        assert_eq!(built.code, 0, "{built:?}");
+    };
+    let test = || run_slowly(&bench, "forecast", &["test", "--isolation", "in-process"], &variables);
+    build();
+    let tested = test();
+    assert!(tested.code == 1 && tested.stdout.contains("set `http = true` in [tool.fumehood]"), "{tested:?}");
+    bench.put("forecast/pyproject.toml", &manifest.text);
+    build();
+    let tested = test();
+    assert_eq!((tested.code, tested.stdout.contains("1 passed, 0 failed")), (0, true), "{tested:?}");
+    let line = call.text.split(" --allow-http").next().unwrap().trim();
+    let words: Vec<&str> = line.split(' ').skip(1).collect();
+    let denied = run_slowly(&bench, "forecast", &words, &variables);
+    assert!(denied.code == 1 && denied.stderr.contains("error[denied]"), "{denied:?}");
+    assert!(denied.stderr.contains("to allow it: --allow-http 'GET https://api.open-meteo.com/**'"), "{denied:?}");
+}
+
+/// A module that imports others when it is called, logs, prints, converts, and fails in several ways.
+const CORNERS: &str = r#"
+import logging
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+from fumehood_tool import ToolError, context, kv, progress, tool
+
+@dataclass
+class Line:
+    item: str
+    price: Decimal
+    count: int = 1
+
+@tool
+def total(lines: list[Line], day: date) -> dict[str, str]:
+    """Adds the lines of an invoice."""
+    import statistics
+    from helpers import rounded
+    logging.getLogger("invoices").warning("adding %d lines", len(lines))
+    print("printed")
+    progress(0.5, "adding")
+    kv.set("last", day.isoformat())
+    middle = statistics.median(line.price for line in lines)
+    due = day + timedelta(days=30)
+    return {"total": rounded(sum(line.price * line.count for line in lines)), "median": str(middle), "due": str(due)}
+
+@tool
+def fail(how: str) -> str:
+    """Fails."""
+    if how == "chosen":
+        raise ToolError("try later", "unavailable", retry_after=2)
+    return {}[how]
+"#;
+
+#[test]
+fn python_tool_logs_converts_and_fails_in_words() {
+    let Some(variables) = python_compiler() else { return };
+    let bench = Workbench::new();
+    assert_eq!(bench.run(&["new", "invoices", "--lang", "python"]).code, 0);
+    bench.put("invoices/app.py", CORNERS);
+    bench.put("invoices/helpers.py", "from decimal import Decimal\n\ndef rounded(value):\n    return str(Decimal(value).quantize(Decimal('0.01')))\n");
+    let built = run_slowly(&bench, "invoices", &["build"], &variables);
+    assert_eq!(built.code, 0, "{built:?}");
+    let call = |arguments: &[&str]| {
+        run_slowly(&bench, "invoices", &[&["call", "dist/invoices.wasm"], arguments].concat(), &variables)
+    };
+    let lines = r#"lines=[{"item": "a", "price": "1.255", "count": 2}, {"item": "b", "price": "3"}]"#;
+    let totalled = call(&["total", lines, "day=2026-01-31", "--key-value", "1MiB"]);
+    assert_eq!(totalled.code, 0, "{totalled:?}");
+    let said = totalled.stdout + &totalled.stderr;
+    for part in [r#""total": "5.51""#, r#""due": "2026-03-02""#, "adding 2 lines", "stdout│ printed"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let refused = call(&["total", "lines=[{\"item\": \"a\"}]", "day=2026-01-31"]);
+    assert!(refused.stderr.contains("error[invalid_arguments]: /lines/0"), "{refused:?}");
+    let chosen = call(&["fail", "how=chosen"]);
+    assert!(chosen.stderr.contains("error[unavailable]: │ try later"), "{chosen:?}");
+    let fault = call(&["fail", "how=other"]);
+    assert!(fault.stderr.contains("error[tool_failed]: │ KeyError: 'other'"), "{fault:?}");
+    assert!(fault.stderr.contains("File \"app.py\", line ") && fault.stderr.contains("return {}[how]"), "{fault:?}");
+    assert!(fault.stderr.contains("KeyError at app.py:"), "{fault:?}");
+
+    bench.put("invoices/app.py", "from fumehood_tool import tool\n\n@tool\ndef f(a):\n    return a\n");
+    let broken = run_slowly(&bench, "invoices", &["build"], &variables);
+    assert_eq!(broken.code, 1);
+    assert!(broken.stderr.contains("`f`: the parameter `a` has no type; write `a: str`, for example"), "{broken:?}");
+    bench.put("invoices/app.py", "def f():\n    pass\n");
+    let empty = run_slowly(&bench, "invoices", &["build"], &variables);
+    assert!(empty.stderr.contains("the module `app` has no tools; put `@tool` before a function"), "{empty:?}");
+}
+
+#[test]
+fn python_sdk_passes_its_own_tests() {
+    let tests = root().join("guest-sdk/python/tests/test_sdk.py");
+    match Command::new("python3").arg("-B").arg(tests).output() {
+        Ok(ran) => assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr)),
+        Err(error) => skipped("Python", &format!("there is no python3: {error}")),
     }
 }
 

@@ -61,7 +61,7 @@ fn files_of_another_kind_are_refused() {
         expect![[r#"
         ── stderr
         error: cannot load module.wasm
-          because: this is a core WebAssembly module, not a component; in Rust, build a library with `crate-type = ["cdylib"]` for `--target wasm32-wasip2`, or turn a module for `wasm32-unknown-unknown` into a component with `wasm-tools component new`
+          because: this is a core WebAssembly module, not a component, and no program for WASI preview 1 either, which exports `_start`; in Rust, build a library with `crate-type = ["cdylib"]` for `--target wasm32-wasip2`, or turn a module for `wasm32-unknown-unknown` into a component with `wasm-tools component new`
         ── exit 6
     "#]],
     );

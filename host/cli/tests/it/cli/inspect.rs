@@ -157,7 +157,7 @@ fn every_import_is_described() {
                 │ wasi:io/error@0.2.0
               wait for, read and write its streams
                 │ wasi:io/streams@0.2.0
-              read its standard input, which is empty
+              read its standard input, which only calls of programs have
                 │ wasi:cli/stdin@0.2.0
               measure time, to the millisecond, and sleep
                 │ wasi:clocks/monotonic-clock@0.2.0

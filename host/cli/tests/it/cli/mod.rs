@@ -101,6 +101,7 @@ mod planted;
 #[cfg(test)]
 mod powers;
 #[cfg(test)]
+mod programs;
 mod providers;
 #[cfg(test)]
 mod publish;

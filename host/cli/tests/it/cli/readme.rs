@@ -11,7 +11,7 @@ use fumehood_tests::markdown::blocks;
 
 use super::add::assert_ok;
 use super::author::root;
-use super::author_languages::{cargo_variables, run_slowly, rust_compiler, skipped, toolchain};
+use super::author_languages::{cargo_variables, python_compiler, run_slowly, rust_compiler, skipped};
 use super::key::PASSPHRASE;
 use super::shell::Shell;
 use super::workbench::Workbench;
@@ -150,25 +150,11 @@ fn a_tool_in_rust_is_written_and_published() {
 
 #[test]
 fn a_tool_in_python_is_written() {
-    let folder = match toolchain("python") {
-        Ok(folder) => folder,
-        Err(why) => return skipped("Python", &why),
-    };
-    // The sentence before the block has the options and the export.
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let (_, sentence) = readme.split_once("Or in Python (").unwrap();
-    let [_, options, _, export, _, file, ..] = sentence.split('`').collect::<Vec<_>>()[..] else {
-        panic!("{sentence}")
-    };
+    let Some(variables) = python_compiler() else { return };
     let bench = Workbench::new();
-    let options: Vec<&str> = options.split(' ').collect();
-    assert_ok(bench.run(&[&["new", "my-tool"], &options[..]].concat()));
+    assert_ok(bench.run(&["new", "my-tool", "--lang", "python"]));
     let project = bench.path("my-tool");
-    let wit = std::fs::read_to_string(project.join(file)).unwrap();
-    let greet = wit.lines().find(|line| line.trim().starts_with("export ")).unwrap().trim();
-    write(&project, file, &wit.replace(greet, export));
     write(&project, "app.py", &block("Write a tool", "python"));
-    let variables = [("FUMEHOOD_COMPONENTIZE_PY", folder.join("bin/componentize-py"))];
     assert_ok(run_slowly(&bench, "my-tool", &["build"], &variables));
     let call = ["call", "dist/my-tool.wasm", "divide", "a=1", "b=4"];
     assert_eq!(assert_ok(run_slowly(&bench, "my-tool", &call, &[])).stdout.trim(), "0.25");

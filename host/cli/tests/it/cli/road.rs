@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::add::{assert_ok, assert_refused};
 use super::author::root;
-use super::author_languages::{cargo_variables, node, run_slowly, rust_compiler, skipped, toolchain};
+use super::author_languages::{cargo_variables, node, python_compiler, run_slowly, rust_compiler, skipped, toolchain};
 use super::key::{PASSPHRASE, run_with_passphrase};
 use super::published::{Registry, store_files};
 use super::session::Session;
@@ -207,12 +207,8 @@ fn road_of_a_rust_tool_ends_where_it_is_tampered_with() {
 
 #[test]
 fn road_of_a_python_tool() {
-    let folder = match toolchain("python") {
-        Ok(folder) => folder,
-        Err(why) => return skipped("Python", &why),
-    };
-    let variables = vec![("FUMEHOOD_COMPONENTIZE_PY", folder.join("bin/componentize-py"))];
-    let Some(road) = Road::of_author(&["--lang", "python"], |_| (), &variables) else { return };
+    let Some(variables) = python_compiler() else { return };
+    let Some(road) = Road::of_author(&["--lang", "python"], |_| (), &variables.into()) else { return };
     road.play();
 }
 

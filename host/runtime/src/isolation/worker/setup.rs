@@ -23,7 +23,7 @@ use crate::isolation::message::{DescribedTool, LoadFailure, Loaded, MAX_DEFINITI
 use crate::jail::{self, JailReport, Profile, Reachable, ReachableFolder, Resources};
 use crate::load::cache::{AuthenticCode, map_from_host};
 use crate::load::compile::engine_id;
-use crate::load::dialect::{self, typed::PackageDocs};
+use crate::load::dialect;
 use crate::load::error::LoadError;
 use crate::load::surface::Surface;
 use crate::wasi::{ComponentStore, HostServices, OpenFolder, OpenFolders, Powers, Removals, ScratchRoot};
@@ -151,9 +151,10 @@ fn start(channel: &Channel, setup: &Setup, mut files: Files) -> Result<(LoadedCo
     jail::end_setup(jail, has_folders).map_err(|error| load_failure(LoadFailure::Jail, error))?;
     let surface = Surface::read(&bytes).map_err(host_failure)?;
     let dialect = dialect::detect(&surface.exports)?;
-    let docs = PackageDocs::from_section_or_component(setup.docs.as_deref(), &bytes);
+    let docs = setup.docs.as_deref();
+    let limits = &setup.definitions;
     let (callable, skipped) =
-        dialect::link(&shared.linker, &shared.capabilities, &component, &docs, &dialect, &setup.definitions)?;
+        dialect::link(&shared.linker, &shared.capabilities, &component, &bytes, docs, &dialect, limits)?;
     let powers = build_powers(setup, &shared, &requests).map_err(host_failure)?;
     let folders = build_folders(setup, &shared, files.folders);
     let runnable = Runnable::new(&shared, callable, &surface, powers.clone(), folders);
@@ -245,16 +246,16 @@ fn build_folders(setup: &Setup, shared: &Arc<Shared>, files: Vec<File>) -> Optio
     Some(Arc::new(OpenFolders { folders, scratch, scratch_root, removals, pool }))
 }
 
-/// Returns the definitions of the tools, from the types or from the component's `describe`. Returns none if the host
+/// Returns the definitions of the tools, from the exports or from the component's `describe`. Returns none if the host
 /// has them already.
 fn collect_definitions(
     runnable: &Runnable,
     shared: &Shared,
     setup: &Setup,
 ) -> Result<BoundedList<DescribedTool, MAX_DEFINITIONS>, CallError> {
-    let definitions: Vec<DescribedTool> = match (setup.describe, runnable.typed()) {
+    let definitions: Vec<DescribedTool> = match (setup.describe, runnable.callable().definitions()) {
         (None, _) => Vec::new(),
-        (Some(_), Some(typed)) => typed.iter().map(|tool| tool.definition.clone().into()).collect(),
+        (Some(_), Some(definitions)) => definitions.into_iter().map(DescribedTool::from).collect(),
         (Some(limits), None) => {
             let described = shared.runtime.block_on(runnable.describe(limits))?;
             described.into_iter().map(DescribedTool::from).collect()

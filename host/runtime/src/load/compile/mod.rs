@@ -40,6 +40,11 @@ const ELF: &[u8] = b"\x7fELF";
 const COMPONENT_LAYER: [u8; 4] = [0x0d, 0x00, 0x01, 0x00];
 const MODULE_VERSION: [u8; 4] = [0x01, 0x00, 0x00, 0x00];
 
+/// Returns whether these bytes are a core module.
+pub(crate) fn is_module(bytes: &[u8]) -> bool {
+    bytes.strip_prefix(MAGIC).is_some_and(|rest| rest.starts_with(&MODULE_VERSION))
+}
+
 /// Checks the first bytes, so that common mistakes get specific errors.
 pub(crate) fn recognise(bytes: &[u8]) -> Result<(), LoadError> {
     if bytes.is_empty() {

@@ -1,8 +1,9 @@
-//! The calling convention of a component: our contract, or plain typed functions.
+//! The calling convention of a component: our contract, plain typed functions, or the command line of a program.
 
+pub(crate) mod command;
 pub(crate) mod typed;
 
-use fumehood_core::tool::definition::DefinitionLimits;
+use fumehood_core::tool::definition::{DefinitionLimits, ToolDefinition};
 use serde::Serialize;
 use wasmparser::{KnownCustom, Parser, Payload};
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
@@ -13,6 +14,7 @@ use crate::wasi::bindings::ToolPre;
 use crate::wasi::capability;
 use crate::wasi::resource_bindings::GuestIndices;
 use crate::wasi::{CallState, Capabilities};
+use command::CommandTool;
 use typed::PackageDocs;
 
 pub(crate) use typed::{COMPLETE_DOCS_SECTION, DOCS_SECTION};
@@ -26,6 +28,8 @@ pub enum Dialect {
     Contract(String),
     /// Plain exported functions. Names, schemas and descriptions of the tools come from their types.
     Typed,
+    /// A program: the component exports `wasi:cli/run` of this version, and nothing that is not of WASI.
+    Command(String),
     /// A hook of an operator and no tool: the component exports `fumehood:hooks/hook` of this version. Its definitions are
     /// the functions of that interface, in the order of [`HOOK_FUNCTIONS`].
     Hook(String),
@@ -53,9 +57,25 @@ pub(crate) enum Callable {
         pre: InstancePre<CallState>,
         tools: Vec<typed::TypedTool>,
     },
+    Command {
+        pre: InstancePre<CallState>,
+        tool: Box<CommandTool>,
+    },
 }
 
-/// Links a component to the host's interfaces, and finds the tools of one that does not describe itself.
+impl Callable {
+    /// Returns the definitions of the tools; `None` if the component itself has to be asked.
+    pub(crate) fn definitions(&self) -> Option<Vec<ToolDefinition>> {
+        match self {
+            Self::Contract { .. } => None,
+            Self::Typed { tools, .. } => Some(tools.iter().map(|tool| tool.definition.clone()).collect()),
+            Self::Command { tool, .. } => Some(vec![tool.definition.clone()]),
+        }
+    }
+}
+
+/// Links a component to the host's interfaces, and finds the tools of one that does not describe itself. `docs` is the content
+/// of a section that replaces the documentation in `bytes`.
 ///
 /// # Errors
 /// If its imports do not fit, or no tools can be made of its exports.
@@ -63,12 +83,14 @@ pub(crate) fn link(
     linker: &Linker<CallState>,
     capabilities: &Capabilities,
     component: &Component,
-    docs: &PackageDocs,
+    bytes: &[u8],
+    docs: Option<&[u8]>,
     dialect: &Dialect,
     limits: &DefinitionLimits,
 ) -> Result<(Callable, Vec<Skipped>), LoadError> {
     capability::check_types(linker, component, capabilities).map_err(link_error)?;
     let pre = linker.instantiate_pre(component).map_err(link_error)?;
+    let read_docs = || PackageDocs::from_section_or_component(docs, bytes);
     match dialect {
         Dialect::Contract(version) => {
             let pre = ToolPre::new(pre).map_err(link_error)?;
@@ -80,13 +102,17 @@ pub(crate) fn link(
             Ok((Callable::Contract { pre, call, resources }, Vec::new()))
         }
         Dialect::Typed => {
-            let found = typed::discover(component, docs, linker.engine(), limits)
+            let found = typed::discover(component, &read_docs(), linker.engine(), limits)
                 .map_err(|error| LoadError::Typed(error.to_string()))?;
             Ok((Callable::Typed { pre, tools: found.tools }, found.skipped))
         }
+        Dialect::Command(version) => {
+            let tool = Box::new(command::find(component, version, bytes, limits)?);
+            Ok((Callable::Command { pre, tool }, Vec::new()))
+        }
         Dialect::Hook(version) => {
-            let tools =
-                typed::find_hook(component, version, docs, linker.engine(), limits).map_err(LoadError::Typed)?;
+            let tools = typed::find_hook(component, version, &read_docs(), linker.engine(), limits)
+                .map_err(LoadError::Typed)?;
             Ok((Callable::Typed { pre, tools }, Vec::new()))
         }
     }
@@ -112,8 +138,15 @@ pub(crate) fn detect(exports: &[String]) -> Result<Dialect, LoadError> {
             _ => Ok(Dialect::Contract(version)),
         },
         (Some(found), _) | (None, Some(found)) => Err(LoadError::ContractVersion { found }),
-        (None, None) => Ok(Dialect::Typed),
+        (None, None) => Ok(find_program(exports).map_or(Dialect::Typed, Dialect::Command)),
     }
+}
+
+/// Returns the version of `wasi:cli/run` that a program exports; `None` if the component has functions of its own.
+fn find_program(exports: &[String]) -> Option<String> {
+    let version = find_version(exports, command::RUN_INTERFACE)?;
+    let is_program = version.starts_with(command::VERSIONS) && exports.iter().all(|name| name.starts_with("wasi:"));
+    is_program.then_some(version)
 }
 
 fn find_version(exports: &[String], interface: &str) -> Option<String> {
@@ -190,5 +223,21 @@ mod tests {
         for version in ["0.2.0", "1.0.0", "0.10.0", "0.1.", "0.1.0-rc1", "none", ""] {
             assert!(!is_accepted(version), "{version}");
         }
+    }
+
+    #[test]
+    fn programs_export_only_interfaces_of_wasi() {
+        let detect =
+            |exports: &[&str]| detect(&exports.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap();
+        assert_eq!(detect(&["wasi:cli/run@0.2.0"]), Dialect::Command("0.2.0".to_owned()));
+        assert_eq!(
+            detect(&["wasi:http/incoming-handler@0.2.3", "wasi:cli/run@0.2.12"]),
+            Dialect::Command("0.2.12".to_owned())
+        );
+        assert_eq!(detect(&["wasi:cli/run@0.2.0", "greet"]), Dialect::Typed);
+        assert_eq!(detect(&["wasi:cli/run@0.3.0"]), Dialect::Typed);
+        assert_eq!(detect(&["wasi:cli/run"]), Dialect::Typed);
+        let both = ["wasi:cli/run@0.2.0", "fumehood:tool/tools@0.1.0"];
+        assert_eq!(detect(&both), Dialect::Contract("0.1.0".to_owned()));
     }
 }

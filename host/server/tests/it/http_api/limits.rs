@@ -1,8 +1,10 @@
 //! Requests that are refused, and servers that are full, load or end.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use fumehood_core::dependency::{Dependency, Measurement};
 use fumehood_server::http_api::{Api, ApiOptions};
 use fumehood_server::{Access, HttpOptions, Listener};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -161,13 +163,17 @@ async fn running_calls_end_while_new_ones_are_refused() {
     served.end().await;
 }
 
-async fn ask_status(address: std::net::SocketAddr, path: &str) -> u16 {
+async fn ask(address: std::net::SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
     tokio::time::timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
-    answer[9..12].parse::<u16>().unwrap()
+    answer
+}
+
+async fn ask_status(address: std::net::SocketAddr, path: &str) -> u16 {
+    ask(address, path).await[9..12].parse::<u16>().unwrap()
 }
 
 #[tokio::test]
@@ -188,6 +194,40 @@ async fn a_server_that_loads_is_not_ready() {
     );
     services.open(vec![Arc::new(api)]);
     assert_eq!((ask_status(address, "/readyz").await, ask_status(address, "/v1/tools").await), (200, 200));
+    serving.abort();
+}
+
+/// A part of a service that can be lost.
+#[derive(Default)]
+struct EventLog(AtomicBool);
+
+impl Dependency for EventLog {
+    fn outage(&self) -> Option<&'static str> {
+        self.0.load(Ordering::Relaxed).then_some("event_log")
+    }
+
+    fn measurements(&self) -> Vec<Measurement> {
+        Vec::new()
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_its_event_log_is_not_ready() {
+    let options = HttpOptions::new("127.0.0.1:0".parse().unwrap(), Access::Anyone);
+    let listener = Listener::bind(options).await.unwrap();
+    listener.services().open(Vec::new());
+    let log = Arc::new(EventLog::default());
+    listener.depend_on(Arc::clone(&log) as _);
+    let address = listener.address();
+    let serving = tokio::spawn(async move { listener.serve(std::future::pending::<()>()).await });
+    assert_eq!(ask_status(address, "/readyz").await, 200);
+    log.0.store(true, Ordering::Relaxed);
+    let lost = ask(address, "/readyz").await;
+    assert!(lost.starts_with("HTTP/1.1 503") && lost.contains("retry-after: 1\r\n"), "{lost}");
+    assert!(lost.ends_with(r#"{"status":"unavailable","lost":["event_log"]}"#), "{lost}");
+    assert_eq!(ask_status(address, "/healthz").await, 200, "restarting it would not help");
+    log.0.store(false, Ordering::Relaxed);
+    assert_eq!(ask_status(address, "/readyz").await, 200);
     serving.abort();
 }
 

@@ -38,6 +38,8 @@ const LONG: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Time that a transaction may take beyond the time that it may wait for those of other writers.
 const GRACE: Duration = Duration::from_secs(5);
+/// Time after which an idle log asks whether its server is still there.
+const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
 impl EventLog {
     /// Opens the log in a PostgreSQL database for reading and writing, and makes its tables if there are none.
@@ -187,6 +189,14 @@ impl RecordStore for PostgresStore {
         self.worker.run(self.patience, async move |connection: &mut Connection| {
             append::append(connection, &writer, &items).await
         })
+    }
+
+    fn probe_interval(&self) -> Option<Duration> {
+        Some(PROBE_INTERVAL)
+    }
+
+    fn probe(&mut self) -> Result<(), StorageError> {
+        self.worker.run(self.patience, async move |connection: &mut Connection| Ok(connection.run("SELECT 1").await?))
     }
 
     /// Does nothing: the server has flushed what it confirmed.

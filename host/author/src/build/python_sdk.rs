@@ -1,0 +1,114 @@
+//! The SDK for tools in Python, which is part of this program: its modules, and the WIT that they are built for.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::BuildError;
+use crate::contract;
+
+/// Includes a file of the SDK.
+macro_rules! sdk {
+    ($path:literal) => {
+        ($path, include_str!(concat!("../../../../guest-sdk/python/fumehood_tool/", $path)))
+    };
+}
+
+/// The modules.
+const MODULES: [(&str, &str); 11] = [
+    sdk!("__init__.py"),
+    sdk!("_component.py"),
+    sdk!("_content.py"),
+    sdk!("_documentation.py"),
+    sdk!("_errors.py"),
+    sdk!("_host.py"),
+    sdk!("_tool.py"),
+    sdk!("_transport.py"),
+    sdk!("_types.py"),
+    sdk!("_urllib.py"),
+    sdk!("http.py"),
+];
+/// The marker of a package with types.
+const TYPED: (&str, &str) = ("py.typed", "");
+/// The WIT beside the contract.
+const WIT: [(&str, &str); 4] =
+    [sdk!("wit/deps/clocks.wit"), sdk!("wit/deps/http.wit"), sdk!("wit/deps/io.wit"), sdk!("wit/python.wit")];
+/// The folder of the modules in a project, where editors and tests find them.
+const FOLDER: &str = ".fumehood/python";
+/// The name of the module that a component begins with.
+pub(super) const ENTRY: &str = "fumehood_entry";
+
+/// The files that a build needs.
+pub(super) struct PythonSdk {
+    /// The folder with the modules.
+    pub(super) modules: PathBuf,
+    /// The folder with the module that the component begins with.
+    pub(super) entry: PathBuf,
+    /// The folder of the WIT.
+    pub(super) wit: PathBuf,
+}
+
+impl PythonSdk {
+    /// Writes the modules to the project, and the rest to the scratch folder of a build. The component has the tools of `module`.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub(super) fn write(project: &Path, scratch: &Path, module: &str) -> Result<Self, BuildError> {
+        let modules = project.join(FOLDER);
+        let package = modules.join("fumehood_tool");
+        for (name, text) in MODULES.into_iter().chain([TYPED]) {
+            write(&package.join(name), text)?;
+        }
+        let wit = scratch.join("wit");
+        for (name, text) in contract::FILES {
+            write(&wit.join(name), text)?;
+        }
+        for (name, text) in WIT {
+            write(&wit.join(name.trim_start_matches("wit/")), text)?;
+        }
+        let entry = scratch.join("entry");
+        let text = format!(
+            "from fumehood_tool import _component\nfrom fumehood_tool._component import Tools, WitWorld\n\n\
+             _component.prepare({module:?})\n"
+        );
+        write(&entry.join(format!("{ENTRY}.py")), &text)?;
+        Ok(Self { modules, entry, wit })
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), BuildError> {
+    let failed = |source| BuildError::Io { action: "write", path: path.to_owned(), source };
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    // Unchanged files keep their time, which caches of Python compare.
+    if fs::read_to_string(path).is_ok_and(|found| found == text) {
+        return Ok(());
+    }
+    fs::write(path, text).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn has_every_file_of_the_package() {
+        let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-sdk/python/fumehood_tool");
+        let known: Vec<&str> = MODULES.iter().map(|(name, _)| *name).chain([TYPED.0]).collect();
+        for entry in fs::read_dir(package).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            assert!(known.contains(&name.as_str()) || ["wit", "__pycache__"].contains(&name.as_str()), "{name}");
+        }
+    }
+
+    #[test]
+    fn its_wit_has_a_world_with_requests_and_one_without() {
+        let folder = tempfile::tempdir().unwrap();
+        let sdk = PythonSdk::write(folder.path(), folder.path(), "app").unwrap();
+        let mut resolve = wit_parser::Resolve::default();
+        let (package, _) = resolve.push_path(&sdk.wit).unwrap();
+        for world in ["tool", "tool-with-http"] {
+            resolve.select_world(&[package], Some(world)).unwrap();
+        }
+    }
+}
