@@ -184,7 +184,7 @@ fn bytes(program: &str) -> Vec<u8> {
 }
 
 async fn load_with(program: &str, grant: Grant) -> (Host, Component) {
-    let limits = Limits { deadline: PATIENCE, ..Limits::default() };
+    let limits = Limits::default().deadline(PATIENCE);
     let host = Host::builder().limits(limits).concurrency(4).build().unwrap();
     let component = host.load(Load::bytes("it", bytes(program)).grant(grant)).await.unwrap();
     (host, component)
@@ -251,7 +251,7 @@ async fn programs_that_flood_spin_or_grow_are_stopped() {
     let flood = run(&host, "o").await;
     check(&flood, ErrorKind::OutputTooLarge, "1.0 MiB");
     assert!(flood.metadata.stdout.text.len() <= Limits::default().log && flood.metadata.stdout.dropped > 0);
-    let limits = Limits { deadline: DEADLINE, ..Limits::default() };
+    let limits = Limits::default().deadline(DEADLINE);
     for argument in ["e", "s", "r"] {
         let call = Call::new("it__run", json!({"args": [argument]})).limits(limits);
         let result = host.call(call).await;

@@ -81,7 +81,7 @@ pub(crate) fn result_of(body: &[u8], id: &str, tool: &Tool, worker: &str, max_by
         tool.check_result(&parts).map(|()| parts)
     });
     // Whatever the worker says of itself.
-    let metadata = Metadata { worker: Some(Cow::Owned(worker.to_owned())), ..metadata };
+    let metadata = metadata.worker(Some(Cow::Owned(worker.to_owned())));
     CallResult { id: id.to_owned(), tool: tool_name, outcome, metadata }
 }
 

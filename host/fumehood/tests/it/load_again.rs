@@ -97,7 +97,7 @@ async fn the_same_component_stays() {
 async fn another_component_is_refused_by_what_differs() {
     let host = Host::builder().build().unwrap();
     host.ensure_loaded(Load::path(NOTES)).await.unwrap();
-    let limits = Limits { fuel: 1, ..Limits::default() };
+    let limits = Limits::default().fuel(1);
     for (load, expected) in [
         (Load::path(CALCULATOR).named("notes"), "other bytes"),
         (Load::path(NOTES).grant(store()), "another grant"),

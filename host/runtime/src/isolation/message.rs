@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fumehood_core::bounded_list::{self, BoundedList};
+use fumehood_core::call::Usage;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::event::Level;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::{CallError, CapturedStream};
-use fumehood_core::call::Usage;
 use fumehood_core::capability::CapabilityError;
 use fumehood_core::key_value::{Key, Page, Query, StoreError};
 use fumehood_core::policy::permission::Grant;

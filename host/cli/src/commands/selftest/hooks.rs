@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use fumehood::hooks::{ComponentHook, HookFunction};
 use fumehood::policy::{Policies, Policy};
-use fumehood::{Call, CallResult, ErrorKind, Host, Limits, Load, Stack};
+use fumehood::{Call, CallResult, ErrorKind, Host, Load, Stack};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 

@@ -41,7 +41,7 @@ fn programs_run_in_workers_as_in_the_host() {
         let host = host();
         let component = load(&host, "preview1").await;
         assert!(component.is_isolated());
-        let limits = Limits { deadline: PATIENCE, ..Limits::default() };
+        let limits = Limits::default().deadline(PATIENCE);
         let run = async |argument: &str| -> CallResult {
             host.call(Call::new("preview1__run", json!({"args": [argument], "stdin": "in"})).limits(limits)).await
         };
@@ -56,7 +56,7 @@ fn programs_run_in_workers_as_in_the_host() {
             let result = run(argument).await;
             assert_eq!(result.error().map(|error| error.kind), Some(kind), "{result:?}");
         }
-        let limits = Limits { deadline: std::time::Duration::from_millis(200), ..limits };
+        let limits = limits.deadline(std::time::Duration::from_millis(200));
         for argument in ["s", "r", "e"] {
             let call = Call::new("preview1__run", json!({"args": [argument]})).limits(limits);
             let result = host.call(call).await;
