@@ -109,6 +109,78 @@ pub mod key_value {
     pub use fumehood_storage::{OpenError, key_value::DiskStore};
 }
 
+/// The parts of agents: drivers, pipeline, budgets, memory and saved sessions.
+#[cfg(feature = "agent")]
+pub mod agent {
+    pub use fumehood_agent::{
+        agent, allowlist, approval_queue, batch, budget, code, deferred, driver, execution, executor, guardrail,
+        identity, knowledge, memory, native, persistence, pipeline, react, registry, render, retry, session, suggest,
+        tool_search, transcript,
+    };
+}
+
+/// Gateways and workers on NATS.
+#[cfg(feature = "cell")]
+pub mod cell {
+    pub use fumehood_cell::{
+        BareRequests, BucketError, CellError, CellJobs, CellTools, ComponentStore, ComponentStoreError, DrainState,
+        GatewayOptions, JobQueueOptions, JobRunner, KeptValues, KeyError, LateResult, LimitsOf, Load, LoadReport,
+        NatsCounters, NatsStore, NodeKey, NodeOptions, NodePublicKey, ServerOptions, Worker, WorkerOptions,
+        is_node_name,
+    };
+}
+
+/// The MCP server, and the client of other MCP servers.
+#[cfg(feature = "mcp")]
+pub mod mcp {
+    pub use fumehood_mcp::{
+        Access, AddressError, ClientSecret, ConnectError, Credentials, Endpoint, Entry, HeaderError, Headers,
+        HttpError, HttpListener, HttpOptions, Launch, LaunchWrapper, Library, LibraryError, LibraryOptions,
+        ListChanges, LogLevel, Login, LoginError, McpService, NamePrefix, NamingScheme, OAuthOptions, Parameter,
+        Prompt, Remote, RemoteLibrary, RemoteOptions, RemoteTool, Server, ServerOptions, ServerRequestPolicy, Source,
+        StdioError, Tenant, Token, TokenError, ToolNotice, check_address, end_with_parent, logout,
+    };
+}
+
+/// The providers of models, and models with prepared answers.
+#[cfg(feature = "agent")]
+pub mod model {
+    pub use fumehood_model::{
+        Key, MAX_SCRIPT_BYTES, ModelSpec, Provider, ProviderConfig, ReasoningEffort, Retries, ScriptError,
+        ScriptedAnswer, ScriptedModel, ScriptedReply, Service, SetupError, SpecError, Timeouts,
+    };
+}
+
+/// Components of OCI registries: references, policies, signatures and the local store.
+#[cfg(feature = "registry")]
+pub mod registry {
+    pub use fumehood_registry::{
+        artifact, client, credentials, error, fetch, http, index, index_history, metadata, policy, publish, reference,
+        signature, store,
+    };
+}
+
+/// The listener of HTTP services: tenants, tokens, budgets, limits and jobs.
+#[cfg(any(feature = "http", feature = "mcp", feature = "oauth", feature = "telemetry"))]
+pub mod listener {
+    pub use fumehood_server::{
+        Access, AdmittedRequest, Budget, BudgetCounters, BudgetKind, BudgetLeases, CallOrJob, CallPhase, CallSink,
+        DayUsage, EndedCall, HttpError, HttpOptions, HttpService, JobCall, JobError, JobOptions, Jobs, Lease, Listener,
+        LogBudget, Phase, Rejection, RequestContext, ResponseGuard, RunningCall, RunningCalls, Services, StartedCall,
+        Tenant, TenantLimits, TenantTools, Tenants, Token, TokenError, TokenRefusal, TokenVerifier, ToolFilter,
+        TrackedTools, UsageEntry, UsageLedger, VerifiedToken,
+    };
+}
+
+/// Traces and metrics for OpenTelemetry, metrics for Prometheus, and the live view.
+#[cfg(feature = "telemetry")]
+pub mod telemetry {
+    pub use fumehood_telemetry::{
+        CallPhase, ContentPolicy, ExportOptions, LIVE_PATH, LiveCall, LiveClient, LiveClientError, LiveSnapshot,
+        METRICS_PATH, Metrics, MetricsService, OptionsError, Signals, Telemetry, TelemetryError, parse_endpoint,
+    };
+}
+
 #[cfg(feature = "agent")]
 mod agents;
 mod events;
@@ -138,10 +210,6 @@ pub use events::logged_timelines::LoggedTimelines;
 #[cfg(feature = "storage")]
 pub use events::saved_jobs::SavedJobs;
 pub use events::{EventStream, Observed};
-#[cfg(feature = "agent")]
-pub use fumehood_agent as agent;
-#[cfg(feature = "cell")]
-pub use fumehood_cell as cell;
 pub use fumehood_core::boxed;
 pub use fumehood_core::call::content::{Content, JsonText};
 pub use fumehood_core::call::error_kind::{ErrorKind, Stage};
@@ -186,12 +254,6 @@ pub use fumehood_core::tool::{
 };
 pub use fumehood_core::trace_context;
 pub use fumehood_layers::{CallEntry, CallLog, CallLogError, CallLogOptions, RecordingProvider, Source, Stack};
-#[cfg(feature = "mcp")]
-pub use fumehood_mcp as mcp;
-#[cfg(feature = "agent")]
-pub use fumehood_model as model;
-#[cfg(feature = "registry")]
-pub use fumehood_registry as registry;
 #[cfg(feature = "tls")]
 pub use fumehood_runtime::TrustError;
 pub use fumehood_runtime::{
@@ -200,8 +262,6 @@ pub use fumehood_runtime::{
     LoadReport, Network, Resolver, SandboxError, Skipped, SystemResolver, Ungranted, Workers, serve_compiler,
     serve_worker,
 };
-#[cfg(any(feature = "http", feature = "mcp", feature = "oauth", feature = "telemetry"))]
-pub use fumehood_server as listener;
 #[cfg(feature = "http")]
 pub use fumehood_server::http_api;
 #[cfg(feature = "oauth")]
@@ -210,8 +270,6 @@ pub use fumehood_server::oauth;
 pub use fumehood_storage::postgres;
 #[cfg(feature = "storage")]
 pub use fumehood_storage::{event_log, jobs::JobFile, usage};
-#[cfg(feature = "telemetry")]
-pub use fumehood_telemetry as telemetry;
 pub use host::{BuildError, Host, HostBuilder};
 pub use load::error::LoadError;
 pub use load::loaded_component::LoadedComponent;
