@@ -10,7 +10,7 @@ use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{Call, CallContext};
 use fumehood_core::flow::FlowPolicy;
 use fumehood_core::policy::call::{
-    Answer, Approver, CallChecks, CallQuestion, CheckDelegate, Decision, Question, Uncleared,
+    Answer, Approver, CallChecks, CallQuestion, CheckDelegate, CheckError, Decision, Question,
 };
 use fumehood_core::telemetry;
 use fumehood_core::tool::{PendingCall, Stop, Tool, ToolLayer, ToolProvider, ValidatedCall, unknown_tool};
@@ -78,7 +78,7 @@ impl CheckedTools {
         let history = self.history(context);
         let program = context.program.as_deref();
         let mut delegate = StackDelegate { layer: self, history: history.as_deref(), program };
-        let call = self.checks.clear(call, context, &mut delegate).await.map_err(Uncleared::into_error)?;
+        let call = self.checks.clear(call, context, &mut delegate).await.map_err(CheckError::into_error)?;
         if let Some(entry) = entry {
             entry.repaired(&repairs);
             let started = entry.started(call.arguments(), call.tool().digest()).await;

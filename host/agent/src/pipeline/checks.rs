@@ -9,7 +9,7 @@ use fumehood_core::call::{Arguments, CallContext};
 use fumehood_core::chat::Usage;
 use fumehood_core::flow::FlowPolicy;
 use fumehood_core::panic::catch_panic_sync;
-use fumehood_core::policy::call::{Answer, CallQuestion, Check, CheckDelegate, Decision, Uncleared, Verdict};
+use fumehood_core::policy::call::{Answer, CallQuestion, Check, CheckDelegate, CheckError, Decision, Verdict};
 use fumehood_core::record::RecordKind;
 use fumehood_core::schema::gate::RepairPolicy;
 use fumehood_core::telemetry;
@@ -68,9 +68,9 @@ impl Dispatch<'_> {
             Box::pin(checks.clear(call, &context, &mut DispatchDelegate { dispatch: self, found: &found })).await;
         match cleared {
             Ok(call) => Ok(AuthorizedCall { found, call, context, policy }),
-            Err(Uncleared::Refused { by, error }) => Err(Abort::refusal(status_of_refusal(by), error)),
-            Err(Uncleared::Unanswered(question)) => Err(Abort::refusal(Status::RejectedDenied, question.unanswered())),
-            Err(Uncleared::Deferred(question)) => Err(self.defer(&found.tool, *question).await),
+            Err(CheckError::Refused { by, error }) => Err(Abort::refusal(status_of_refusal(by), error)),
+            Err(CheckError::Unanswered(question)) => Err(Abort::refusal(Status::RejectedDenied, question.unanswered())),
+            Err(CheckError::Deferred(question)) => Err(self.defer(&found.tool, *question).await),
         }
     }
 

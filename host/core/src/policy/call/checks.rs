@@ -106,7 +106,7 @@ pub(super) struct PolicyQuestion {
 
 /// The end of a call that does not run.
 #[derive(Debug)]
-pub enum Uncleared {
+pub enum CheckError {
     /// The call is refused.
     Refused {
         /// The check that refused it.
@@ -120,7 +120,7 @@ pub enum Uncleared {
     Deferred(Box<CallQuestion>),
 }
 
-impl Uncleared {
+impl CheckError {
     pub(super) fn refused(by: Check, error: CallError) -> Self {
         Self::Refused { by, error }
     }
@@ -203,7 +203,7 @@ impl CallChecks {
         call: ValidatedCall,
         context: &CallContext,
         delegate: &mut dyn CheckDelegate,
-    ) -> Result<ValidatedCall, Uncleared> {
+    ) -> Result<ValidatedCall, CheckError> {
         let call = self.check_rules_and_flows(call, context, delegate).await?;
         if self.hooks.is_empty() {
             return Ok(call);
@@ -223,11 +223,11 @@ impl CallChecks {
         call: ValidatedCall,
         context: &CallContext,
         delegate: &mut dyn CheckDelegate,
-    ) -> Result<ValidatedCall, Uncleared> {
-        delegate.authorize(&call).map_err(|error| Uncleared::refused(Check::Authorization, error))?;
+    ) -> Result<ValidatedCall, CheckError> {
+        delegate.authorize(&call).map_err(|error| CheckError::refused(Check::Authorization, error))?;
         let ruled = self.rules.before(Check::Rule, call, context, delegate).await?;
         if ruled.questions.is_empty() {
-            delegate.skip_questions().map_err(|error| Uncleared::refused(Check::Person, error))?;
+            delegate.skip_questions().map_err(|error| CheckError::refused(Check::Person, error))?;
         }
         ask_all(ruled.questions, &ruled.call, context, delegate).await?;
         self.check_flow(&ruled.call, context, delegate).await?;
@@ -242,7 +242,7 @@ impl CallChecks {
         call: &ValidatedCall,
         context: &CallContext,
         delegate: &mut dyn CheckDelegate,
-    ) -> Result<(), Uncleared> {
+    ) -> Result<(), CheckError> {
         let Some(policy) = &self.flows else { return Ok(()) };
         let decision = delegate.decide_flow(policy, call.tool());
         if decision == Decision::Allow {
@@ -281,7 +281,7 @@ pub(super) async fn enact<T>(
     arguments: &Value,
     usage: Usage,
     delegate: &mut dyn CheckDelegate,
-) -> Result<Option<String>, Uncleared> {
+) -> Result<Option<String>, CheckError> {
     let reason = match decision {
         Decision::Allow => None,
         Decision::Rewrite { note, .. } => note.as_deref(),
@@ -289,12 +289,12 @@ pub(super) async fn enact<T>(
         Decision::Ask { question } => Some(question.as_str()),
     };
     let verdict = Verdict { check, by, decision: decision.as_str(), reason, arguments, usage };
-    delegate.record(verdict).await.map_err(|error| Uncleared::refused(check, error))?;
+    delegate.record(verdict).await.map_err(|error| CheckError::refused(check, error))?;
     match decision {
         Decision::Allow | Decision::Rewrite { .. } => Ok(None),
         Decision::Deny { error } => {
             let message = format!("denied by {}: {}", check.label(by), error.message);
-            Err(Uncleared::refused(check, CallError { message: message.into(), ..error.clone() }))
+            Err(CheckError::refused(check, CallError { message: message.into(), ..error.clone() }))
         }
         Decision::Ask { question } => Ok(Some(question.clone())),
     }
@@ -306,13 +306,13 @@ async fn ask_all(
     call: &ValidatedCall,
     context: &CallContext,
     delegate: &mut dyn CheckDelegate,
-) -> Result<(), Uncleared> {
+) -> Result<(), CheckError> {
     for PolicyQuestion { from, text } in asked {
         let question = CallQuestion { from, question: text, proposed: ProposedCall::new(call, context) };
         let asking = catch_panic(async { delegate.ask(&question).await }).await;
         let decision = match asking {
-            Ok(None) => return Err(Uncleared::Unanswered(Box::new(question))),
-            Ok(Some(Answer::Defer)) => return Err(Uncleared::Deferred(Box::new(question))),
+            Ok(None) => return Err(CheckError::Unanswered(Box::new(question))),
+            Ok(Some(Answer::Defer)) => return Err(CheckError::Deferred(Box::new(question))),
             Ok(Some(Answer::Allow)) => Decision::Allow,
             Ok(Some(Answer::Deny { reason })) if reason.is_empty() => Decision::deny("no"),
             Ok(Some(Answer::Deny { reason })) => Decision::deny(reason),

@@ -13,7 +13,7 @@ mod policy;
 mod tests;
 
 pub use approver::{Answer, Approver, CallQuestion, DeferringApprover, NOBODY_TO_ASK, ProposedCall, Question};
-pub use checks::{CallChecks, Check, CheckDelegate, FLOWS, PERSON, Uncleared, Verdict};
+pub use checks::{CallChecks, Check, CheckDelegate, CheckError, FLOWS, PERSON, Verdict};
 pub use decision::{Decision, Outcome, Ruling};
 pub use observer::without_partial_results;
 pub use policies::Policies;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::checks::{Check, CheckDelegate, PolicyQuestion, Uncleared, Verdict, enact};
+use super::checks::{Check, CheckDelegate, CheckError, PolicyQuestion, Verdict, enact};
 use super::decision::{DENY, Decision, Ruling};
 use super::observer::without_partial_results;
 use super::policy::Policy;
@@ -84,7 +84,7 @@ impl Policies {
         call: ValidatedCall,
         context: &CallContext,
         delegate: &mut dyn CheckDelegate,
-    ) -> Result<DecidedCall, Uncleared> {
+    ) -> Result<DecidedCall, CheckError> {
         let tool = Arc::clone(call.tool());
         let mut call = call;
         let mut is_changed = false;
@@ -120,13 +120,13 @@ impl Policies {
         }
         if is_changed {
             // The first authorization was for the arguments before the change.
-            delegate.authorize(&call).map_err(|error| Uncleared::refused(Check::Authorization, error))?;
+            delegate.authorize(&call).map_err(|error| CheckError::refused(Check::Authorization, error))?;
             self.authorize(check, &call, context).await?;
         }
         Ok(DecidedCall { call, questions })
     }
 
-    async fn authorize(&self, check: Check, call: &ValidatedCall, context: &CallContext) -> Result<(), Uncleared> {
+    async fn authorize(&self, check: Check, call: &ValidatedCall, context: &CallContext) -> Result<(), CheckError> {
         for policy in self.for_tool(call.tool()) {
             let label = check.label(policy.name());
             let attempted = attempt(async { policy.authorize(call, context).await }).await;
@@ -135,10 +135,10 @@ impl Policies {
                 Ok(Decision::Rewrite { to, .. }) => match to {},
                 Ok(Decision::Deny { error }) => error.message.to_string(),
                 Ok(Decision::Ask { question }) => question,
-                Err(error) => return Err(Uncleared::refused(check, refused_by_failure(&label, &error))),
+                Err(error) => return Err(CheckError::refused(check, refused_by_failure(&label, &error))),
             };
             let message = format!("{label} does not authorize this call: {reason}");
-            return Err(Uncleared::refused(check, CallError::new(ErrorKind::Unauthorized, message)));
+            return Err(CheckError::refused(check, CallError::new(ErrorKind::Unauthorized, message)));
         }
         Ok(())
     }
@@ -212,12 +212,12 @@ async fn fail(
     call: &ValidatedCall,
     usage: Usage,
     delegate: &mut dyn CheckDelegate,
-) -> Uncleared {
+) -> CheckError {
     let reason = Some(error.message.as_str());
     let verdict = Verdict { check, by, decision: DENY, reason, arguments: call.arguments(), usage };
     // The call is refused whether or not that can be recorded.
     let _recorded = delegate.record(verdict).await;
-    Uncleared::refused(check, error)
+    CheckError::refused(check, error)
 }
 
 /// Validates the arguments to which a policy changed those of a call.

@@ -115,7 +115,7 @@ impl CheckDelegate for Desk {
 /// Takes a call through checks where nobody can be asked.
 async fn clear(checks: &CallChecks, call: ValidatedCall) -> Result<ValidatedCall, CallError> {
     let cleared = checks.clear(call, &CallContext::default(), &mut Desk::default()).await;
-    cleared.map_err(Uncleared::into_error)
+    cleared.map_err(CheckError::into_error)
 }
 
 fn tool(name: &str) -> Arc<Tool> {
@@ -244,7 +244,7 @@ async fn rules_and_flows_decide_again_on_what_a_hook_changed() {
     ];
     assert_eq!(desk.verdicts, expected);
     let refused = with(r#"{"n":3}"#).clear(call(json!({"n": 1})), &CallContext::default(), &mut desk).await;
-    assert!(matches!(&refused, Err(Uncleared::Refused { by: Check::Rule, .. })), "{refused:?}");
+    assert!(matches!(&refused, Err(CheckError::Refused { by: Check::Rule, .. })), "{refused:?}");
 }
 
 #[tokio::test]
