@@ -305,6 +305,10 @@ pub(crate) fn from_section(
     if let Some(docs) = &docs {
         load = load.docs(docs.clone());
     }
+    if let Some(command) = &section.command {
+        let command = command.command_line();
+        load = load.command(command.map_err(|error| UsageError(format!("[tools.{name}.command] {error}")))?);
+    }
     if let Some(isolation) = section.isolation {
         load = load.isolation(isolation_of(isolation));
     }

@@ -33,6 +33,7 @@ pub mod approval;
 pub mod arguments;
 #[cfg(feature = "cell")]
 pub mod cell;
+pub mod command;
 pub mod embedding;
 pub mod fault;
 pub mod file;

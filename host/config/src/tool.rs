@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::amount::Bytes;
+use crate::command::CommandSection;
 use crate::flows::FlowLabelName;
 use crate::limits::LimitsSection;
 use crate::powers::Powers;
@@ -76,6 +77,8 @@ pub struct ToolSection {
     /// The WIT source, a file or a folder, relative to this configuration. For components that export plain functions
     /// without doc comments; the model reads the comments.
     pub wit: Option<PathBuf>,
+    /// Named arguments for a program, a component of `wasi:cli/command` or a module of WASI preview 1, in place of its command line.
+    pub command: Option<CommandSection>,
     /// Isolation of its calls: "process" for a worker process in a kernel jail, "process_per_tenant" for one process
     /// per tenant, or "in_process". Default: a separate process until it is approved. `--isolation` can change the
     /// default.

@@ -7,6 +7,8 @@ use anyhow::Result;
 use fumehood::{Host, Load, Lock, Namespace};
 
 use crate::args::{Arguments, Configuration};
+use fumehood_config::command::CommandSection;
+
 use crate::config::mcp::McpServerSection;
 use crate::config::registry::{self, Place};
 use crate::config::server::name_prefix;
@@ -109,7 +111,11 @@ async fn find(config: &Config, lock: Option<&Lock>, name: &str, section: &ToolSe
             Load::path(file)
         }
     };
-    let load = load.named(name).limits(section.limits.over(config::default_limits(config, name)));
+    let mut load = load.named(name).limits(section.limits.over(config::default_limits(config, name)));
+    // One that is malformed was reported.
+    if let Some(Ok(command)) = section.command.as_ref().map(CommandSection::command_line) {
+        load = load.command(command);
+    }
     Some(if section.allow_slow_compile { load.allow_slow_compile() } else { load })
 }
 

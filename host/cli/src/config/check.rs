@@ -9,8 +9,10 @@ use fumehood::telemetry::parse_endpoint;
 use fumehood::{Limits, Namespace};
 use fumehood_config::agent::DriverName;
 use fumehood_config::amount::{Count, MAX_MEMORY_BYTES};
+use fumehood_config::command::CommandSection;
 use fumehood_config::fault::KeyFault;
 use fumehood_config::file::Config;
+use fumehood_config::json::SettingError;
 use fumehood_config::limits::LimitsSection;
 use fumehood_config::mcp::DashboardSetting;
 use fumehood_config::powers::PowerFault;
@@ -86,6 +88,9 @@ fn check_tools(faults: &mut Vec<KeyFault>, config: &Config) {
             let mut path = vec!["tools", name.as_str(), key];
             path.extend(entry.as_deref());
             add(faults, &path, message);
+        }
+        if let Some(Err(SettingError { setting, message })) = tool.command.as_ref().map(CommandSection::command_line) {
+            add(faults, &["tools", name, "command", &setting], message);
         }
     }
 }

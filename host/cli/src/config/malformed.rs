@@ -257,7 +257,7 @@ fn reports_unknown_keys_with_place_and_suggestion() {
         "[tools.notes]\ncomponent = \"n.wasm\"\nlimits = { mem = \"1MiB\" }\nallow-write = []\n",
         expect![[r#"
             fumehood.toml:3:12: unknown key `mem` in [tools.notes.limits]; known keys: deadline, fuel, log, memory, output, string
-            fumehood.toml:4:1: unknown key `allow-write` in [tools.notes]; known keys: allow_slow_compile, app_origins, approval, apps, args, clock, component, env, http, http_limits, isolation, key_value, limits, persist, private_addresses, random_seed, read, reference, result_bytes, scratch, secrets, sink, source, state, strict_imports, wit, write"#]],
+            fumehood.toml:4:1: unknown key `allow-write` in [tools.notes]; known keys: allow_slow_compile, app_origins, approval, apps, args, clock, command, component, env, http, http_limits, isolation, key_value, limits, persist, private_addresses, random_seed, read, reference, result_bytes, scratch, secrets, sink, source, state, strict_imports, wit, write"#]],
     );
     check_text(
         "[model]\nkey = { envv = \"KEY\" }\n",

@@ -103,6 +103,17 @@ impl Content {
         Ok(Self::Json { value: JsonText::parse(text)? })
     }
 
+    /// Makes a text part that is the text of one JSON value a JSON part. Other parts stay.
+    ///
+    /// # Errors
+    /// See [`JsonText::parse`].
+    pub fn into_json(self) -> Result<Self, serde_json::Error> {
+        let Self::Text { text } = self else { return Ok(self) };
+        let mut text = text.expose_raw_owned();
+        text.truncate(text.trim_end().len());
+        Self::json(text)
+    }
+
     /// Returns the size of the part in bytes, as the tool returned it.
     #[must_use]
     pub fn bytes(&self) -> usize {

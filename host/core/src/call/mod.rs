@@ -74,7 +74,7 @@ impl From<Value> for Arguments {
 /// let call = Call::new("calculator__add", json!({"a": 3, "b": 5}));
 /// let written = Call::new("calculator__add", r#"{"a": 3, "b": 5}"#);
 ///
-/// let limits = Limits { fuel: 1_000_000, ..Limits::default() };
+/// let limits = Limits::default().fuel(1_000_000);
 /// let call = call.id("request-7").actor("ann").limits(limits).cancelled_by(CancellationToken::new());
 /// assert_eq!(call.context.actor.as_deref(), Some("ann"));
 /// // Without an actor, a call is that of a guest.

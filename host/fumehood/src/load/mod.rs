@@ -9,13 +9,13 @@ pub(crate) mod wit_docs;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-#[cfg(feature = "registry")]
 use std::sync::Arc;
 
 use fumehood_core::call::limits::Limits;
 use fumehood_core::digest::Digest;
 use fumehood_core::policy::approval::{Approval, Origin};
 use fumehood_core::policy::permission::Grant;
+use fumehood_core::tool::command_line::CommandLine;
 use fumehood_core::tool::definition::DefinitionLimits;
 use fumehood_core::tool::name::Namespace;
 use fumehood_runtime::{Component, Isolation, LoadError as ComponentError, LoadOptions, MAX_COMPONENT_BYTES};
@@ -59,6 +59,7 @@ pub struct Load {
     pinning: Pinning,
     allow_slow_compile: bool,
     docs: Option<WitDocs>,
+    command: Option<Arc<CommandLine>>,
     isolation: Option<Isolation>,
     digest: Option<Digest>,
     origin: Option<Origin>,
@@ -72,6 +73,7 @@ pub(crate) struct LoadTerms {
     pub(crate) grant: Grant,
     strict_imports: bool,
     docs: Option<WitDocs>,
+    command: Option<Arc<CommandLine>>,
     isolation: Option<Isolation>,
 }
 
@@ -163,6 +165,7 @@ impl Load {
             pinning: Pinning::Off,
             allow_slow_compile: false,
             docs: None,
+            command: None,
             isolation: None,
             digest: None,
             origin: None,
@@ -248,6 +251,13 @@ impl Load {
         self
     }
 
+    /// Gives a program named arguments, in place of its command line. A component that is no program is refused.
+    #[must_use]
+    pub fn command(mut self, command: CommandLine) -> Self {
+        self.command = Some(Arc::new(command));
+        self
+    }
+
     /// Sets where its calls run, in place of the host's policy. [`IsolationPolicy::Everything`] takes precedence: see
     /// [`crate::HostBuilder::isolation`].
     #[must_use]
@@ -291,6 +301,7 @@ impl Load {
             grant: self.grant.clone(),
             strict_imports: self.strict_imports,
             docs: self.docs.clone(),
+            command: self.command.clone(),
             isolation: self.isolation,
         }
     }
@@ -316,6 +327,7 @@ impl Load {
             strict_imports: self.strict_imports,
             allow_slow_compile: self.allow_slow_compile,
             docs: self.docs.as_ref().map(WitDocs::section),
+            command: self.command.clone(),
             isolation: Isolation::default(),
         }
     }

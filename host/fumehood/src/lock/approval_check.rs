@@ -8,6 +8,7 @@ use fumehood_core::digest::Digest;
 use fumehood_core::policy::approval::{Approval, ApprovalStatus, LibraryItem, Manifest, Origin};
 use fumehood_core::policy::permission::Grant;
 use fumehood_core::text::untrusted::PrintableText;
+use fumehood_core::tool::command_line::CommandLine;
 use fumehood_runtime::{Component, Dialect};
 
 /// The approval that calls of a component's tools require.
@@ -105,7 +106,8 @@ impl Pinning {
             Dialect::Command(version) => format!("command {version}"),
             Dialect::Hook(version) => format!("hook {version}"),
         };
-        let grants = grant.lines(base.as_deref());
+        let mut grants = grant.lines(base.as_deref());
+        grants.extend(component.command().map(CommandLine::pin));
         let origin = origin.as_deref().map(|origin| Origin { imports: imports(component), ..origin.clone() });
         let parts = Manifest::new(Some(component.digest()), contract, grants, component.definitions());
         let resources = component.resources().iter().map(LibraryItem::resource).collect();

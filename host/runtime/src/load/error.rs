@@ -197,6 +197,12 @@ pub enum LoadError {
          configuration)"
     )]
     DescribesItself,
+    /// [`LoadOptions::command`](crate::LoadOptions::command) is set for a component that is no program.
+    #[error(
+        "the component is no program: it does not export `wasi:cli/run` as its only function, so it has no command line; \
+         leave it out (`command` in the configuration)"
+    )]
+    NoProgram,
     /// A granted folder cannot be opened.
     #[error(transparent)]
     Folder(#[from] FolderError),

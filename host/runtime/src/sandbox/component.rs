@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fumehood_core::call::CallContext;
 use fumehood_core::call::content::{self, Content};
@@ -12,6 +12,7 @@ use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallError;
 use fumehood_core::digest::Digest;
 use fumehood_core::policy::redact::Redactor;
+use fumehood_core::tool::command_line::CommandLine;
 use fumehood_core::tool::definition::ToolDefinition;
 use fumehood_core::tool::resource::ResourceDefinition;
 use fumehood_core::tool::{MAX_INLINE_STEPS, Tool, ValidatedCall};
@@ -25,7 +26,7 @@ use crate::engine::guest_runtime::{Elapsed, FirstSlice};
 use crate::isolation::{Worker, WorkerCall};
 use crate::jail::JailReport;
 use crate::load::LoadReport;
-use crate::load::dialect::{Dialect, Skipped};
+use crate::load::dialect::{Dialect, Skipped, command};
 use crate::load::imports::{Import, Ungranted};
 use crate::wasi::Invocation;
 
@@ -50,6 +51,8 @@ pub(crate) struct ComponentParts {
     pub(crate) size: usize,
     pub(crate) dialect: Dialect,
     pub(crate) definitions: Vec<ToolDefinition>,
+    /// The named arguments of a program, if it has them.
+    pub(crate) command: Option<Arc<CommandLine>>,
     pub(crate) resources: Vec<ResourceDefinition>,
     pub(crate) imports: Vec<Import>,
     pub(crate) ungranted: Vec<Ungranted>,
@@ -102,6 +105,12 @@ impl Component {
     #[must_use]
     pub fn resources(&self) -> &[ResourceDefinition] {
         &self.0.resources
+    }
+
+    /// Returns the named arguments of a program, if it was loaded with them.
+    #[must_use]
+    pub fn command(&self) -> Option<&CommandLine> {
+        self.0.command.as_deref()
     }
 
     /// Returns everything that it imports.
@@ -185,11 +194,18 @@ impl Component {
         let tool = Arc::clone(call.tool());
         let invocation = Arc::new(Invocation::new(tool.definition().name.as_str(), limits, context));
         async move {
+            let arguments = match self.arguments(call) {
+                Ok(arguments) => arguments,
+                Err(error) => {
+                    let refused = Execution::failed(error, Duration::ZERO, &limits);
+                    return self.clone().finish(tool, refused, limits).await;
+                }
+            };
             let (execution, deadline) = match &self.0.backend {
                 Backend::InProcess(runnable) => match runnable.admit(&invocation).await {
                     Ok(place) => {
                         invocation.report_admission();
-                        runnable.call(place, index, Arguments::Validated(call), invocation, None).await
+                        runnable.call(place, index, arguments, invocation, None).await
                     }
                     Err(refused) => return self.clone().finish(tool, refused, limits).await,
                 },
@@ -199,7 +215,8 @@ impl Component {
                         invocation.report_admission();
                         let annotations = &tool.definition().annotations;
                         let is_repeatable = annotations.read_only == Some(true) || annotations.idempotent == Some(true);
-                        let call = WorkerCall { tool: index, arguments: call.to_text().into_owned(), is_repeatable };
+                        let call =
+                            WorkerCall { tool: index, arguments: arguments.to_text().into_owned(), is_repeatable };
                         Box::pin(worker.call(place, call, &invocation)).await
                     }
                     Err(refused) => return self.clone().finish(tool, refused, limits).await,
@@ -218,6 +235,17 @@ impl Component {
                 metadata.duration = metadata.duration.max(deadline.armed().elapsed());
             }
             execution
+        }
+    }
+
+    /// Returns what the component gets as arguments.
+    ///
+    /// # Errors
+    /// If they make no command line of a program.
+    fn arguments(&self, call: ValidatedCall) -> Result<Arguments, CallError> {
+        match &self.0.command {
+            Some(command) => Ok(Arguments::Text(command.render(call.arguments())?.to_string())),
+            None => Ok(Arguments::Validated(call)),
         }
     }
 
@@ -251,6 +279,11 @@ impl Component {
             && let Err(error) = outcome::check_size(parts.len(), parts.iter().map(Content::bytes).sum(), limits)
         {
             *outcome = Err(error);
+        }
+        if self.0.command.as_ref().is_some_and(|command| command.is_json())
+            && let Ok(parts) = outcome
+        {
+            *outcome = command::to_json(std::mem::take(parts)).map(|value| vec![value]);
         }
         if let Err(error) = outcome {
             outcome::explain(error, metadata);

@@ -9,6 +9,7 @@ use fumehood_core::log;
 use fumehood_core::policy::permission::Grant;
 use fumehood_core::policy::permission::http::HttpGrant;
 use fumehood_core::policy::redact::Redactor;
+use fumehood_core::tool::command_line::CommandLine;
 use fumehood_core::tool::definition::{
     DefinitionError, DefinitionLimits, ToolDefinition, check_descriptions, check_set,
 };
@@ -138,6 +139,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
         }
     };
     let Described { definitions, resources, skipped } = described;
+    let definitions = with_command(definitions, options.command.as_deref());
     check_set(definitions.iter().map(|definition| &definition.name), &options.definitions)?;
     check_descriptions(&definitions, &options.definitions)?;
     let resources = parse_resources(resources, &definitions)?;
@@ -149,6 +151,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
         size,
         dialect,
         definitions,
+        command: options.command,
         resources,
         ungranted: find_ungranted(&imports, &options.grant),
         imports,
@@ -174,6 +177,7 @@ pub(crate) async fn load_again(
         return Err(LoadError::InWorker);
     }
     check_grant(&parts.imports, options)?;
+    check_command(&parts.dialect, options)?;
     let redactor = Redactor::new(options.grant.secrets()).map_err(|error| LoadError::Host(error.to_string()))?;
     let redactor = redactor.map(Arc::new);
     let store = Arc::new(ComponentStore::new(&shared.key_value, options.name.clone()));
@@ -181,6 +185,9 @@ pub(crate) async fn load_again(
     let folders = open_folders(shared, &options.grant).await?;
     let powers = build_powers(shared, options, redactor.clone(), store, capabilities);
     let runnable = runnable.with_powers(powers, folders);
+    // Those of a program are its own again, whatever the other load made of them.
+    let own = if matches!(parts.dialect, Dialect::Command(_)) { runnable.callable().definitions() } else { None };
+    let definitions = own.unwrap_or_else(|| parts.definitions.clone());
     Ok(Component::new(ComponentParts {
         shared: Arc::clone(shared),
         backend: Backend::InProcess(runnable),
@@ -188,7 +195,8 @@ pub(crate) async fn load_again(
         digest: parts.digest,
         size: parts.size,
         dialect: parts.dialect.clone(),
-        definitions: parts.definitions.clone(),
+        definitions: with_command(definitions, options.command.as_deref()),
+        command: options.command.clone(),
         resources: parts.resources.clone(),
         imports: parts.imports.clone(),
         ungranted: find_ungranted(&parts.imports, &options.grant),
@@ -212,6 +220,20 @@ fn check_grant(imports: &[Import], options: &LoadOptions) -> Result<(), LoadErro
     }
     let ungranted = if options.strict_imports { find_ungranted(imports, &options.grant) } else { Vec::new() };
     if ungranted.is_empty() { Ok(()) } else { Err(LoadError::Ungranted(ungranted)) }
+}
+
+/// Checks that only a program has a command line.
+fn check_command(dialect: &Dialect, options: &LoadOptions) -> Result<(), LoadError> {
+    let is_program = matches!(dialect, Dialect::Command(_));
+    if options.command.is_some() && !is_program { Err(LoadError::NoProgram) } else { Ok(()) }
+}
+
+/// Replaces the definition of a program by that of its named arguments, if it has them.
+fn with_command(definitions: Vec<ToolDefinition>, command: Option<&CommandLine>) -> Vec<ToolDefinition> {
+    match command {
+        Some(command) => definitions.into_iter().map(|definition| command.define(definition)).collect(),
+        None => definitions,
+    }
 }
 
 /// Returns the powers of a component that runs in this process.
@@ -330,6 +352,7 @@ fn inspect(
     if options.docs.is_some() && !dialect.is_typed() {
         return Err(LoadError::DescribesItself);
     }
+    check_command(&dialect, options)?;
     Ok((digest, surface, dialect, start))
 }
 

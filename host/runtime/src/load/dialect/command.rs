@@ -4,6 +4,7 @@ use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
 use fumehood_core::text::sanitize::truncate_str;
+use fumehood_core::tool::command_line::MAX_ARGS;
 use fumehood_core::tool::definition::{Annotations, DefinitionLimits, ToolDefinition};
 use fumehood_core::tool::name::ToolName;
 use serde_json::{Value, json};
@@ -71,7 +72,7 @@ fn input_schema() -> Value {
             "args": {
                 "type": "array",
                 "items": {"type": "string", "pattern": "^[^\\u0000]*$"},
-                "maxItems": 256,
+                "maxItems": MAX_ARGS,
                 "description": "The command line without the name of the program: one text for each argument. No shell reads it."
             },
             "stdin": {"type": "string", "description": "The text on standard input, which is empty by default."}
@@ -183,6 +184,23 @@ pub(crate) fn to_content(stdout: Vec<u8>) -> Vec<Content> {
     }]
 }
 
+/// Converts the output of a program that writes one JSON value.
+///
+/// # Errors
+/// If it is none.
+pub(crate) fn to_json(parts: Vec<Content>) -> Result<Content, CallError> {
+    match parts.into_iter().next() {
+        Some(text @ Content::Text { .. }) => text.into_json().map_err(|error| not_json(&error.to_string())),
+        Some(_) => Err(not_json("it is not UTF-8")),
+        None => Err(not_json("it is empty")),
+    }
+}
+
+fn not_json(reason: &str) -> CallError {
+    let text = format!("the output of the program is not one JSON value: {reason}");
+    CallError::new(ErrorKind::BadResult, message(&text))
+}
+
 /// Returns the failure of a program with another exit code than 0. It quotes the end of what the program wrote to standard
 /// error, or to standard output if it wrote nothing there.
 pub(crate) fn failure(code: i32, stdout: &[u8], stderr: &[u8]) -> CallError {
@@ -211,6 +229,20 @@ mod tests {
         assert_eq!(to_content(Vec::new()), []);
         assert_eq!(to_content(b"a\n".to_vec()), [Content::text("a\n".to_owned())]);
         assert!(matches!(&to_content(vec![0xff])[..], [Content::Blob { data, .. }] if data == &[0xff]));
+    }
+
+    #[test]
+    fn json_is_one_value() {
+        let json = |text: &str| to_json(vec![Content::text(text)]).map_err(|error| error.message.as_str().to_owned());
+        assert_eq!(json("{\"a\": 1}\n").unwrap(), Content::json("{\"a\": 1}".to_owned()).unwrap());
+        for (parts, expected) in [
+            (vec![Content::text("1 2")], "not one JSON value: trailing characters"),
+            (to_content(vec![0xff]), "it is not UTF-8"),
+            (Vec::new(), "it is empty"),
+        ] {
+            let error = to_json(parts).unwrap_err();
+            assert!(error.kind == ErrorKind::BadResult && error.message.as_str().contains(expected), "{error:?}");
+        }
     }
 
     #[test]
