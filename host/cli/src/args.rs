@@ -365,6 +365,10 @@ pub(crate) struct Call {
     #[arg(long, value_name = "JSON")]
     pub(crate) state: Option<String>,
 
+    /// Also print the lines of a configuration that would allow what the call was refused
+    #[arg(long)]
+    pub(crate) observe: bool,
+
     /// Compile the component even if that takes many seconds
     #[arg(long)]
     pub(crate) allow_slow_compile: bool,

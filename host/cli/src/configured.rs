@@ -306,7 +306,7 @@ pub(crate) fn from_section(
         load = load.docs(docs.clone());
     }
     if let Some(command) = &section.command {
-        let command = command.command_line();
+        let command = command.template();
         load = load.command(command.map_err(|error| UsageError(format!("[tools.{name}.command] {error}")))?);
     }
     if let Some(isolation) = section.isolation {

@@ -47,8 +47,12 @@ fn translate_line(line: &str) -> String {
 
 /// Returns the options that rules for requests to this machine need besides.
 fn private_options(rules: &Value) -> String {
-    let rules = rules.as_array().into_iter().flatten().filter_map(Value::as_str);
-    rules.flat_map(loopback_networks).map(|network| format!(" --allow-private {network}")).collect()
+    private_networks(rules).map(|network| format!(" --allow-private {network}")).collect()
+}
+
+/// Returns the `private_addresses` that rules for requests to this machine need besides.
+pub(crate) fn private_networks(rules: &Value) -> impl Iterator<Item = String> {
+    rules.as_array().into_iter().flatten().filter_map(Value::as_str).flat_map(loopback_networks)
 }
 
 /// Returns the networks of the host of a rule, such as `GET http://127.0.0.1:80/**`, if it is this machine.

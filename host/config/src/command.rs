@@ -1,6 +1,6 @@
 //! `[tools.NAME.command]`: the named arguments of a program, as they are written.
 
-use fumehood_core::tool::command_line::{CommandLine, CommandOutput};
+use fumehood_core::tool::command_template::{CommandOutput, CommandTemplate};
 use fumehood_core::tool::name::ToolName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -95,9 +95,9 @@ impl CommandSection {
     ///
     /// # Errors
     /// If a template or the name cannot be used: the key, and the reason.
-    pub fn command_line(&self) -> Result<CommandLine, SettingError> {
+    pub fn template(&self) -> Result<CommandTemplate, SettingError> {
         let schema = Value::Object(self.arguments.clone());
-        let command = CommandLine::new(&self.description, schema);
+        let command = CommandTemplate::new(&self.description, schema);
         let mut command = command.map_err(|error| SettingError::new("arguments", error))?.output(self.output()?);
         if let Some(name) = &self.name {
             command = command.name(ToolName::for_component(name).map_err(|error| SettingError::new("name", error))?);

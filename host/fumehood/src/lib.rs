@@ -245,7 +245,7 @@ pub use fumehood_core::text::line::PrintableLine;
 pub use fumehood_core::text::sanitize;
 pub use fumehood_core::text::untrusted::{PrintableText, Untrusted};
 pub use fumehood_core::time;
-pub use fumehood_core::tool::command_line::{self, CommandLine};
+pub use fumehood_core::tool::command_template::{self, CommandTemplate};
 pub use fumehood_core::tool::definition::{Annotations, ToolDefinition};
 pub use fumehood_core::tool::name::{NameError, Namespace, QualifiedName, SEPARATOR, ToolName};
 pub use fumehood_core::tool::resource::ResourceDefinition;

@@ -113,7 +113,7 @@ async fn find(config: &Config, lock: Option<&Lock>, name: &str, section: &ToolSe
     };
     let mut load = load.named(name).limits(section.limits.over(config::default_limits(config, name)));
     // One that is malformed was reported.
-    if let Some(Ok(command)) = section.command.as_ref().map(CommandSection::command_line) {
+    if let Some(Ok(command)) = section.command.as_ref().map(CommandSection::template) {
         load = load.command(command);
     }
     Some(if section.allow_slow_compile { load.allow_slow_compile() } else { load })

@@ -89,7 +89,7 @@ fn check_tools(faults: &mut Vec<KeyFault>, config: &Config) {
             path.extend(entry.as_deref());
             add(faults, &path, message);
         }
-        if let Some(Err(SettingError { setting, message })) = tool.command.as_ref().map(CommandSection::command_line) {
+        if let Some(Err(SettingError { setting, message })) = tool.command.as_ref().map(CommandSection::template) {
             add(faults, &["tools", name, "command", &setting], message);
         }
     }

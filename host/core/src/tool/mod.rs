@@ -1,7 +1,7 @@
 //! Tools as all providers describe them, and the port that providers implement.
 
 mod aliases;
-pub mod command_line;
+pub mod command_template;
 pub mod definition;
 mod layer;
 pub mod name;

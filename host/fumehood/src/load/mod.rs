@@ -15,7 +15,7 @@ use fumehood_core::call::limits::Limits;
 use fumehood_core::digest::Digest;
 use fumehood_core::policy::approval::{Approval, Origin};
 use fumehood_core::policy::permission::Grant;
-use fumehood_core::tool::command_line::CommandLine;
+use fumehood_core::tool::command_template::CommandTemplate;
 use fumehood_core::tool::definition::DefinitionLimits;
 use fumehood_core::tool::name::Namespace;
 use fumehood_runtime::{Component, Isolation, LoadError as ComponentError, LoadOptions, MAX_COMPONENT_BYTES};
@@ -59,7 +59,7 @@ pub struct Load {
     pinning: Pinning,
     allow_slow_compile: bool,
     docs: Option<WitDocs>,
-    command: Option<Arc<CommandLine>>,
+    command: Option<Arc<CommandTemplate>>,
     isolation: Option<Isolation>,
     digest: Option<Digest>,
     origin: Option<Origin>,
@@ -73,7 +73,7 @@ pub(crate) struct LoadTerms {
     pub(crate) grant: Grant,
     strict_imports: bool,
     docs: Option<WitDocs>,
-    command: Option<Arc<CommandLine>>,
+    command: Option<Arc<CommandTemplate>>,
     isolation: Option<Isolation>,
 }
 
@@ -253,7 +253,7 @@ impl Load {
 
     /// Gives a program named arguments, in place of its command line. A component that is no program is refused.
     #[must_use]
-    pub fn command(mut self, command: CommandLine) -> Self {
+    pub fn command(mut self, command: CommandTemplate) -> Self {
         self.command = Some(Arc::new(command));
         self
     }

@@ -8,7 +8,7 @@ use fumehood_core::digest::Digest;
 use fumehood_core::policy::approval::{Approval, ApprovalStatus, LibraryItem, Manifest, Origin};
 use fumehood_core::policy::permission::Grant;
 use fumehood_core::text::untrusted::PrintableText;
-use fumehood_core::tool::command_line::CommandLine;
+use fumehood_core::tool::command_template::CommandTemplate;
 use fumehood_runtime::{Component, Dialect};
 
 /// The approval that calls of a component's tools require.
@@ -107,7 +107,7 @@ impl Pinning {
             Dialect::Hook(version) => format!("hook {version}"),
         };
         let mut grants = grant.lines(base.as_deref());
-        grants.extend(component.command().map(CommandLine::pin));
+        grants.extend(component.command().map(CommandTemplate::pin));
         let origin = origin.as_deref().map(|origin| Origin { imports: imports(component), ..origin.clone() });
         let parts = Manifest::new(Some(component.digest()), contract, grants, component.definitions());
         let resources = component.resources().iter().map(LibraryItem::resource).collect();

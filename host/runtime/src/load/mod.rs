@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use fumehood_core::call::limits::Limits;
 use fumehood_core::policy::permission::Grant;
-use fumehood_core::tool::command_line::CommandLine;
+use fumehood_core::tool::command_template::CommandTemplate;
 use fumehood_core::tool::definition::DefinitionLimits;
 use fumehood_core::tool::name::Namespace;
 
@@ -44,7 +44,7 @@ pub struct LoadOptions {
     pub docs: Option<Arc<[u8]>>,
     /// The named arguments of a program, in place of its command line. A component that is no program is refused with
     /// [`LoadError::NoProgram`](crate::LoadError::NoProgram).
-    pub command: Option<Arc<CommandLine>>,
+    pub command: Option<Arc<CommandTemplate>>,
     /// The process that runs its calls. [`Isolation::Process`] needs [`crate::SandboxConfig::workers`].
     pub isolation: Isolation,
 }

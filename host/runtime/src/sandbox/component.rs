@@ -12,7 +12,7 @@ use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallError;
 use fumehood_core::digest::Digest;
 use fumehood_core::policy::redact::Redactor;
-use fumehood_core::tool::command_line::CommandLine;
+use fumehood_core::tool::command_template::CommandTemplate;
 use fumehood_core::tool::definition::ToolDefinition;
 use fumehood_core::tool::resource::ResourceDefinition;
 use fumehood_core::tool::{MAX_INLINE_STEPS, Tool, ValidatedCall};
@@ -52,7 +52,7 @@ pub(crate) struct ComponentParts {
     pub(crate) dialect: Dialect,
     pub(crate) definitions: Vec<ToolDefinition>,
     /// The named arguments of a program, if it has them.
-    pub(crate) command: Option<Arc<CommandLine>>,
+    pub(crate) command: Option<Arc<CommandTemplate>>,
     pub(crate) resources: Vec<ResourceDefinition>,
     pub(crate) imports: Vec<Import>,
     pub(crate) ungranted: Vec<Ungranted>,
@@ -109,7 +109,7 @@ impl Component {
 
     /// Returns the named arguments of a program, if it was loaded with them.
     #[must_use]
-    pub fn command(&self) -> Option<&CommandLine> {
+    pub fn command(&self) -> Option<&CommandTemplate> {
         self.0.command.as_deref()
     }
 

@@ -9,7 +9,7 @@ use fumehood_core::log;
 use fumehood_core::policy::permission::Grant;
 use fumehood_core::policy::permission::http::HttpGrant;
 use fumehood_core::policy::redact::Redactor;
-use fumehood_core::tool::command_line::CommandLine;
+use fumehood_core::tool::command_template::CommandTemplate;
 use fumehood_core::tool::definition::{
     DefinitionError, DefinitionLimits, ToolDefinition, check_descriptions, check_set,
 };
@@ -229,7 +229,7 @@ fn check_command(dialect: &Dialect, options: &LoadOptions) -> Result<(), LoadErr
 }
 
 /// Replaces the definition of a program by that of its named arguments, if it has them.
-fn with_command(definitions: Vec<ToolDefinition>, command: Option<&CommandLine>) -> Vec<ToolDefinition> {
+fn with_command(definitions: Vec<ToolDefinition>, command: Option<&CommandTemplate>) -> Vec<ToolDefinition> {
     match command {
         Some(command) => definitions.into_iter().map(|definition| command.define(definition)).collect(),
         None => definitions,

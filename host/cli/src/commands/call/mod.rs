@@ -1,6 +1,7 @@
 //! `fumehood call`: calls one tool of a component, or of an MCP server of the configuration.
 
 pub(crate) mod arguments;
+mod observed;
 mod server;
 
 use std::borrow::Cow;
@@ -79,6 +80,10 @@ impl Invocation<'_> {
             translate_for_cli(error, &format!("{name}{SEPARATOR}"), is_typed);
         }
         let rendered = self.print(&result, ResultForm::Parts);
+        if call.observe {
+            let section = observed::section(&name, &call.component, &result.metadata.refused);
+            render::note_lines(section.as_deref().unwrap_or("# This call was refused nothing."));
+        }
         // Scratch space is removed after the answer.
         host.shutdown(Duration::ZERO).await;
         rendered?;

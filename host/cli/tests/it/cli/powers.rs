@@ -18,6 +18,25 @@ fn a_tool_sees_the_variables_and_arguments_that_were_typed() {
 }
 
 #[test]
+fn observing_prints_the_configuration_that_would_allow_what_was_refused() {
+    let bench = Workbench::new();
+    bench.example("fetch").example("calculator");
+    let call = ["call", "fetch.wasm", "get", "url=http://127.0.0.1:9/a", "--observe"];
+    let refused = bench.run(&call);
+    let section = "[tools.fetch]\ncomponent = \"fetch.wasm\"\n# GET http://127.0.0.1:9/a\n\
+                   http = [\"GET http://127.0.0.1:9/**\"]\n# GET http://127.0.0.1:9/a\n\
+                   private_addresses = [\"127.0.0.1/32\"]\n";
+    assert!(refused.code != 0 && refused.stderr.contains(section), "{refused:?}");
+    // What it prints is a configuration.
+    let text = refused.stderr.split_once("[tools.fetch]").map(|(_, rest)| format!("[tools.fetch]{rest}")).unwrap();
+    bench.put("fumehood.toml", format!("{text}approval = \"off\"\n"));
+    let allowed = bench.run(&["call", "fetch", "get", "url=http://127.0.0.1:9/a", "--observe"]);
+    assert!(allowed.code != 0 && allowed.stderr.contains("# This call was refused nothing."), "{allowed:?}");
+    let nothing = bench.run(&["call", "calculator.wasm", "add", "a=1", "b=2", "--observe"]);
+    assert!(nothing.code == 0 && nothing.stderr.contains("# This call was refused nothing."), "{nothing:?}");
+}
+
+#[test]
 fn what_cannot_be_granted_is_refused_before_anything_is_loaded() {
     let bench = Workbench::new();
     bench.program("count");

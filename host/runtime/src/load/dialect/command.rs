@@ -4,7 +4,7 @@ use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
 use fumehood_core::text::sanitize::truncate_str;
-use fumehood_core::tool::command_line::MAX_ARGS;
+use fumehood_core::tool::command_template::MAX_ARGS;
 use fumehood_core::tool::definition::{Annotations, DefinitionLimits, ToolDefinition};
 use fumehood_core::tool::name::ToolName;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The command line of a program, made of named arguments.
+//! A template of the command line of a program, filled in with named arguments.
 
 use serde_json::{Map, Value, json};
 
@@ -19,7 +19,7 @@ const END_OF_OPTIONS: &str = "--";
 /// refused, because the program would take it for an option, unless the template has `--` before it.
 ///
 /// ```
-/// use fumehood_core::tool::command_line::CommandLine;
+/// use fumehood_core::tool::command_template::CommandTemplate;
 /// use serde_json::json;
 ///
 /// let schema = json!({
@@ -27,7 +27,7 @@ const END_OF_OPTIONS: &str = "--";
 ///     "properties": {"filter": {"type": "string"}, "compact": {"type": "boolean"}, "input": {"type": "string"}},
 ///     "required": ["filter", "input"]
 /// });
-/// let jq = CommandLine::new("Filters JSON.", schema)?.option("compact", ["-c"])?.argument("{filter}")?.stdin("{input}")?;
+/// let jq = CommandTemplate::new("Filters JSON.", schema)?.option("compact", ["-c"])?.argument("{filter}")?.stdin("{input}")?;
 ///
 /// let input = jq.render(&json!({"filter": ".a", "compact": true, "input": "{}"}))?;
 /// assert_eq!(input, json!({"args": ["-c", ".a"], "stdin": "{}"}));
@@ -35,7 +35,7 @@ const END_OF_OPTIONS: &str = "--";
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommandLine {
+pub struct CommandTemplate {
     name: Option<ToolName>,
     description: String,
     input_schema: Map<String, Value>,
@@ -57,7 +57,7 @@ pub enum CommandOutput {
 /// The reason for which a template cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum CommandLineError {
+pub enum CommandTemplateError {
     /// A brace has no counterpart, or nothing is between two of them.
     #[error("`{0}` has a brace without its counterpart, or without a name; write `{{{{` and `}}}}` for braces")]
     Brace(String),
@@ -103,16 +103,16 @@ enum Piece {
     Parameter(String),
 }
 
-impl CommandLine {
+impl CommandTemplate {
     /// Creates a command line without arguments. `input_schema` has a property for each parameter; others are refused unless it
     /// says something else with `additionalProperties`.
     ///
     /// # Errors
     /// If the schema has no properties.
-    pub fn new(description: impl Into<String>, input_schema: Value) -> Result<Self, CommandLineError> {
-        let Value::Object(mut input_schema) = input_schema else { return Err(CommandLineError::Schema) };
+    pub fn new(description: impl Into<String>, input_schema: Value) -> Result<Self, CommandTemplateError> {
+        let Value::Object(mut input_schema) = input_schema else { return Err(CommandTemplateError::Schema) };
         if !input_schema.get("properties").is_some_and(Value::is_object) {
-            return Err(CommandLineError::Schema);
+            return Err(CommandTemplateError::Schema);
         }
         input_schema.entry("type").or_insert_with(|| json!("object"));
         input_schema.entry("additionalProperties").or_insert(Value::Bool(false));
@@ -137,7 +137,7 @@ impl CommandLine {
     ///
     /// # Errors
     /// If the template is malformed, or names an unknown parameter.
-    pub fn argument(mut self, template: &str) -> Result<Self, CommandLineError> {
+    pub fn argument(mut self, template: &str) -> Result<Self, CommandTemplateError> {
         let template = self.parse(template)?;
         self.items.push(Item { when: None, templates: vec![template] });
         Ok(self)
@@ -151,7 +151,7 @@ impl CommandLine {
         mut self,
         when: &str,
         templates: impl IntoIterator<Item = &'a str>,
-    ) -> Result<Self, CommandLineError> {
+    ) -> Result<Self, CommandTemplateError> {
         self.check_parameter(when, when)?;
         let templates = templates.into_iter().map(|template| self.parse(template)).collect::<Result<_, _>>()?;
         self.items.push(Item { when: Some(when.to_owned()), templates });
@@ -162,7 +162,7 @@ impl CommandLine {
     ///
     /// # Errors
     /// See [`Self::argument`].
-    pub fn stdin(mut self, template: &str) -> Result<Self, CommandLineError> {
+    pub fn stdin(mut self, template: &str) -> Result<Self, CommandTemplateError> {
         self.stdin = Some(self.parse(template)?);
         Ok(self)
     }
@@ -242,18 +242,18 @@ impl CommandLine {
         self.input_schema.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys)
     }
 
-    fn check_parameter(&self, template: &str, parameter: &str) -> Result<(), CommandLineError> {
+    fn check_parameter(&self, template: &str, parameter: &str) -> Result<(), CommandTemplateError> {
         if self.properties().any(|property| property == parameter) {
             return Ok(());
         }
-        Err(CommandLineError::UnknownParameter {
+        Err(CommandTemplateError::UnknownParameter {
             template: template.to_owned(),
             parameter: parameter.to_owned(),
             properties: self.properties().cloned().collect(),
         })
     }
 
-    fn parse(&self, source: &str) -> Result<Template, CommandLineError> {
+    fn parse(&self, source: &str) -> Result<Template, CommandTemplateError> {
         let template = Template::parse(source)?;
         for piece in &template.pieces {
             if let Piece::Parameter(parameter) = piece {
@@ -275,8 +275,8 @@ impl Item {
 }
 
 impl Template {
-    fn parse(source: &str) -> Result<Self, CommandLineError> {
-        let malformed = || CommandLineError::Brace(source.to_owned());
+    fn parse(source: &str) -> Result<Self, CommandTemplateError> {
+        let malformed = || CommandTemplateError::Brace(source.to_owned());
         let mut pieces = Vec::new();
         let mut text = String::new();
         let mut rest = source;
@@ -390,12 +390,12 @@ fn value_of<'v>(name: &str, values: &'v Value, element: Option<(&str, &'v Value)
 mod tests {
     use super::*;
 
-    fn command() -> CommandLine {
+    fn command() -> CommandTemplate {
         let parameters = ["pattern", "files", "limit", "quiet", "input"].map(|name| (name.to_owned(), json!({})));
-        CommandLine::new("Finds lines.", json!({"properties": Map::from_iter(parameters)})).unwrap()
+        CommandTemplate::new("Finds lines.", json!({"properties": Map::from_iter(parameters)})).unwrap()
     }
 
-    fn args(command: &CommandLine, arguments: Value) -> Value {
+    fn args(command: &CommandTemplate, arguments: Value) -> Value {
         command.render(&arguments).unwrap()["args"].clone()
     }
 
@@ -425,7 +425,7 @@ mod tests {
 
     #[test]
     fn no_value_becomes_an_option() {
-        let refused = |command: &CommandLine, arguments: Value| {
+        let refused = |command: &CommandTemplate, arguments: Value| {
             let error = command.render(&arguments).unwrap_err();
             assert_eq!(error.kind, ErrorKind::InvalidArguments);
             error.message.as_str().to_owned()
@@ -451,13 +451,13 @@ mod tests {
     fn a_malformed_template_is_refused() {
         for template in ["{", "}", "{}", "a{pattern", "{pattern}}", "{a{b}}"] {
             let refused = command().argument(template).unwrap_err();
-            assert_eq!(refused, CommandLineError::Brace(template.to_owned()), "{template}");
+            assert_eq!(refused, CommandTemplateError::Brace(template.to_owned()), "{template}");
         }
         let unknown = command().stdin("{patern}").unwrap_err().to_string();
         assert!(unknown.starts_with("`{patern}` names the parameter `patern`, which is not among"), "{unknown}");
         assert!(command().option("verbose", ["-v"]).is_err());
         for schema in [json!(true), json!({"type": "object"}), json!({"properties": []})] {
-            assert_eq!(CommandLine::new("", schema).unwrap_err(), CommandLineError::Schema);
+            assert_eq!(CommandTemplate::new("", schema).unwrap_err(), CommandTemplateError::Schema);
         }
     }
 
