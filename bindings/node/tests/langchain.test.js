@@ -66,7 +66,7 @@ test('a model reads why a call failed', async () => {
 })
 
 test('text and blobs are text for the model', async () => {
-  const host = await hostWith('text', 'chart')
+  const host = await hostWith('mcp-conformance')
   for (const [name, args] of OUTPUTS) {
     const read = await run(host, name, args)
     assert.equal(read.status, 'success', read.content)

@@ -27,8 +27,8 @@ export const ARGUMENTS = Object.fromEntries(NAMES.split(' ').map((name, number) 
 
 /** Calls whose results are a text and a picture. */
 export const OUTPUTS = [
-  ['text__diff', { before: 'a', after: 'b' }],
-  ['chart__draw', { title: 'T', labels: ['a'], values: [1] }],
+  ['mcp-conformance__test_simple_text', {}],
+  ['mcp-conformance__test_image_content', {}],
 ]
 
 /** Leaves a test out because this machine lacks `what`; in the gate that is a failure, by the rule of `tests/skip`. */

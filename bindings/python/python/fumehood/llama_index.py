@@ -46,13 +46,13 @@ class _HostTool(AsyncBaseTool):
     def metadata(self) -> ToolMetadata:
         return self._metadata
 
-    def __call__(self, /, **arguments: Any) -> ToolOutput:
+    def __call__(self, /, **arguments: Any) -> ToolOutput:  # type: ignore[override]
         return self.call(**arguments)
 
-    def call(self, /, **arguments: Any) -> ToolOutput:
+    def call(self, /, **arguments: Any) -> ToolOutput:  # type: ignore[override]
         return self._output(self._host.call_sync(self._metadata.get_name(), arguments), arguments)
 
-    async def acall(self, /, **arguments: Any) -> ToolOutput:
+    async def acall(self, /, **arguments: Any) -> ToolOutput:  # type: ignore[override]
         return self._output(await self._host.call(self._metadata.get_name(), arguments), arguments)
 
     def _output(self, result: Result, arguments: dict[str, Any]) -> ToolOutput:

@@ -71,8 +71,8 @@ class _HostFunction(KernelFunction):
     def _arguments(self, arguments: Mapping[str, Any]) -> Any:
         if self._is_whole:
             return arguments.get(WHOLE)
-        names = (parameter.name for parameter in self.parameters)
-        return {name: arguments[name] for name in names if name in arguments}
+        names = {parameter.name for parameter in self.parameters}
+        return {name: value for name, value in arguments.items() if name in names}
 
 
 def _function_name(alias: str, max_chars: int) -> str:
