@@ -17,6 +17,20 @@ export const SPIN_COMPONENT = Buffer.from(
   'hex',
 )
 
+// Names that the libraries, JavaScript or this package may take for themselves.
+const NAMES =
+  'abortSignal args arguments artifact callbacks config constructor context ctx func function host id input messages metadata name ' +
+  'options self signal state tags then toJSON tool toolCall toolCallId tool_call_id type'
+
+/** Arguments with these names. */
+export const ARGUMENTS = Object.fromEntries(NAMES.split(' ').map((name, number) => [name, number]))
+
+/** Calls whose results are a text and a picture. */
+export const OUTPUTS = [
+  ['mcp-conformance__test_simple_text', {}],
+  ['mcp-conformance__test_image_content', {}],
+]
+
 /** Leaves a test out because this machine lacks `what`; in the gate that is a failure, by the rule of `tests/skip`. */
 export function skip(context, what, why) {
   const { status, stderr } = spawnSync(join(ROOT, 'tests', 'skip'), [what, why], { encoding: 'utf8' })

@@ -1,8 +1,11 @@
 // A program whose types are checked, and which is not run.
 import { type CallEvent, type Component, type Content, type Grants, FumehoodError, Host, HostError, LoadError, type Limits, Result, type Tool } from 'fumehood'
 import { tools } from 'fumehood/ai'
+import { tools as langchainTools } from 'fumehood/langchain'
 import { server } from 'fumehood/mcp'
+import type { BaseChatModel } from '@langchain/core/language_models/chat_models'
 import { generateText, type LanguageModel } from 'ai'
+import { createAgent } from 'langchain'
 
 const limits: Limits = { deadline: 2000, memory: '64MiB', fuel: 1_000_000 }
 const grants: Grants = {
@@ -12,7 +15,7 @@ const grants: Grants = {
   secrets: [{ name: 'token', from: { env: 'TOKEN' }, for: 'https://api.example.com/**', header: 'Authorization' }],
 }
 
-export async function use(model: LanguageModel): Promise<string> {
+export async function use(model: LanguageModel, chat: BaseChatModel): Promise<string> {
   await using host = new Host({ limits, isolation: 'process', cache: 'cache', concurrency: 4 })
   const component: Component = await host.load('a.wasm', { grants, limits, strictImports: true, replace: true })
   const tool: Tool | undefined = host.tool(`${component.name}__add`)
@@ -29,6 +32,7 @@ export async function use(model: LanguageModel): Promise<string> {
   }
   await server(host).close()
   const { text } = await generateText({ model, tools: tools(host), prompt: '' })
+  createAgent({ model: chat, tools: langchainTools(host) })
   try {
     // @ts-expect-error: options that are misspelt are errors.
     await host.load('a.wasm', { grant: {} })

@@ -8,6 +8,7 @@ from typing import Any
 import mcp
 import pytest
 from agents import Agent, Model, ModelResponse, Runner, Usage, set_tracing_disabled
+from conftest import ARGUMENTS
 from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 from pydantic_ai import Agent as PydanticAgent
@@ -25,21 +26,6 @@ import fumehood.pydantic_ai
 
 models.ALLOW_MODEL_REQUESTS = False
 set_tracing_disabled(True)
-
-
-ECHO = pathlib.Path(__file__).parent.parent / "echo.wasm"
-# Names that the frameworks, Python or this package may take for themselves.
-NAMES = (
-    "args arguments artifact callbacks color config context ctx func function host input input_data kwargs metadata name run_context "
-    "run_id run_manager run_name runtime self state store tags tool tool_call_id tool_input type verbose"
-).split()
-ARGUMENTS = {name: number for number, name in enumerate(NAMES)}
-
-
-@pytest.fixture
-def echo(host: fumehood.Host) -> fumehood.Host:
-    host.load_sync(ECHO)
-    return host
 
 
 async def test_langchain_passes_arguments_of_all_names(echo: fumehood.Host) -> None:

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import fumehood
 import fumehood.langchain
+import fumehood.llama_index
 import fumehood.mcp
 import fumehood.openai_agents
 import fumehood.pydantic_ai
@@ -31,6 +32,7 @@ async def use() -> None:
             fraction: float | None = event.fraction
             print(fraction)
     fumehood.langchain.tools(host)
+    fumehood.llama_index.tools(host)
     fumehood.pydantic_ai.tools(host)
     fumehood.openai_agents.tools(host)
     fumehood.mcp.server(host)
