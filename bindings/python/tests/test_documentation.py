@@ -27,20 +27,7 @@ async def main():
     print(result.structured)
 asyncio.run(main())
 """
-PAGE = programs("python-embedding.md")
-# One program needs the environment of the tests in `mcp1`.
-MCP1_PROGRAMS = [program for program, _ in PAGE if "fumehood.crewai" in program]
-PROGRAMS = [*(each for each in PAGE if each[0] not in MCP1_PROGRAMS), (README, "{'result': 8}\n")]
-
-
-def run(program: str, components: pathlib.Path, folder: pathlib.Path) -> str:
-    """Returns what a program of the page prints."""
-    for name in ("calculator.wasm", "countdown.wasm"):
-        shutil.copy(components / name, folder)
-    (folder / "docs").mkdir()
-    done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+PROGRAMS = [*programs("python-embedding.md"), (README, "{'result': 8}\n")]
 
 
 def test_the_page_says_what_its_programs_print() -> None:
@@ -51,4 +38,9 @@ def test_the_page_says_what_its_programs_print() -> None:
 def test_programs_of_the_documentation_run(
     components: pathlib.Path, tmp_path: pathlib.Path, program: str, expected: str
 ) -> None:
-    assert run(program, components, tmp_path) == expected
+    for name in ("calculator.wasm", "countdown.wasm"):
+        shutil.copy(components / name, tmp_path)
+    (tmp_path / "docs").mkdir()
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == expected
