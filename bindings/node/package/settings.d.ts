@@ -104,6 +104,24 @@ export interface Grants {
   app_origins?: string[]
 }
 
+/** Budget of one session. A limit that is left out has its default. */
+export interface Budget {
+  /** Maximum requests to the model per message of the user. Default: 8. */
+  turns?: number
+  /** Maximum tool calls per message of the user, including refused calls. Default: 25. */
+  calls?: number
+  /** Maximum tool calls of the whole session. Default: 40. */
+  calls_in_all?: Amount
+  /** Maximum total time per message of the user. Default: 10m. */
+  wall_time?: Duration
+  /** Maximum tokens of all requests. Default: 150k. */
+  tokens_in?: Amount
+  /** Maximum tokens of all answers. Default: 20k. */
+  tokens_out?: Amount
+  /** Maximum fuel of all tools. Default: no limit. */
+  fuel?: Amount
+}
+
 /** A file with a text. */
 export interface TextFile {
   /** The path of the file, relative to the working folder. */
@@ -193,5 +211,19 @@ export interface CallSettings {
   /** The id of the call in its result and in events. Default: one that the host generates. */
   id?: string
   /** The actor on whose behalf the call runs. Default: a guest. */
+  actor?: string
+}
+
+/** Options of an agent. */
+export interface AgentSettings {
+  /** The system prompt: the role of the model, and how it should behave. Default: none. */
+  system?: string
+  /** The tools that the model may call. Default: all tools of the host, also those that are loaded later. */
+  allow?: string[]
+  /** The tools whose calls need a yes of `approve`. Default: all tools if there is an `approve`, and otherwise none. */
+  ask?: string[]
+  /** Limits of its runs and of the whole conversation. */
+  budget?: Budget
+  /** The actor on whose behalf its calls run. Default: a guest. */
   actor?: string
 }

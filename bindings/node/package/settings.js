@@ -31,3 +31,11 @@ export const CALL_OPTIONS = {
   id: 'id',
   actor: 'actor',
 }
+
+export const AGENT_OPTIONS = {
+  system: 'system',
+  allow: 'allow',
+  ask: 'ask',
+  budget: 'budget',
+  actor: 'actor',
+}

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use fumehood::settings::{CallSettings, Calling, EmbeddedHost, HostSettings, LoadSettings, TimeUnit, read_options};
+use fumehood::settings::{
+    AgentSettings, CallSettings, Calling, EmbeddedHost, HostSettings, LoadSettings, TimeUnit, read_options,
+};
 use fumehood::{Call, CallResult};
 use pyo3::prelude::*;
 use tokio::runtime::Runtime;
 
+use crate::agent::NativeAgent;
 use crate::component::Component;
 use crate::error::{HostError, host_error, load_error, settings_error, value_error};
 use crate::event::Events;
@@ -180,6 +183,14 @@ impl NativeHost {
     /// Returns the number of calls that are running guest code right now.
     fn running(&self) -> PyResult<usize> {
         Ok(self.state()?.embedded.host().running())
+    }
+
+    /// Creates an agent; with `can_ask`, the program is asked about calls.
+    fn agent(&self, settings: &str, can_ask: bool) -> PyResult<NativeAgent> {
+        let state = self.state()?;
+        let settings: AgentSettings = read_options(settings, UNIT).map_err(|error| settings_error(&error.into()))?;
+        let agent = state.embedded.agent(settings, can_ask).map_err(|error| settings_error(&error))?;
+        Ok(NativeAgent::new(agent, state.runtime.handle().clone()))
     }
 
     /// Verifies the event log.

@@ -4,6 +4,7 @@
 
 use pyo3::prelude::*;
 
+mod agent;
 mod component;
 mod error;
 mod event;
@@ -24,6 +25,10 @@ fn _fumehood(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("HostError", py.get_type::<error::HostError>())?;
     module.add("LoadError", py.get_type::<error::LoadError>())?;
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<agent::AgentCall>()?;
+    module.add_class::<agent::AgentResult>()?;
+    module.add_class::<agent::AgentRun>()?;
+    module.add_class::<agent::NativeAgent>()?;
     module.add_class::<component::Component>()?;
     module.add_class::<event::Events>()?;
     module.add_class::<event::LogLine>()?;

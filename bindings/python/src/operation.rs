@@ -3,16 +3,18 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fumehood::agent::agent::RunError;
 use fumehood::event_log::Report;
-use fumehood::settings::SettingsError;
+use fumehood::settings::{AgentReport, SettingsError};
 use fumehood::{CallResult, ErrorKind};
 use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
+use crate::agent::AgentResult;
 use crate::component::Component;
-use crate::error::{HostError, load_error, settings_error};
+use crate::error::{HostError, host_error, load_error, settings_error};
 use crate::interpreter;
 use crate::log_report::LogReport;
 use crate::owner_process::OwnerProcess;
@@ -25,6 +27,7 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 pub(crate) enum Outcome {
     Called(Box<CallResult>),
     Loaded(std::result::Result<Component, fumehood::LoadError>),
+    Ran(std::result::Result<AgentReport, RunError>),
     Verified(std::result::Result<Report, SettingsError>),
     ShutDown,
 }
@@ -39,6 +42,8 @@ impl Outcome {
             },
             Self::Loaded(Ok(component)) => component.into_py_any(py),
             Self::Loaded(Err(error)) => Err(load_error(&error)),
+            Self::Ran(Ok(report)) => AgentResult::new(py, report)?.into_py_any(py),
+            Self::Ran(Err(error)) => Err(host_error(&error)),
             Self::Verified(Ok(report)) => Ok(LogReport::from(report).into_py_any(py)?),
             Self::Verified(Err(error)) => Err(settings_error(&error)),
             Self::ShutDown => Ok(py.None()),

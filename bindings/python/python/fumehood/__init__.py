@@ -11,6 +11,8 @@ from ._fumehood import (
     VERSION as __version__,
 )
 from ._fumehood import (
+    AgentCall,
+    AgentResult,
     CallError,
     Component,
     FumehoodError,
@@ -23,9 +25,14 @@ from ._fumehood import (
     Result,
     Tool,
 )
-from .host import Duration, Event, Grants, Host, Isolation, Limits, Registry, Secret, WriteFolder
+from .agent import Agent
+from .host import Budget, Duration, Event, Grants, Host, Isolation, Limits, Registry, Secret, WriteFolder
 
 __all__ = [
+    "Agent",
+    "AgentCall",
+    "AgentResult",
+    "Budget",
     "CallError",
     "Component",
     "Duration",

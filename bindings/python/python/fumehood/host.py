@@ -6,13 +6,14 @@ import asyncio
 import functools
 import json
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Union
 
 from ._fumehood import Component, Events, LogLine, LogReport, NativeHost, Operation, Progress, Request, Result, Tool
+from .agent import Agent, Approve, Model
 from .program import find_program
-from .settings import Amount, Duration, Grants, HttpLimits, Isolation, Limits, Path, Registry, Secret, WriteFolder
+from .settings import Amount, Budget, Duration, Grants, HttpLimits, Isolation, Limits, Path, Registry, Secret, WriteFolder
 
 Event = Union[Progress, LogLine, Request, Result]
 
@@ -292,6 +293,42 @@ class Host:
         finally:
             operation.cancel()
 
+    def agent(
+        self,
+        model: Model,
+        *,
+        system: str | None = None,
+        allow: Sequence[str] | None = None,
+        ask: Sequence[str] | None = None,
+        approve: Approve | None = None,
+        budget: Budget | None = None,
+        actor: str | None = None,
+        state: Any = None,
+    ) -> Agent:
+        """Creates an agent: `model` gets the conversation with the tools, and its calls run in this host.
+
+        :param model: a function, asynchronous or not, from a :class:`~fumehood.agent.ModelRequest` to the reply: a text, or a
+            :class:`~fumehood.agent.ModelReply`
+        :param system: the system prompt
+        :param allow: the tools that the model may call; the default is all
+        :param ask: the tools whose calls need a yes of `approve`; the default is all if there is an `approve`
+        :param approve: a function, asynchronous or not, from a :class:`~fumehood.agent.ProposedCall` to true, false, or the reason of
+            a no; without it, calls that need a yes are refused
+        :param budget: limits of its runs and of the whole conversation
+        :param actor: the actor on whose behalf its calls run
+        :param state: the agent's state, a JSON value, which only a tool with the grant `state` can read
+        :raises ValueError: if a tool is unknown, or a limit is malformed
+        """
+        settings = {
+            "system": system,
+            "allow": allow,
+            "ask": ask,
+            "budget": budget or {},
+            "actor": actor,
+            "state": None if state is None else json.dumps(state, allow_nan=False),
+        }
+        return Agent(self, self._native.agent(_settings(settings), approve is not None), model, approve)
+
     async def verify_log(self) -> LogReport:
         """Verifies the event log: nothing was changed, removed or reordered.
 
@@ -317,4 +354,4 @@ class Host:
         await self.shutdown()
 
 
-__all__ = ["Duration", "Event", "Grants", "Host", "HttpLimits", "Isolation", "Limits", "Registry", "Secret", "WriteFolder"]
+__all__ = ["Budget", "Duration", "Event", "Grants", "Host", "HttpLimits", "Isolation", "Limits", "Registry", "Secret", "WriteFolder"]

@@ -38,6 +38,12 @@ impl CallRecords {
         key.into()
     }
 
+    /// Returns the recorder of the log, for sessions of agents.
+    #[cfg(feature = "agent")]
+    pub(super) fn recorder(&self) -> Arc<dyn Recorder> {
+        Arc::clone(&self.log) as _
+    }
+
     /// Makes a call, and records it. A call that cannot be recorded does not run.
     pub(super) async fn call(&self, host: &Host, call: Call) -> CallResult {
         let begin = || CallLog::begin(Arc::clone(&self.log) as Arc<dyn Recorder>, CallLogOptions::new(ENTRY_POINT));

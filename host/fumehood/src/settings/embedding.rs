@@ -12,6 +12,8 @@ use fumehood_core::call::Call;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallResult;
 use fumehood_core::policy::permission::files::FileRole;
+#[cfg(feature = "agent")]
+use fumehood_core::record::Recorder;
 use fumehood_core::tool::{NameForm, Tool, ToolAliases};
 use fumehood_registry::reference::Reference;
 use fumehood_runtime::{CodeCache, CompileBudget, Compiler, Component, Isolation, Workers};
@@ -211,6 +213,12 @@ impl EmbeddedHost {
         if let Some(records) = &self.records {
             records.end().await;
         }
+    }
+
+    /// Returns the recorder of the event log, if there is one.
+    #[cfg(feature = "agent")]
+    pub(super) fn recorder(&self) -> Option<Arc<dyn Recorder>> {
+        self.records.as_ref().map(|records| records.recorder())
     }
 
     /// Unloads a component, and returns whether it was loaded.

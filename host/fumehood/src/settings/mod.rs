@@ -21,6 +21,8 @@
 //! # }
 //! ```
 
+#[cfg(feature = "agent")]
+mod agent;
 mod call_records;
 mod embedding;
 mod error;
@@ -28,11 +30,13 @@ mod quick_tools;
 mod registry;
 mod values;
 
+#[cfg(feature = "agent")]
+pub use agent::{AgentReport, CallReport, EmbeddedAgent, Questions, budget_over};
 pub use embedding::{Calling, EmbeddedHost, has_run};
 pub use error::SettingsError;
 pub use fumehood_config::amount::{Bytes, Count, Time};
 pub use fumehood_config::embedding::{
-    CallSettings, HostIsolation, HostSettings, LoadSettings, RegistrySettings, TimeUnit, read_options,
+    AgentSettings, CallSettings, HostIsolation, HostSettings, LoadSettings, RegistrySettings, TimeUnit, read_options,
 };
 pub use fumehood_config::folder::{WriteFolder, WriteFolderTable};
 pub use fumehood_config::http_limits::HttpLimitsSection;
