@@ -1,8 +1,11 @@
 /// <reference lib="esnext.disposable" />
 
+import type { Agent, AgentOptions } from './agent.js'
 import type { CallSettings, HostOptions, LoadSettings } from './settings.js'
 
-export type { Amount, Duration, Grants, HostOptions, HttpLimits, Limits, Registry, Secret, WriteFolder } from './settings.js'
+export * from './agent.js'
+
+export type { Amount, Budget, Duration, Grants, HostOptions, HttpLimits, Limits, Registry, Secret, WriteFolder } from './settings.js'
 
 export interface LoadOptions extends LoadSettings {
   /** Stops loading. */
@@ -181,6 +184,13 @@ export class Host {
    * guest.
    */
   stream(name: string, args?: object | string, options?: CallOptions): AsyncGenerator<CallEvent | Result, void, undefined>
+
+  /**
+   * Creates an agent: its model gets the conversation with the tools, and its calls run in this host.
+   *
+   * @throws {TypeError} if a tool is unknown, or an option is misspelt
+   */
+  agent(options: AgentOptions): Agent
 
   /** Verifies the event log: nothing was changed, removed or reordered. Without the option `log`, this is a `TypeError`. */
   verifyLog(): Promise<LogReport>

@@ -2,9 +2,10 @@
 import { createRequire } from 'node:module'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { Agent } from './agent.js'
 import { FumehoodError, HostError, LoadError, faultError } from './errors.js'
 import { Result } from './result.js'
-import { CALL_OPTIONS, HOST_OPTIONS, LOAD_OPTIONS } from './settings.js'
+import { AGENT_OPTIONS, CALL_OPTIONS, HOST_OPTIONS, LOAD_OPTIONS } from './settings.js'
 
 const native = createRequire(import.meta.url)('./fumehood.node')
 const PROGRAM = fileURLToPath(new URL('./bin/fumehood', import.meta.url))
@@ -200,6 +201,14 @@ export class Host {
     }
   }
 
+  agent(options) {
+    const { model, approve, state, ...rest } = options ?? {}
+    const written = settings(rest, AGENT_OPTIONS)
+    if (state !== undefined) written.state = JSON.stringify(state)
+    const native = guarded(() => this.#native.agent(JSON.stringify(written), approve !== undefined))
+    return new Agent(native, model, approve, (signal, begin) => operate(signal, (stop) => hold(this, begin(stop))))
+  }
+
   async verifyLog() {
     return operate(undefined, () => hold(this, this.#native.verifyLog()))
   }
@@ -222,4 +231,4 @@ function callOptions(options) {
   return Object.keys(written).length === 0 ? undefined : JSON.stringify(written)
 }
 
-export { FumehoodError, HostError, LoadError, Result }
+export { Agent, FumehoodError, HostError, LoadError, Result }

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use fumehood::settings::{CallSettings, Calling, EmbeddedHost, HostSettings, LoadSettings, TimeUnit, read_options};
+use fumehood::settings::{
+    AgentSettings, CallSettings, Calling, EmbeddedHost, HostSettings, LoadSettings, TimeUnit, read_options,
+};
 use fumehood::{Call, Host, Tool, ToolAliases};
 use napi::Env;
 use napi::bindgen_prelude::{Buffer, Either, Either3, Object};
@@ -11,6 +13,7 @@ use napi_derive::napi;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
+use crate::agent::NativeAgent;
 use crate::events::{Events, NotifyFunction};
 use crate::fault::{Code, Fault, error_chain, host_fault, settings_fault};
 use crate::outcome::{Outcome, Promise};
@@ -175,6 +178,14 @@ impl NativeHost {
     #[napi]
     pub fn running(&self) -> u32 {
         u32::try_from(self.host().running()).unwrap_or(u32::MAX)
+    }
+
+    /// Creates an agent; with `can_ask`, the program is asked about calls.
+    #[napi]
+    pub fn agent(&self, settings: String, can_ask: bool) -> Result<NativeAgent, Fault> {
+        let settings: AgentSettings = read_options(&settings, UNIT).map_err(|error| settings_fault(&error.into()))?;
+        let agent = self.embedded.agent(settings, can_ask).map_err(|error| settings_fault(&error))?;
+        Ok(NativeAgent::new(agent, self.runtime()?.handle().clone()))
     }
 
     /// Verifies the event log.

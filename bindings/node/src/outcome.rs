@@ -19,6 +19,8 @@ type Resolver = Box<dyn FnOnce(Env) -> napi::Result<OperationOutcome>>;
 pub(crate) enum Outcome {
     Called(Box<CallResult>),
     Loaded(Value),
+    /// The report is with the run.
+    Ran,
     Verified(Value),
     Fault(Code, String),
     ShutDown,
@@ -71,7 +73,7 @@ impl Outcome {
             Self::Loaded(component) => Either::B(json!({"component": component}).to_string()),
             Self::Verified(report) => Either::B(json!({"report": report}).to_string()),
             Self::Fault(code, message) => Self::fault(code, &message),
-            Self::ShutDown => Either::B("{}".to_owned()),
+            Self::Ran | Self::ShutDown => Either::B("{}".to_owned()),
         }
     }
 }
