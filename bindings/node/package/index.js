@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { Agent } from './agent.js'
 import { FumehoodError, HostError, LoadError, faultError } from './errors.js'
 import { Result } from './result.js'
-import { AGENT_OPTIONS, CALL_OPTIONS, HOST_OPTIONS, LOAD_OPTIONS } from './settings.js'
+import { AGENT_OPTIONS, CALL_OPTIONS, HOST_OPTIONS, LOAD_OPTIONS, SERVER_OPTIONS } from './settings.js'
 
 const native = createRequire(import.meta.url)('./fumehood.node')
 const PROGRAM = fileURLToPath(new URL('./bin/fumehood', import.meta.url))
@@ -54,9 +54,9 @@ function componentSource(source) {
 
 function finish(outcome) {
   if (typeof outcome !== 'string') return new Result(outcome)
-  const { component, report, fault } = JSON.parse(outcome)
+  const { component, report, server, fault } = JSON.parse(outcome)
   if (fault) throw faultError(fault.code, fault.message)
-  return component ?? report
+  return component ?? report ?? server
 }
 
 /** Checks the name of a tool, of which the native module would say less. */
@@ -199,6 +199,15 @@ export class Host {
       forget?.()
       stop.stop()
     }
+  }
+
+  async addServer(name, options) {
+    const written = JSON.stringify(settings(options, SERVER_OPTIONS))
+    return operate(options?.signal, (stop) => hold(this, this.#native.addServer(name, written, stop)))
+  }
+
+  async removeServer(name) {
+    return operate(undefined, () => hold(this, this.#native.removeServer(name)))
   }
 
   agent(options) {

@@ -227,3 +227,41 @@ export interface AgentSettings {
   /** The actor on whose behalf its calls run. Default: a guest. */
   actor?: string
 }
+
+/** An MCP server: either a `command` to start, or a `url`. */
+export interface ServerSettings {
+  /** The program and its arguments, such as ["npx", "-y", "server"]. No shell is involved. */
+  command?: string[]
+  /** The working folder of the program, relative to the working folder. */
+  folder?: string
+  /** Environment variables of the program, in addition to PATH, HOME, LANG and TZ. Other variables are not passed on. */
+  env?: Record<string, string>
+  /** Environment variables with secret values, and their sources. */
+  secretEnv?: Record<string, { env: string } | { file: string } | { keyring: string }>
+  /** The URL of its endpoint, such as "https://mcp.example.com/mcp". */
+  url?: string
+  /** The source of the bearer token. */
+  bearer?: { env: string } | { file: string } | { keyring: string }
+  /** Headers of requests to the server. */
+  headers?: Record<string, string>
+  /** Headers with secret values, and their sources. */
+  secretHeaders?: Record<string, { env: string } | { file: string } | { keyring: string }>
+  /** Maximum wall time of one call. Each progress report restarts it, up to `max_timeout`. Default: 60s. */
+  timeout?: Duration
+  /** Maximum total wall time of one call. Default: 10m. */
+  maxTimeout?: Duration
+  /** Maximum time to start and list its tools. Default: 10s, and 60s for programs such as npx and uvx that install other programs first. */
+  startTimeout?: Duration
+  /** The form of a result that the model reads, if the server wrote both: "text" or "structured". Default: "text". */
+  prefer?: 'text' | 'structured'
+  /** Maximum size of a result. Default: 1MiB. */
+  output?: Amount
+  /** Maximum size of a single string in the arguments. Default: 1MiB. */
+  string?: Amount
+  /** The tools to use, by the server's own names. Default: all. */
+  tools?: string[]
+  /** Maximum number of tools. Only this many are used, from the start of its list. Default: 1000. */
+  maxTools?: Amount
+  /** Maximum size of all descriptions together. The longest are cut to fit. Each description may have 16KiB. Default: 1MiB. */
+  descriptions?: Amount
+}

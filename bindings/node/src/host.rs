@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use fumehood::settings::{
-    AgentSettings, CallSettings, Calling, EmbeddedHost, HostSettings, LoadSettings, TimeUnit, read_options,
+    AgentSettings, CallSettings, Calling, EmbeddedHost, HostSettings, LoadSettings, McpServerSection, TimeUnit,
+    read_options,
 };
 use fumehood::{Call, Host, Tool, ToolAliases};
 use napi::Env;
@@ -165,7 +166,7 @@ impl NativeHost {
     #[napi]
     pub fn tools(&self) -> Vec<String> {
         let aliases = self.embedded.aliases();
-        self.host().tools().iter().map(|tool| tool_json(tool, &aliases)).collect()
+        self.embedded.tools().iter().map(|tool| tool_json(tool, &aliases)).collect()
     }
 
     /// Returns the tool with this name or alias, as JSON.
@@ -178,6 +179,27 @@ impl NativeHost {
     #[napi]
     pub fn running(&self) -> u32 {
         u32::try_from(self.host().running()).unwrap_or(u32::MAX)
+    }
+
+    /// Adds an MCP server.
+    #[napi]
+    pub fn add_server<'env>(
+        &self,
+        env: &'env Env,
+        name: String,
+        settings: String,
+        stop: Option<&Stop>,
+    ) -> Result<Object<'env>, Fault> {
+        let section: McpServerSection = read_options(&settings, UNIT).map_err(|error| settings_fault(&error.into()))?;
+        let embedded = self.embedded.clone();
+        self.spawn(env, stop, async move { Outcome::of_server(embedded.add_server(&name, &section).await) })
+    }
+
+    /// Removes an MCP server, and tells whether it was there.
+    #[napi]
+    pub fn remove_server<'env>(&self, env: &'env Env, name: String) -> Result<Object<'env>, Fault> {
+        let embedded = self.embedded.clone();
+        self.spawn(env, None, async move { Outcome::Server(embedded.remove_server(&name).await.into()) })
     }
 
     /// Creates an agent; with `can_ask`, the program is asked about calls.

@@ -14,6 +14,7 @@ mod log_report;
 mod operation;
 mod owner_process;
 mod result;
+mod server;
 mod tool;
 
 /// Defines the module.
@@ -39,5 +40,6 @@ fn _fumehood(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<operation::Operation>()?;
     module.add_class::<result::CallError>()?;
     module.add_class::<result::Result>()?;
+    module.add_class::<server::Server>()?;
     module.add_class::<tool::Tool>()
 }

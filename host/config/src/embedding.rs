@@ -18,7 +18,7 @@ use crate::registry::SignatureRule;
 use crate::text::TextSource;
 
 /// The settings of this module that are times, as JSON pointers.
-pub const TIMES: [&str; 8] = [
+pub const TIMES: [&str; 11] = [
     "/budget/wall_time",
     "/limits/deadline",
     "/grants/clock",
@@ -26,7 +26,10 @@ pub const TIMES: [&str; 8] = [
     "/grants/http_limits/tls",
     "/grants/http_limits/first_byte",
     "/grants/http_limits/between_bytes",
+    "/max_timeout",
     "/registry/min_age",
+    "/start_timeout",
+    "/timeout",
 ];
 
 /// The unit of times that a program writes as numbers, by the convention of its language.

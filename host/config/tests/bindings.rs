@@ -14,11 +14,12 @@ use std::fmt::Write as _;
 
 use expect_test::expect_file;
 use fumehood_config::embedding::{AgentSettings, CallSettings, HostSettings, LoadSettings, TIMES};
+use fumehood_config::mcp::McpServerSection;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
 /// The types of settings with a name in the packages, in the order of the files.
-const NAMES: [(&str, &str); 12] = [
+const NAMES: [(&str, &str); 13] = [
     ("LimitsSection", "Limits"),
     ("HttpLimitsSection", "HttpLimits"),
     ("WriteFolderTable", "WriteFolder"),
@@ -31,18 +32,32 @@ const NAMES: [(&str, &str); 12] = [
     ("LoadSettings", "LoadSettings"),
     ("CallSettings", "CallSettings"),
     ("AgentSettings", "AgentSettings"),
+    ("McpServerSection", "ServerSettings"),
 ];
 
 /// Options whose names follow the conventions of JavaScript. Other names are those of `fumehood.toml`.
-const OPTIONS: [&str; 4] = ["HostSettings", "LoadSettings", "CallSettings", "AgentSettings"];
+const OPTIONS: [&str; 5] = ["HostSettings", "LoadSettings", "CallSettings", "AgentSettings", "McpServerSection"];
 
 /// Options that the packages set themselves, or take in another way.
-const HIDDEN: [(&str, &str); 4] = [
+const HIDDEN: [(&str, &str); 16] = [
     ("LoadSettings", "path"),
     ("CallSettings", "state"),
     ("AgentSettings", "state"),
     // A function gives its reply as a whole.
     ("BudgetSection", "stream_time"),
+    // These are for clients of the command, or for its configuration.
+    ("McpServerSection", "login"),
+    ("McpServerSection", "prefix"),
+    ("McpServerSection", "resources"),
+    ("McpServerSection", "prompts"),
+    ("McpServerSection", "elicitation"),
+    ("McpServerSection", "sampling"),
+    ("McpServerSection", "apps"),
+    ("McpServerSection", "app_origins"),
+    ("McpServerSection", "source"),
+    ("McpServerSection", "sink"),
+    ("McpServerSection", "approval"),
+    ("McpServerSection", "unasked"),
 ];
 
 /// Texts of the schema that are paths.
@@ -57,6 +72,7 @@ fn definitions() -> Map<String, Value> {
     generator.subschema_for::<LoadSettings>();
     generator.subschema_for::<CallSettings>();
     generator.subschema_for::<AgentSettings>();
+    generator.subschema_for::<McpServerSection>();
     generator.take_definitions(true)
 }
 

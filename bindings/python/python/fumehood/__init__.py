@@ -23,6 +23,7 @@ from ._fumehood import (
     Progress,
     Request,
     Result,
+    Server,
     Tool,
 )
 from .agent import Agent
@@ -51,6 +52,7 @@ __all__ = [
     "Request",
     "Result",
     "Secret",
+    "Server",
     "Tool",
     "WriteFolder",
     "__version__",

@@ -10,7 +10,7 @@ class HostError(FumehoodError):
     """The host failed, not a tool."""
 
 class LoadError(FumehoodError):
-    """A component cannot be loaded."""
+    """A component cannot be loaded, or a server cannot be used."""
 
 @final
 class Component:
@@ -28,6 +28,20 @@ class Component:
     @property
     def tools(self) -> list[str]:
         """The full names of its tools."""
+
+@final
+class Server:
+    """An MCP server that was added to a host."""
+
+    @property
+    def name(self) -> str:
+        """The name, which the full names of its tools begin with."""
+    @property
+    def tools(self) -> list[str]:
+        """The full names of its tools."""
+    @property
+    def ignored(self) -> list[str]:
+        """The tools that are left out, with the reasons."""
 
 @final
 class Tool:
@@ -258,6 +272,8 @@ class NativeHost:
     def tools(self) -> list[Tool]: ...
     def tool(self, name: str) -> Tool | None: ...
     def running(self) -> int: ...
+    def add_server(self, name: str, settings: str) -> Operation: ...
+    def remove_server(self, name: str) -> Operation: ...
     def agent(self, settings: str, can_ask: bool) -> NativeAgent: ...
     def verify_log(self) -> Operation: ...
     def shutdown(self, grace: float) -> Operation: ...

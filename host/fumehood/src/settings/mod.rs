@@ -28,6 +28,8 @@ mod embedding;
 mod error;
 mod quick_tools;
 mod registry;
+#[cfg(all(feature = "agent", feature = "mcp"))]
+mod servers;
 mod values;
 
 #[cfg(feature = "agent")]
@@ -42,9 +44,12 @@ pub use fumehood_config::folder::{WriteFolder, WriteFolderTable};
 pub use fumehood_config::http_limits::HttpLimitsSection;
 pub use fumehood_config::json::{SettingError, read_json};
 pub use fumehood_config::limits::LimitsSection;
+pub use fumehood_config::mcp::McpServerSection;
 pub use fumehood_config::powers::{PowerFault, Powers};
 pub use fumehood_config::registry::SignatureRule;
 pub use fumehood_config::secret::{SecretSection, ValueSource, Values, resolve};
 pub use fumehood_config::text::{TextFile, TextSource};
 pub use registry::signature_rule;
+#[cfg(all(feature = "agent", feature = "mcp"))]
+pub use servers::{AddedServer, ServerError, entry_lines, server_options, start_timeout};
 pub use values::read_value;

@@ -77,6 +77,9 @@ impl EmbeddedHost {
             serde_json::from_str::<IgnoredAny>(&state).map_err(|error| SettingsError::setting("state", error))?;
             builder = builder.state(state);
         }
+        if let Some(servers) = self.servers() {
+            builder = builder.provider(servers);
+        }
         if let Some(recorder) = self.recorder() {
             builder = builder.recorder(recorder);
         }
@@ -86,8 +89,12 @@ impl EmbeddedHost {
     /// Returns the full names of tools that a setting names.
     fn full_names(&self, setting: &str, names: &[String]) -> Result<BTreeSet<String>, SettingsError> {
         let full_name = |name: &String| {
-            let missing =
-                || SettingsError::setting(setting, format!("unknown tool `{name}`; load its component first"));
+            let missing = || {
+                SettingsError::setting(
+                    setting,
+                    format!("unknown tool `{name}`; load its component or add its server first"),
+                )
+            };
             self.tool(name).map(|tool| tool.full_name().to_owned()).ok_or_else(missing)
         };
         names.iter().map(full_name).collect()
