@@ -33,6 +33,8 @@ def environment() -> dict[str, str]:
 server.run()
 """
 COMMAND = [sys.executable, "-c", SERVER]
+# For a machine that is busy with other things.
+START_TIMEOUT = "120s"
 
 
 def is_running(pid: int) -> bool:
@@ -44,7 +46,7 @@ def is_running(pid: int) -> bool:
 
 
 async def test_tools_of_a_server_are_called_as_others(calculator: fumehood.Host) -> None:
-    server = await calculator.add_server("test", command=COMMAND)
+    server = await calculator.add_server("test", command=COMMAND, start_timeout=START_TIMEOUT)
     assert (server.name, server.ignored) == ("test", [])
     assert set(server.tools) == {"test__greet", "test__wait", "test__environment"}
     names = [tool.name for tool in calculator.tools()]
@@ -63,7 +65,7 @@ async def test_tools_of_a_server_are_called_as_others(calculator: fumehood.Host)
 
 
 async def test_agents_call_servers(host: fumehood.Host) -> None:
-    await host.add_server("test", command=COMMAND, tools=["greet"])
+    await host.add_server("test", command=COMMAND, start_timeout=START_TIMEOUT, tools=["greet"])
     replies: list[Reply] = [{"tool_calls": [{"name": "test__greet", "arguments": {"name": "Ada"}}]}, "Done."]
 
     async def model(_: ModelRequest) -> Reply:
@@ -78,7 +80,7 @@ async def test_servers_end_with_the_host(cache: pathlib.Path, monkeypatch: pytes
     monkeypatch.setenv("SECRET_HERE", "hunter2hunter2")
     async with fumehood.Host(cache=cache) as host:
         secret_env = {"TOKEN": {"env": "SECRET_HERE"}}
-        await host.add_server("test", command=COMMAND, env={"PLAIN": "x"}, secret_env=secret_env)
+        await host.add_server("test", command=COMMAND, start_timeout=START_TIMEOUT, env={"PLAIN": "x"}, secret_env=secret_env)
         environment = (await host.call("test__environment")).json()
         # The value of a secret is redacted, and other variables are not passed on.
         assert (environment["PLAIN"], environment["SECRET_HERE"]) == ("x", "")
@@ -95,11 +97,11 @@ async def test_servers_end_with_the_host(cache: pathlib.Path, monkeypatch: pytes
 
 
 async def test_a_server_is_removed(host: fumehood.Host) -> None:
-    await host.add_server("test", command=COMMAND)
+    await host.add_server("test", command=COMMAND, start_timeout=START_TIMEOUT)
     assert (await host.remove_server("test"), await host.remove_server("test")) == (True, False)
     gone = await host.call("test__greet", {"name": "Ada"})
     assert gone.error is not None and gone.error.kind == "unknown_tool"
-    await host.add_server("test", command=COMMAND)
+    await host.add_server("test", command=COMMAND, start_timeout=START_TIMEOUT)
     assert (await host.call("test__greet", {"name": "Ada"})).ok
     await host.shutdown()
 
@@ -117,7 +119,7 @@ async def test_servers_that_cannot_be_used_are_errors(calculator: fumehood.Host,
     with pytest.raises(ValueError, match="`timeout`: invalid time `-1"):
         await calculator.add_server("a", command=COMMAND, timeout=-1)
     # A name that failed is free again, and one that is taken is not for a component.
-    await calculator.add_server("a", command=COMMAND)
+    await calculator.add_server("a", command=COMMAND, start_timeout=START_TIMEOUT)
     with pytest.raises(fumehood.LoadError, match="`a` is already loaded"):
         await calculator.load(components / "calculator.wasm", name="a")
     await calculator.shutdown()
@@ -126,12 +128,12 @@ async def test_servers_that_cannot_be_used_are_errors(calculator: fumehood.Host,
 async def test_with_a_lock_servers_need_its_approval(tmp_path: pathlib.Path) -> None:
     host = fumehood.Host(lock=tmp_path / "fumehood.lock")
     with pytest.raises(fumehood.LoadError, match="the server `test` is not what the lock approves"):
-        await host.add_server("test", command=COMMAND)
+        await host.add_server("test", command=COMMAND, start_timeout=START_TIMEOUT)
 
 
 async def test_calls_of_servers_are_recorded(tmp_path: pathlib.Path, cache: pathlib.Path) -> None:
     async with fumehood.Host(cache=cache, log=tmp_path / "events.db") as host:
-        await host.add_server("test", command=COMMAND)
+        await host.add_server("test", command=COMMAND, start_timeout=START_TIMEOUT)
         assert (await host.call("test__greet", {"name": "Ada"})).ok
         report = await host.verify_log()
         assert report.ok and report.rows == 4
