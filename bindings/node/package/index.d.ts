@@ -1,12 +1,30 @@
 /// <reference lib="esnext.disposable" />
 
-import type { CallSettings, HostOptions, LoadSettings } from './settings.js'
+import type { Agent, AgentOptions } from './agent.js'
+import type { CallSettings, HostOptions, LoadSettings, ServerSettings } from './settings.js'
 
-export type { Amount, Duration, Grants, HostOptions, HttpLimits, Limits, Registry, Secret, WriteFolder } from './settings.js'
+export * from './agent.js'
+
+export type { Amount, Budget, Duration, Grants, HostOptions, HttpLimits, Limits, Registry, Secret, WriteFolder } from './settings.js'
 
 export interface LoadOptions extends LoadSettings {
   /** Stops loading. */
   signal?: AbortSignal
+}
+
+export interface ServerOptions extends ServerSettings {
+  /** Stops starting or connecting. */
+  signal?: AbortSignal
+}
+
+/** An MCP server that was added to a host. */
+export interface Server {
+  /** The name, which the full names of its tools begin with. */
+  name: string
+  /** The full names of its tools. */
+  tools: string[]
+  /** The tools that are left out, with the reasons. */
+  ignored: string[]
 }
 
 export interface CallOptions extends CallSettings {
@@ -133,7 +151,7 @@ export class HostError extends FumehoodError {
   readonly code: 'ERR_FUMEHOOD_HOST'
 }
 
-/** A component cannot be loaded. */
+/** A component cannot be loaded, or a server cannot be used. */
 export class LoadError extends FumehoodError {
   readonly code: 'ERR_FUMEHOOD_LOAD'
 }
@@ -181,6 +199,24 @@ export class Host {
    * guest.
    */
   stream(name: string, args?: object | string, options?: CallOptions): AsyncGenerator<CallEvent | Result, void, undefined>
+
+  /**
+   * Starts an MCP server with a `command`, or connects to a `url`, and adds its tools as `name__tool`. They follow the server's list, and
+   * end with the host. Unlike components, a server runs outside of the sandbox.
+   *
+   * @throws {LoadError} if it cannot be used, its name is taken, or it is not what the host's `lock` approves
+   */
+  addServer(name: string, options: ServerOptions): Promise<Server>
+
+  /** Removes an MCP server with its tools, ends its program, and returns whether it was there. */
+  removeServer(name: string): Promise<boolean>
+
+  /**
+   * Creates an agent: its model gets the conversation with the tools, and its calls run in this host.
+   *
+   * @throws {TypeError} if a tool is unknown, or an option is misspelt
+   */
+  agent(options: AgentOptions): Agent
 
   /** Verifies the event log: nothing was changed, removed or reordered. Without the option `log`, this is a `TypeError`. */
   verifyLog(): Promise<LogReport>

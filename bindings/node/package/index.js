@@ -2,9 +2,10 @@
 import { createRequire } from 'node:module'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { Agent } from './agent.js'
 import { FumehoodError, HostError, LoadError, faultError } from './errors.js'
 import { Result } from './result.js'
-import { CALL_OPTIONS, HOST_OPTIONS, LOAD_OPTIONS } from './settings.js'
+import { AGENT_OPTIONS, CALL_OPTIONS, HOST_OPTIONS, LOAD_OPTIONS, SERVER_OPTIONS } from './settings.js'
 
 const native = createRequire(import.meta.url)('./fumehood.node')
 const PROGRAM = fileURLToPath(new URL('./bin/fumehood', import.meta.url))
@@ -53,9 +54,9 @@ function componentSource(source) {
 
 function finish(outcome) {
   if (typeof outcome !== 'string') return new Result(outcome)
-  const { component, report, fault } = JSON.parse(outcome)
+  const { component, report, server, fault } = JSON.parse(outcome)
   if (fault) throw faultError(fault.code, fault.message)
-  return component ?? report
+  return component ?? report ?? server
 }
 
 /** Checks the name of a tool, of which the native module would say less. */
@@ -200,6 +201,23 @@ export class Host {
     }
   }
 
+  async addServer(name, options) {
+    const written = JSON.stringify(settings(options, SERVER_OPTIONS))
+    return operate(options?.signal, (stop) => hold(this, this.#native.addServer(name, written, stop)))
+  }
+
+  async removeServer(name) {
+    return operate(undefined, () => hold(this, this.#native.removeServer(name)))
+  }
+
+  agent(options) {
+    const { model, approve, state, ...rest } = options ?? {}
+    const written = settings(rest, AGENT_OPTIONS)
+    if (state !== undefined) written.state = JSON.stringify(state)
+    const native = guarded(() => this.#native.agent(JSON.stringify(written), approve !== undefined))
+    return new Agent(native, model, approve, (signal, begin) => operate(signal, (stop) => hold(this, begin(stop))))
+  }
+
   async verifyLog() {
     return operate(undefined, () => hold(this, this.#native.verifyLog()))
   }
@@ -222,4 +240,4 @@ function callOptions(options) {
   return Object.keys(written).length === 0 ? undefined : JSON.stringify(written)
 }
 
-export { FumehoodError, HostError, LoadError, Result }
+export { Agent, FumehoodError, HostError, LoadError, Result }

@@ -104,6 +104,24 @@ export interface Grants {
   app_origins?: string[]
 }
 
+/** Budget of one session. A limit that is left out has its default. */
+export interface Budget {
+  /** Maximum requests to the model per message of the user. Default: 8. */
+  turns?: number
+  /** Maximum tool calls per message of the user, including refused calls. Default: 25. */
+  calls?: number
+  /** Maximum tool calls of the whole session. Default: 40. */
+  calls_in_all?: Amount
+  /** Maximum total time per message of the user. Default: 10m. */
+  wall_time?: Duration
+  /** Maximum tokens of all requests. Default: 150k. */
+  tokens_in?: Amount
+  /** Maximum tokens of all answers. Default: 20k. */
+  tokens_out?: Amount
+  /** Maximum fuel of all tools. Default: no limit. */
+  fuel?: Amount
+}
+
 /** A file with a text. */
 export interface TextFile {
   /** The path of the file, relative to the working folder. */
@@ -194,4 +212,56 @@ export interface CallSettings {
   id?: string
   /** The actor on whose behalf the call runs. Default: a guest. */
   actor?: string
+}
+
+/** Options of an agent. */
+export interface AgentSettings {
+  /** The system prompt: the role of the model, and how it should behave. Default: none. */
+  system?: string
+  /** The tools that the model may call. Default: all tools of the host, also those that are loaded later. */
+  allow?: string[]
+  /** The tools whose calls need a yes of `approve`. Default: all tools if there is an `approve`, and otherwise none. */
+  ask?: string[]
+  /** Limits of its runs and of the whole conversation. */
+  budget?: Budget
+  /** The actor on whose behalf its calls run. Default: a guest. */
+  actor?: string
+}
+
+/** An MCP server: either a `command` to start, or a `url`. */
+export interface ServerSettings {
+  /** The program and its arguments, such as ["npx", "-y", "server"]. No shell is involved. */
+  command?: string[]
+  /** The working folder of the program, relative to the working folder. */
+  folder?: string
+  /** Environment variables of the program, in addition to PATH, HOME, LANG and TZ. Other variables are not passed on. */
+  env?: Record<string, string>
+  /** Environment variables with secret values, and their sources. */
+  secretEnv?: Record<string, { env: string } | { file: string } | { keyring: string }>
+  /** The URL of its endpoint, such as "https://mcp.example.com/mcp". */
+  url?: string
+  /** The source of the bearer token. */
+  bearer?: { env: string } | { file: string } | { keyring: string }
+  /** Headers of requests to the server. */
+  headers?: Record<string, string>
+  /** Headers with secret values, and their sources. */
+  secretHeaders?: Record<string, { env: string } | { file: string } | { keyring: string }>
+  /** Maximum wall time of one call. Each progress report restarts it, up to `max_timeout`. Default: 60s. */
+  timeout?: Duration
+  /** Maximum total wall time of one call. Default: 10m. */
+  maxTimeout?: Duration
+  /** Maximum time to start and list its tools. Default: 10s, and 60s for programs such as npx and uvx that install other programs first. */
+  startTimeout?: Duration
+  /** The form of a result that the model reads, if the server wrote both: "text" or "structured". Default: "text". */
+  prefer?: 'text' | 'structured'
+  /** Maximum size of a result. Default: 1MiB. */
+  output?: Amount
+  /** Maximum size of a single string in the arguments. Default: 1MiB. */
+  string?: Amount
+  /** The tools to use, by the server's own names. Default: all. */
+  tools?: string[]
+  /** Maximum number of tools. Only this many are used, from the start of its list. Default: 1000. */
+  maxTools?: Amount
+  /** Maximum size of all descriptions together. The longest are cut to fit. Each description may have 16KiB. Default: 1MiB. */
+  descriptions?: Amount
 }

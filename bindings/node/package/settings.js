@@ -31,3 +31,31 @@ export const CALL_OPTIONS = {
   id: 'id',
   actor: 'actor',
 }
+
+export const AGENT_OPTIONS = {
+  system: 'system',
+  allow: 'allow',
+  ask: 'ask',
+  budget: 'budget',
+  actor: 'actor',
+}
+
+export const SERVER_OPTIONS = {
+  command: 'command',
+  folder: 'folder',
+  env: 'env',
+  secretEnv: 'secret_env',
+  url: 'url',
+  bearer: 'bearer',
+  headers: 'headers',
+  secretHeaders: 'secret_headers',
+  timeout: 'timeout',
+  maxTimeout: 'max_timeout',
+  startTimeout: 'start_timeout',
+  prefer: 'prefer',
+  output: 'output',
+  string: 'string',
+  tools: 'tools',
+  maxTools: 'max_tools',
+  descriptions: 'descriptions',
+}

@@ -3,7 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use fumehood::settings::{CallSettings, Calling, EmbeddedHost, HostSettings, LoadSettings, TimeUnit, read_options};
+use fumehood::settings::{
+    AgentSettings, CallSettings, Calling, EmbeddedHost, HostSettings, LoadSettings, McpServerSection, TimeUnit,
+    read_options,
+};
 use fumehood::{Call, Host, Tool, ToolAliases};
 use napi::Env;
 use napi::bindgen_prelude::{Buffer, Either, Either3, Object};
@@ -11,6 +14,7 @@ use napi_derive::napi;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
+use crate::agent::NativeAgent;
 use crate::events::{Events, NotifyFunction};
 use crate::fault::{Code, Fault, error_chain, host_fault, settings_fault};
 use crate::outcome::{Outcome, Promise};
@@ -162,7 +166,7 @@ impl NativeHost {
     #[napi]
     pub fn tools(&self) -> Vec<String> {
         let aliases = self.embedded.aliases();
-        self.host().tools().iter().map(|tool| tool_json(tool, &aliases)).collect()
+        self.embedded.tools().iter().map(|tool| tool_json(tool, &aliases)).collect()
     }
 
     /// Returns the tool with this name or alias, as JSON.
@@ -175,6 +179,35 @@ impl NativeHost {
     #[napi]
     pub fn running(&self) -> u32 {
         u32::try_from(self.host().running()).unwrap_or(u32::MAX)
+    }
+
+    /// Adds an MCP server.
+    #[napi]
+    pub fn add_server<'env>(
+        &self,
+        env: &'env Env,
+        name: String,
+        settings: String,
+        stop: Option<&Stop>,
+    ) -> Result<Object<'env>, Fault> {
+        let section: McpServerSection = read_options(&settings, UNIT).map_err(|error| settings_fault(&error.into()))?;
+        let embedded = self.embedded.clone();
+        self.spawn(env, stop, async move { Outcome::of_server(embedded.add_server(&name, &section).await) })
+    }
+
+    /// Removes an MCP server, and tells whether it was there.
+    #[napi]
+    pub fn remove_server<'env>(&self, env: &'env Env, name: String) -> Result<Object<'env>, Fault> {
+        let embedded = self.embedded.clone();
+        self.spawn(env, None, async move { Outcome::Server(embedded.remove_server(&name).await.into()) })
+    }
+
+    /// Creates an agent; with `can_ask`, the program is asked about calls.
+    #[napi]
+    pub fn agent(&self, settings: String, can_ask: bool) -> Result<NativeAgent, Fault> {
+        let settings: AgentSettings = read_options(&settings, UNIT).map_err(|error| settings_fault(&error.into()))?;
+        let agent = self.embedded.agent(settings, can_ask).map_err(|error| settings_fault(&error))?;
+        Ok(NativeAgent::new(agent, self.runtime()?.handle().clone()))
     }
 
     /// Verifies the event log.

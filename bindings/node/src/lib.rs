@@ -2,6 +2,7 @@
 //! is easier to say in JavaScript: promises that a signal rejects, async iterators, and adapters.
 #![cfg(feature = "addon")]
 
+mod agent;
 mod events;
 mod fault;
 mod host;

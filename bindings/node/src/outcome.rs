@@ -1,7 +1,7 @@
 //! Outcomes of operations, and the promises that they settle.
 
 use fumehood::event_log::Report;
-use fumehood::settings::SettingsError;
+use fumehood::settings::{AddedServer, ServerError, SettingsError};
 use fumehood::{CallResult, Component, ErrorKind, Host, LoadError};
 use napi::bindgen_prelude::{Either, Object};
 use napi::{Env, JsDeferred};
@@ -19,6 +19,10 @@ type Resolver = Box<dyn FnOnce(Env) -> napi::Result<OperationOutcome>>;
 pub(crate) enum Outcome {
     Called(Box<CallResult>),
     Loaded(Value),
+    /// The report is with the run.
+    Ran,
+    /// A server, or whether one was removed.
+    Server(Value),
     Verified(Value),
     Fault(Code, String),
     ShutDown,
@@ -39,6 +43,21 @@ impl Outcome {
         let digest = component.digest().to_string();
         let isolated = component.is_isolated();
         Self::Loaded(json!({"name": name, "digest": digest, "isolated": isolated, "tools": tools}))
+    }
+
+    /// Creates the outcome of adding a server.
+    pub(crate) fn of_server(added: Result<AddedServer, ServerError>) -> Self {
+        match added {
+            Ok(AddedServer { name, tools, ignored }) => {
+                Self::Server(json!({"name": name, "tools": tools, "ignored": ignored}))
+            }
+            Err(ServerError::Settings(error)) => {
+                let fault = settings_fault(&error);
+                Self::Fault(fault.status, fault.reason)
+            }
+            Err(error @ ServerError::Closed) => Self::Fault(Code::Host, error_chain(&error)),
+            Err(error) => Self::Fault(Code::Load, error_chain(&error)),
+        }
     }
 
     /// Creates the outcome of verifying the event log.
@@ -69,9 +88,10 @@ impl Outcome {
                 None => Either::A(NativeResult::from(*result)),
             },
             Self::Loaded(component) => Either::B(json!({"component": component}).to_string()),
+            Self::Server(server) => Either::B(json!({"server": server}).to_string()),
             Self::Verified(report) => Either::B(json!({"report": report}).to_string()),
             Self::Fault(code, message) => Self::fault(code, &message),
-            Self::ShutDown => Either::B("{}".to_owned()),
+            Self::Ran | Self::ShutDown => Either::B("{}".to_owned()),
         }
     }
 }

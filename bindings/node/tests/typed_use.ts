@@ -1,5 +1,5 @@
 // A program whose types are checked, and which is not run.
-import { type CallEvent, type Component, type Content, type Grants, FumehoodError, Host, HostError, LoadError, type Limits, Result, type Tool } from 'fumehood'
+import { type AgentResult, type CallEvent, type Component, type Content, type Grants, FumehoodError, Host, HostError, LoadError, type Limits, Result, type Tool } from 'fumehood'
 import { tools } from 'fumehood/ai'
 import { tools as langchainTools } from 'fumehood/langchain'
 import { server } from 'fumehood/mcp'
@@ -30,6 +30,17 @@ export async function use(model: LanguageModel, chat: BaseChatModel): Promise<st
     const other: CallEvent = event
     if (other.type === 'progress') other.fraction?.toFixed()
   }
+  const added = await host.addServer('s', { command: ['server'], env: { A: 'b' }, startTimeout: '2s', tools: ['a'] })
+  if (added.tools.length === 0) await host.removeServer(added.name)
+  const agent = host.agent({
+    model: ({ messages }, { signal }) => ({ content: messages[0]?.content ?? String(signal.aborted), usage: { input: 1 } }),
+    approve: async ({ tool }) => tool === 'a' || 'no',
+    budget: { turns: 2, wall_time: 2500 },
+  })
+  const done: AgentResult = await agent.run('Hello.', { signal: AbortSignal.timeout(100) })
+  if (done.calls[0]?.result.ok) return done.text
+  // @ts-expect-error: a reply is a text or a message.
+  host.agent({ model: () => 5 })
   await server(host).close()
   const { text } = await generateText({ model, tools: tools(host), prompt: '' })
   createAgent({ model: chat, tools: langchainTools(host) })

@@ -2,13 +2,18 @@
 
 use std::error::Error;
 
-use fumehood::settings::SettingsError;
+use fumehood::settings::{ServerError, SettingsError};
 use pyo3::PyErr;
 use pyo3::exceptions::{PyException, PyValueError};
 
 pyo3::create_exception!(fumehood, FumehoodError, PyException, "The base class of the errors of a host.");
 pyo3::create_exception!(fumehood, HostError, FumehoodError, "The host failed, not a tool.");
-pyo3::create_exception!(fumehood, LoadError, FumehoodError, "A component cannot be loaded.");
+pyo3::create_exception!(
+    fumehood,
+    LoadError,
+    FumehoodError,
+    "A component cannot be loaded, or a server cannot be used."
+);
 
 /// Returns the message of an error with those of its causes.
 fn chain(error: &dyn Error) -> String {
@@ -30,6 +35,15 @@ pub(crate) fn host_error(error: &dyn Error) -> PyErr {
 pub(crate) fn load_error(error: &fumehood::LoadError) -> PyErr {
     match error {
         fumehood::LoadError::Different { .. } => LoadError::new_err(format!("{error} with `replace=True`")),
+        _ => LoadError::new_err(chain(error)),
+    }
+}
+
+/// Creates the exception of a server that cannot be added.
+pub(crate) fn server_error(error: &ServerError) -> PyErr {
+    match error {
+        ServerError::Settings(error) => settings_error(error),
+        ServerError::Closed => host_error(error),
         _ => LoadError::new_err(chain(error)),
     }
 }

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
-use fumehood::settings::{CallSettings, Calling, EmbeddedHost, HostSettings, LoadSettings, TimeUnit, read_options};
+use fumehood::settings::{
+    AgentSettings, CallSettings, Calling, EmbeddedHost, HostSettings, LoadSettings, McpServerSection, TimeUnit,
+    read_options,
+};
 use fumehood::{Call, CallResult};
 use pyo3::prelude::*;
 use tokio::runtime::Runtime;
 
+use crate::agent::NativeAgent;
 use crate::component::Component;
 use crate::error::{HostError, host_error, load_error, settings_error, value_error};
 use crate::event::Events;
@@ -169,7 +173,7 @@ impl NativeHost {
     fn tools(&self) -> PyResult<Vec<Tool>> {
         let embedded = &self.state()?.embedded;
         let aliases = embedded.aliases();
-        Ok(embedded.host().tools().into_iter().map(|tool| Tool::new(tool, &aliases)).collect())
+        Ok(embedded.tools().into_iter().map(|tool| Tool::new(tool, &aliases)).collect())
     }
 
     fn tool(&self, name: &str) -> PyResult<Option<Tool>> {
@@ -180,6 +184,27 @@ impl NativeHost {
     /// Returns the number of calls that are running guest code right now.
     fn running(&self) -> PyResult<usize> {
         Ok(self.state()?.embedded.host().running())
+    }
+
+    /// Adds an MCP server.
+    fn add_server(&self, name: String, settings: &str) -> PyResult<Operation> {
+        let section: McpServerSection = read_options(settings, UNIT).map_err(|error| settings_error(&error.into()))?;
+        let embedded = self.state()?.embedded.clone();
+        self.spawn(async move { Outcome::AddedServer(embedded.add_server(&name, &section).await) })
+    }
+
+    /// Removes an MCP server, and tells whether it was there.
+    fn remove_server(&self, name: String) -> PyResult<Operation> {
+        let embedded = self.state()?.embedded.clone();
+        self.spawn(async move { Outcome::RemovedServer(embedded.remove_server(&name).await) })
+    }
+
+    /// Creates an agent; with `can_ask`, the program is asked about calls.
+    fn agent(&self, settings: &str, can_ask: bool) -> PyResult<NativeAgent> {
+        let state = self.state()?;
+        let settings: AgentSettings = read_options(settings, UNIT).map_err(|error| settings_error(&error.into()))?;
+        let agent = state.embedded.agent(settings, can_ask).map_err(|error| settings_error(&error))?;
+        Ok(NativeAgent::new(agent, state.runtime.handle().clone()))
     }
 
     /// Verifies the event log.

@@ -4,6 +4,7 @@
 
 use pyo3::prelude::*;
 
+mod agent;
 mod component;
 mod error;
 mod event;
@@ -13,6 +14,7 @@ mod log_report;
 mod operation;
 mod owner_process;
 mod result;
+mod server;
 mod tool;
 
 /// Defines the module.
@@ -24,6 +26,10 @@ fn _fumehood(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("HostError", py.get_type::<error::HostError>())?;
     module.add("LoadError", py.get_type::<error::LoadError>())?;
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<agent::AgentCall>()?;
+    module.add_class::<agent::AgentResult>()?;
+    module.add_class::<agent::AgentRun>()?;
+    module.add_class::<agent::NativeAgent>()?;
     module.add_class::<component::Component>()?;
     module.add_class::<event::Events>()?;
     module.add_class::<event::LogLine>()?;
@@ -34,5 +40,6 @@ fn _fumehood(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<operation::Operation>()?;
     module.add_class::<result::CallError>()?;
     module.add_class::<result::Result>()?;
+    module.add_class::<server::Server>()?;
     module.add_class::<tool::Tool>()
 }

@@ -3,20 +3,23 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fumehood::agent::agent::RunError;
 use fumehood::event_log::Report;
-use fumehood::settings::SettingsError;
+use fumehood::settings::{AddedServer, AgentReport, ServerError, SettingsError};
 use fumehood::{CallResult, ErrorKind};
 use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
+use crate::agent::AgentResult;
 use crate::component::Component;
-use crate::error::{HostError, load_error, settings_error};
+use crate::error::{HostError, host_error, load_error, server_error, settings_error};
 use crate::interpreter;
 use crate::log_report::LogReport;
 use crate::owner_process::OwnerProcess;
 use crate::result::Result;
+use crate::server::Server;
 
 /// Interval at which a thread that waits looks for signals, such as that of Ctrl-C.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
@@ -25,7 +28,10 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 pub(crate) enum Outcome {
     Called(Box<CallResult>),
     Loaded(std::result::Result<Component, fumehood::LoadError>),
+    Ran(std::result::Result<AgentReport, RunError>),
     Verified(std::result::Result<Report, SettingsError>),
+    AddedServer(std::result::Result<AddedServer, ServerError>),
+    RemovedServer(bool),
     ShutDown,
 }
 
@@ -39,8 +45,13 @@ impl Outcome {
             },
             Self::Loaded(Ok(component)) => component.into_py_any(py),
             Self::Loaded(Err(error)) => Err(load_error(&error)),
+            Self::Ran(Ok(report)) => AgentResult::new(py, report)?.into_py_any(py),
+            Self::Ran(Err(error)) => Err(host_error(&error)),
             Self::Verified(Ok(report)) => Ok(LogReport::from(report).into_py_any(py)?),
             Self::Verified(Err(error)) => Err(settings_error(&error)),
+            Self::AddedServer(Ok(server)) => Server::from(server).into_py_any(py),
+            Self::AddedServer(Err(error)) => Err(server_error(&error)),
+            Self::RemovedServer(was_there) => was_there.into_py_any(py),
             Self::ShutDown => Ok(py.None()),
         }
     }

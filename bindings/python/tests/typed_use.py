@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import fumehood
+import fumehood.agent
 import fumehood.langchain
 import fumehood.llama_index
 import fumehood.mcp
@@ -31,6 +32,16 @@ async def use() -> None:
         if isinstance(event, fumehood.Progress):
             fraction: float | None = event.fraction
             print(fraction)
+    server = await host.add_server("s", command=["server"], env={"A": "b"}, timeout=2.5, tools=["a"])
+    print(server.tools, await host.remove_server("s"))
+
+    async def model(request: fumehood.agent.ModelRequest) -> fumehood.agent.Reply:
+        return {"content": request["messages"][0]["content"], "usage": {"input": 1}}
+
+    agent = host.agent(model, allow=["a__b"], ask=[], approve=lambda call: call["tool"] == "a", budget={"turns": 2, "wall_time": 2.5})
+    done: fumehood.AgentResult = await agent.run("Hello.")
+    print(done.text, [call.result.ok for call in done.calls])
+    host.agent(lambda request: 5)  # type: ignore[arg-type, return-value]
     fumehood.langchain.tools(host)
     fumehood.llama_index.tools(host)
     fumehood.pydantic_ai.tools(host)

@@ -33,6 +33,23 @@ pub enum Status {
 }
 
 impl Status {
+    /// Returns the name of the status, as in JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::HandlerError => "handler_error",
+            Self::RejectedAllowlist => "rejected_allowlist",
+            Self::RejectedNotFound => "rejected_not_found",
+            Self::RejectedSchema => "rejected_schema",
+            Self::RejectedUnauthorized => "rejected_unauthorized",
+            Self::RejectedDenied => "rejected_denied",
+            Self::Blocked => "blocked",
+            Self::RejectedBudget => "rejected_budget",
+            Self::Skipped => "skipped",
+        }
+    }
+
     /// Returns whether the tool was run.
     #[must_use]
     pub fn has_run(self) -> bool {

@@ -2,15 +2,13 @@
 
 mod remote;
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::agent::identity::ActorArguments;
 use fumehood::mcp::{ConnectError, LaunchWrapper, LogLevel, OAuthOptions, Remote, ToolNotice};
-use fumehood::settings::ValueSource;
+pub(crate) use fumehood::settings::{entry_lines, start_timeout};
 use fumehood::{Lock, McpTools, NameForm, Namespace, ToolAliases, ToolProvider as _};
 use tokio::task::JoinSet;
 
@@ -22,13 +20,6 @@ use crate::config::tool::ApprovalRule;
 use crate::exit::UsageError;
 use crate::source::error_chain;
 use crate::{render, user_folders};
-
-/// Wall time for starting or connecting to a server.
-const DEFAULT_START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Wall time for starting a server with a program that may have to install it first.
-const DEFAULT_INSTALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// Programs that install what they run.
-const INSTALLERS: [&str; 11] = ["npx", "npm", "pnpx", "pnpm", "yarn", "bunx", "uvx", "uv", "pipx", "docker", "podman"];
 
 /// A server of a configuration that was not started, connected to or read yet.
 pub(crate) struct Server {
@@ -151,7 +142,7 @@ pub(crate) async fn connect(config: &Config, lock: &Lock, log_level: &LogLevel) 
         connecting.spawn(async move { (remote.name().clone(), remote.tools().await.err()) });
     }
     let failed = connecting.join_all().await;
-    let mut remotes = McpTools::without_arguments(actor_arguments(config));
+    let remotes = McpTools::without_arguments(actor_arguments(config));
     for (server, remote) in servers {
         let name = remote.name();
         if let Some((_, Some(error))) = failed.iter().find(|(other, _)| other == name) {
@@ -160,7 +151,7 @@ pub(crate) async fn connect(config: &Config, lock: &Lock, log_level: &LogLevel) 
         }
         let refused = remotes.refused().len();
         let unchecked = remotes.unchecked().len();
-        if let Err(error) = add(&mut remotes, &server, &remote, lock).await {
+        if let Err(error) = add(&remotes, &server, &remote, lock).await {
             render::warning(&format!("continuing without the MCP server `{name}`: {}", error_chain(&error)));
         }
         warn_of_tools(name, remotes.refused().get(refused..), remotes.unchecked().get(unchecked..));
@@ -177,14 +168,12 @@ pub(crate) async fn connect(config: &Config, lock: &Lock, log_level: &LogLevel) 
 pub(crate) async fn connect_one(config: &Config, lock: &Lock, server: &Server) -> Result<McpTools> {
     let name = &server.name;
     let remote = server.remote(config)?;
-    let mut remotes = McpTools::without_arguments(actor_arguments(config));
-    add(&mut remotes, server, &remote, lock)
-        .await
-        .with_context(|| format!("the MCP server `{name}` cannot be used"))?;
+    let remotes = McpTools::without_arguments(actor_arguments(config));
+    add(&remotes, server, &remote, lock).await.with_context(|| format!("the MCP server `{name}` cannot be used"))?;
     Ok(remotes)
 }
 
-async fn add(remotes: &mut McpTools, server: &Server, remote: &Remote, lock: &Lock) -> Result<(), ConnectError> {
+async fn add(remotes: &McpTools, server: &Server, remote: &Remote, lock: &Lock) -> Result<(), ConnectError> {
     if server.is_pinned {
         remotes.add_pinned(remote, server.entry.clone(), lock.locked(&server.name)).await.map(drop)
     } else {
@@ -219,16 +208,6 @@ pub(crate) fn actor_arguments(config: &Config) -> ActorArguments {
     ActorArguments::new(&config.agent.actor_arguments)
 }
 
-/// Returns the default time that a server may take to start.
-pub(crate) fn start_timeout(command: Option<&[String]>) -> Duration {
-    let program = command.and_then(<[String]>::first).and_then(|program| Path::new(program).file_name());
-    if program.and_then(OsStr::to_str).is_some_and(|program| INSTALLERS.contains(&program)) {
-        DEFAULT_INSTALL_TIMEOUT
-    } else {
-        DEFAULT_START_TIMEOUT
-    }
-}
-
 fn no_home() -> UsageError {
     UsageError("there is no home folder for tokens; set HOME or XDG_STATE_HOME".to_owned())
 }
@@ -238,74 +217,5 @@ pub(crate) fn through_this_program() -> LaunchWrapper {
     LaunchWrapper {
         program: PathBuf::from("/proc/self/exe"),
         arguments: vec![END_WITH_PARENT.to_owned(), std::process::id().to_string()],
-    }
-}
-
-/// Quotes a text as JSON, so that the end of a word is never in doubt.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
-}
-
-fn describe_secret(source: &ValueSource) -> String {
-    format!("a secret, {}", source.place())
-}
-
-/// Describes the start or the address of a server, one line for each setting. Secrets are given by name and source.
-pub(crate) fn entry_lines(section: &McpServerSection) -> Vec<String> {
-    let mut lines = Vec::new();
-    if let Some(command) = &section.command {
-        let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
-        lines.push(format!("run: [{}]", words.join(", ")));
-    }
-    lines.extend(section.folder.as_ref().map(|folder| format!("run in: {}", quoted(&folder.to_string_lossy()))));
-    lines.extend(section.url.as_ref().map(|url| format!("be sent requests at: {}", quoted(url))));
-    if let Some(login) = &section.login {
-        lines.extend(login.client_id.as_ref().map(|id| format!("login with the client ID: {}", quoted(id))));
-        lines.extend(login.client_secret.as_ref().map(|source| format!("login with {}", describe_secret(source))));
-        lines.extend(login.scopes.iter().map(|scope| format!("login with the scope: {}", quoted(scope))));
-        lines.extend(
-            login
-                .authorization_server
-                .as_ref()
-                .map(|url| format!("login at: {}, also at private addresses", quoted(url))),
-        );
-    }
-    lines.extend(section.env.iter().map(|(name, value)| format!("env: {name} = {}", quoted(value))));
-    lines.extend(section.secret_env.iter().map(|(name, source)| format!("env: {name} = {}", describe_secret(source))));
-    lines.extend(section.headers.iter().map(|(name, value)| format!("header: {name} = {}", quoted(value))));
-    let headers = section.secret_headers.iter();
-    lines.extend(headers.map(|(name, source)| format!("header: {name} = {}", describe_secret(source))));
-    lines.extend(section.bearer.as_ref().map(|source| format!("header: Authorization = {}", describe_secret(source))));
-    if section.sampling == Some(true) {
-        lines.push("use the models of clients".to_owned());
-    }
-    if section.apps == Some(true) {
-        lines.push("show pages in clients".to_owned());
-        lines.extend(section.app_origins.iter().map(|origin| format!("let its pages reach: {}", quoted(origin))));
-    }
-    lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn start_seconds(command: &[&str]) -> u64 {
-        let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
-        start_timeout(Some(&command)).as_secs()
-    }
-
-    #[test]
-    fn programs_that_install_first_have_longer_to_start() {
-        assert_eq!(
-            (
-                start_seconds(&["npx", "-y", "x"]),
-                start_seconds(&["/usr/bin/uvx", "x"]),
-                start_seconds(&["node", "npx"]),
-                start_seconds(&[])
-            ),
-            (60, 60, 10, 10)
-        );
-        assert_eq!(start_timeout(None).as_secs(), 10);
     }
 }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::agent::BudgetSection;
 use crate::amount::{Bytes, Time};
 use crate::json::{SettingError, deserialize_setting, parse_object};
 use crate::limits::LimitsSection;
@@ -17,14 +18,18 @@ use crate::registry::SignatureRule;
 use crate::text::TextSource;
 
 /// The settings of this module that are times, as JSON pointers.
-pub const TIMES: [&str; 7] = [
+pub const TIMES: [&str; 11] = [
+    "/budget/wall_time",
     "/limits/deadline",
     "/grants/clock",
     "/grants/http_limits/connect",
     "/grants/http_limits/tls",
     "/grants/http_limits/first_byte",
     "/grants/http_limits/between_bytes",
+    "/max_timeout",
     "/registry/min_age",
+    "/start_timeout",
+    "/timeout",
 ];
 
 /// The unit of times that a program writes as numbers, by the convention of its language.
@@ -156,6 +161,24 @@ pub struct CallSettings {
     /// The id of the call in its result and in events. Default: one that the host generates.
     pub id: Option<String>,
     /// The actor on whose behalf the call runs. Default: a guest.
+    pub actor: Option<String>,
+    /// The agent's state, as JSON text. Only a tool with the grant `state` can read it.
+    pub state: Option<String>,
+}
+
+/// Options of an agent.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AgentSettings {
+    /// The system prompt: the role of the model, and how it should behave. Default: none.
+    pub system: Option<String>,
+    /// The tools that the model may call. Default: all tools of the host, also those that are loaded later.
+    pub allow: Option<Vec<String>>,
+    /// The tools whose calls need a yes of `approve`. Default: all tools if there is an `approve`, and otherwise none.
+    pub ask: Option<Vec<String>>,
+    /// Limits of its runs and of the whole conversation.
+    pub budget: BudgetSection,
+    /// The actor on whose behalf its calls run. Default: a guest.
     pub actor: Option<String>,
     /// The agent's state, as JSON text. Only a tool with the grant `state` can read it.
     pub state: Option<String>,

@@ -13,29 +13,52 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use expect_test::expect_file;
-use fumehood_config::embedding::{CallSettings, HostSettings, LoadSettings, TIMES};
+use fumehood_config::embedding::{AgentSettings, CallSettings, HostSettings, LoadSettings, TIMES};
+use fumehood_config::mcp::McpServerSection;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
 /// The types of settings with a name in the packages, in the order of the files.
-const NAMES: [(&str, &str); 10] = [
+const NAMES: [(&str, &str); 13] = [
     ("LimitsSection", "Limits"),
     ("HttpLimitsSection", "HttpLimits"),
     ("WriteFolderTable", "WriteFolder"),
     ("SecretSection", "Secret"),
     ("Powers", "Grants"),
+    ("BudgetSection", "Budget"),
     ("TextFile", "TextFile"),
     ("RegistrySettings", "Registry"),
     ("HostSettings", "HostOptions"),
     ("LoadSettings", "LoadSettings"),
     ("CallSettings", "CallSettings"),
+    ("AgentSettings", "AgentSettings"),
+    ("McpServerSection", "ServerSettings"),
 ];
 
 /// Options whose names follow the conventions of JavaScript. Other names are those of `fumehood.toml`.
-const OPTIONS: [&str; 3] = ["HostSettings", "LoadSettings", "CallSettings"];
+const OPTIONS: [&str; 5] = ["HostSettings", "LoadSettings", "CallSettings", "AgentSettings", "McpServerSection"];
 
 /// Options that the packages set themselves, or take in another way.
-const HIDDEN: [(&str, &str); 2] = [("LoadSettings", "path"), ("CallSettings", "state")];
+const HIDDEN: [(&str, &str); 16] = [
+    ("LoadSettings", "path"),
+    ("CallSettings", "state"),
+    ("AgentSettings", "state"),
+    // A function gives its reply as a whole.
+    ("BudgetSection", "stream_time"),
+    // These are for clients of the command, or for its configuration.
+    ("McpServerSection", "login"),
+    ("McpServerSection", "prefix"),
+    ("McpServerSection", "resources"),
+    ("McpServerSection", "prompts"),
+    ("McpServerSection", "elicitation"),
+    ("McpServerSection", "sampling"),
+    ("McpServerSection", "apps"),
+    ("McpServerSection", "app_origins"),
+    ("McpServerSection", "source"),
+    ("McpServerSection", "sink"),
+    ("McpServerSection", "approval"),
+    ("McpServerSection", "unasked"),
+];
 
 /// Texts of the schema that are paths.
 const PATHS: [&str; 9] = ["program", "cache", "key_value_store", "lock", "log", "log_key", "store", "folder", "file"];
@@ -48,6 +71,8 @@ fn definitions() -> Map<String, Value> {
     generator.subschema_for::<HostSettings>();
     generator.subschema_for::<LoadSettings>();
     generator.subschema_for::<CallSettings>();
+    generator.subschema_for::<AgentSettings>();
+    generator.subschema_for::<McpServerSection>();
     generator.take_definitions(true)
 }
 
@@ -77,6 +102,8 @@ fn description(schema: &Value) -> String {
     let text = schema["description"].as_str().unwrap_or_default();
     text.replace("relative to this configuration", "relative to the working folder")
         .replace("which `--state` of `run`, `chat` and `call` sets", "which the option `state` of a call sets")
+        .replace(", and 125 with `code`", "")
+        .replace(", and 200 with `code`", "")
         .replace('\n', " ")
 }
 
@@ -297,8 +324,7 @@ export type Duration = string | number
         }
         types.push_str("}\n");
         if is_options {
-            let variable = name.replace("LoadSettings", "LoadOptions").replace("CallSettings", "CallOptions");
-            let variable = variable.replace("Options", "_OPTIONS").to_uppercase();
+            let variable = name.replace("Settings", "Options").replace("Options", "_OPTIONS").to_uppercase();
             let pairs = members(definition, schema);
             let pairs = pairs.iter().map(|Member { name, .. }| format!("  {}: '{name}',\n", camel_case(name)));
             write!(names, "\nexport const {variable} = {{\n{}}}\n", pairs.collect::<String>()).unwrap();

@@ -11,6 +11,8 @@ from ._fumehood import (
     VERSION as __version__,
 )
 from ._fumehood import (
+    AgentCall,
+    AgentResult,
     CallError,
     Component,
     FumehoodError,
@@ -21,11 +23,17 @@ from ._fumehood import (
     Progress,
     Request,
     Result,
+    Server,
     Tool,
 )
-from .host import Duration, Event, Grants, Host, Isolation, Limits, Registry, Secret, WriteFolder
+from .agent import Agent
+from .host import Budget, Duration, Event, Grants, Host, Isolation, Limits, Registry, Secret, WriteFolder
 
 __all__ = [
+    "Agent",
+    "AgentCall",
+    "AgentResult",
+    "Budget",
     "CallError",
     "Component",
     "Duration",
@@ -44,6 +52,7 @@ __all__ = [
     "Request",
     "Result",
     "Secret",
+    "Server",
     "Tool",
     "WriteFolder",
     "__version__",

@@ -10,7 +10,7 @@ class HostError(FumehoodError):
     """The host failed, not a tool."""
 
 class LoadError(FumehoodError):
-    """A component cannot be loaded."""
+    """A component cannot be loaded, or a server cannot be used."""
 
 @final
 class Component:
@@ -28,6 +28,20 @@ class Component:
     @property
     def tools(self) -> list[str]:
         """The full names of its tools."""
+
+@final
+class Server:
+    """An MCP server that was added to a host."""
+
+    @property
+    def name(self) -> str:
+        """The name, which the full names of its tools begin with."""
+    @property
+    def tools(self) -> list[str]:
+        """The full names of its tools."""
+    @property
+    def ignored(self) -> list[str]:
+        """The tools that are left out, with the reasons."""
 
 @final
 class Tool:
@@ -175,6 +189,64 @@ class LogReport:
         """The first problem, if any."""
 
 @final
+class AgentCall:
+    """A call that a model requested."""
+
+    @property
+    def id(self) -> str:
+        """The id that the model gave the call."""
+    @property
+    def tool(self) -> str:
+        """The full name of the tool, or the name that the model wrote if there is no such tool."""
+    @property
+    def arguments(self) -> str:
+        """The arguments as the model wrote them."""
+    @property
+    def status(self) -> str:
+        """The status, such as ``ok``, ``rejected_schema`` or ``rejected_denied``."""
+    @property
+    def result(self) -> Result:
+        """The result, as the model may see it."""
+
+@final
+class AgentResult:
+    """The result of one run of an agent."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the model answered."""
+    @property
+    def text(self) -> str:
+        """The answer, or the last text of the model; empty if there is none."""
+    @property
+    def status(self) -> str:
+        """The way the run ended, such as ``answered`` or ``budget_exhausted``."""
+    @property
+    def reason(self) -> str | None:
+        """The reason why there is no answer."""
+    @property
+    def turns(self) -> int:
+        """The number of requests to the model."""
+    @property
+    def usage(self) -> dict[str, int]:
+        """The tokens of these requests: `input`, `output`, `cache_read` and `cache_creation`."""
+    @property
+    def calls(self) -> tuple[AgentCall, ...]:
+        """The calls that the model requested, in their order, refused ones included."""
+
+@final
+class AgentRun:
+    @property
+    def operation(self) -> Operation: ...
+    def drain(self) -> list[str]: ...
+    def answer(self, id: int, json: str) -> None: ...
+    def fail(self, id: int, reason: str) -> bool: ...
+
+@final
+class NativeAgent:
+    def run(self, message: str, callback: Callable[[], object]) -> AgentRun: ...
+
+@final
 class Events:
     def drain(self) -> list[Progress | LogLine | Request]: ...
 
@@ -200,5 +272,8 @@ class NativeHost:
     def tools(self) -> list[Tool]: ...
     def tool(self, name: str) -> Tool | None: ...
     def running(self) -> int: ...
+    def add_server(self, name: str, settings: str) -> Operation: ...
+    def remove_server(self, name: str) -> Operation: ...
+    def agent(self, settings: str, can_ask: bool) -> NativeAgent: ...
     def verify_log(self) -> Operation: ...
     def shutdown(self, grace: float) -> Operation: ...

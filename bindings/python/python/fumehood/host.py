@@ -6,13 +6,14 @@ import asyncio
 import functools
 import json
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Union
+from typing import Any, Literal, Union
 
-from ._fumehood import Component, Events, LogLine, LogReport, NativeHost, Operation, Progress, Request, Result, Tool
+from ._fumehood import Component, Events, LogLine, LogReport, NativeHost, Operation, Progress, Request, Result, Server, Tool
+from .agent import Agent, Approve, Model
 from .program import find_program
-from .settings import Amount, Duration, Grants, HttpLimits, Isolation, Limits, Path, Registry, Secret, WriteFolder
+from .settings import Amount, Budget, Duration, Grants, HttpLimits, Isolation, Limits, Path, Registry, Secret, WriteFolder
 
 Event = Union[Progress, LogLine, Request, Result]
 
@@ -292,6 +293,115 @@ class Host:
         finally:
             operation.cancel()
 
+    async def add_server(
+        self,
+        name: str,
+        *,
+        command: Sequence[str] | None = None,
+        folder: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        secret_env: Mapping[str, Mapping[str, Path]] | None = None,
+        url: str | None = None,
+        bearer: Mapping[str, Path] | None = None,
+        headers: Mapping[str, str] | None = None,
+        secret_headers: Mapping[str, Mapping[str, Path]] | None = None,
+        timeout: Duration | None = None,
+        max_timeout: Duration | None = None,
+        start_timeout: Duration | None = None,
+        prefer: Literal["text", "structured"] | None = None,
+        output: Amount | None = None,
+        string: Amount | None = None,
+        tools: Sequence[str] | None = None,
+        max_tools: Amount | None = None,
+        descriptions: Amount | None = None,
+    ) -> Server:
+        """Starts an MCP server with a `command`, or connects to a `url`, and adds its tools as ``name__tool``.
+
+        They follow the server's list, and end with the host. Unlike components, a server runs outside of the sandbox.
+
+        :param command: the program and its arguments; no shell is involved
+        :param folder: the working folder of the program
+        :param env: environment variables of the program, in addition to PATH, HOME, LANG and TZ
+        :param secret_env: environment variables with secret values, and their sources, such as ``{"env": "TOKEN"}``
+        :param url: the URL of its endpoint
+        :param bearer: the source of the bearer token
+        :param headers: headers of requests to the server
+        :param secret_headers: headers with secret values, and their sources
+        :param timeout: maximum time of a call without progress; the default is 60 s
+        :param max_timeout: maximum time of a call; the default is 10 min
+        :param start_timeout: maximum time to start and list its tools; the default is 10 s, and 60 s for programs such as npx
+        :param prefer: the form that models read of a result that has both; the default is "text"
+        :param output: maximum size of a result; the default is 1 MiB
+        :param string: maximum size of a string in the arguments; the default is 1 MiB
+        :param tools: the tools to use, by the server's own names; the default is all
+        :param max_tools: maximum number of tools; the default is 1000
+        :param descriptions: maximum size of all descriptions together; the default is 1 MiB
+        :raises LoadError: if it cannot be used, its name is taken, or it is not what the host's `lock` approves
+        :raises ValueError: if an option is malformed
+        """
+        settings = {
+            "command": command,
+            "folder": folder,
+            "env": env or {},
+            "secret_env": secret_env or {},
+            "url": url,
+            "bearer": bearer,
+            "headers": headers or {},
+            "secret_headers": secret_headers or {},
+            "timeout": timeout,
+            "max_timeout": max_timeout,
+            "start_timeout": start_timeout,
+            "prefer": prefer,
+            "output": output,
+            "string": string,
+            "tools": tools,
+            "max_tools": max_tools,
+            "descriptions": descriptions,
+        }
+        server: Server = await _outcome(self._native.add_server(name, _settings(settings)))
+        return server
+
+    async def remove_server(self, name: str) -> bool:
+        """Removes an MCP server with its tools, ends its program, and returns whether it was there."""
+        was_there: bool = await _outcome(self._native.remove_server(name))
+        return was_there
+
+    def agent(
+        self,
+        model: Model,
+        *,
+        system: str | None = None,
+        allow: Sequence[str] | None = None,
+        ask: Sequence[str] | None = None,
+        approve: Approve | None = None,
+        budget: Budget | None = None,
+        actor: str | None = None,
+        state: Any = None,
+    ) -> Agent:
+        """Creates an agent: `model` gets the conversation with the tools, and its calls run in this host.
+
+        :param model: a function, asynchronous or not, from a :class:`~fumehood.agent.ModelRequest` to the reply: a text, or a
+            :class:`~fumehood.agent.ModelReply`
+        :param system: the system prompt
+        :param allow: the tools that the model may call; the default is all
+        :param ask: the tools whose calls need a yes of `approve`; the default is all if there is an `approve`
+        :param approve: a function, asynchronous or not, from a :class:`~fumehood.agent.ProposedCall` to true, false, or the reason of
+            a no; without it, calls that need a yes are refused
+        :param budget: limits of its runs and of the whole conversation
+        :param actor: the actor on whose behalf its calls run
+        :param state: the agent's state, a JSON value, which only a tool with the grant `state` can read
+        :raises ValueError: if a tool is unknown, or a limit is malformed
+        """
+        settings = {
+            "system": system,
+            "allow": allow,
+            "ask": ask,
+            "budget": budget or {},
+            "actor": actor,
+            "state": None if state is None else json.dumps(state, allow_nan=False),
+        }
+        return Agent(self, self._native.agent(_settings(settings), approve is not None), model, approve)
+
     async def verify_log(self) -> LogReport:
         """Verifies the event log: nothing was changed, removed or reordered.
 
@@ -317,4 +427,4 @@ class Host:
         await self.shutdown()
 
 
-__all__ = ["Duration", "Event", "Grants", "Host", "HttpLimits", "Isolation", "Limits", "Registry", "Secret", "WriteFolder"]
+__all__ = ["Budget", "Duration", "Event", "Grants", "Host", "HttpLimits", "Isolation", "Limits", "Registry", "Secret", "WriteFolder"]

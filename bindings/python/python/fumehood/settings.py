@@ -118,6 +118,25 @@ class Grants(TypedDict, total=False):
     """Origins that its pages may reach, such as "https://api.example.com". Default: none."""
 
 
+class Budget(TypedDict, total=False):
+    """Budget of one session. A limit that is left out has its default."""
+
+    turns: int
+    """Maximum requests to the model per message of the user. Default: 8."""
+    calls: int
+    """Maximum tool calls per message of the user, including refused calls. Default: 25."""
+    calls_in_all: Amount
+    """Maximum tool calls of the whole session. Default: 40."""
+    wall_time: Duration
+    """Maximum total time per message of the user. Default: 10m."""
+    tokens_in: Amount
+    """Maximum tokens of all requests. Default: 150k."""
+    tokens_out: Amount
+    """Maximum tokens of all answers. Default: 20k."""
+    fuel: Amount
+    """Maximum fuel of all tools. Default: no limit."""
+
+
 class _TextFile(TypedDict):
     file: Path
     """The path of the file, relative to the working folder."""

@@ -14,7 +14,7 @@ use fumehood::agent::registry::{BuiltIns, ToolError};
 use fumehood::agent::session::{OutputSchema, Prompt, Repetition, SessionConfig};
 use fumehood::agent::tool_search::ToolSearch;
 use fumehood::model::{Key, ProviderConfig, ReasoningEffort};
-use fumehood::settings::TextSource;
+use fumehood::settings::{TextSource, budget_over};
 
 use crate::args::run::{AgentArguments, BudgetSection, CodeName, DriverName, ListedTools, ModelArguments};
 use crate::config::Config;
@@ -222,18 +222,4 @@ fn budget(typed: &BudgetSection, configured: &BudgetSection, has_code: bool) -> 
     // More calls for one message are allowed in the session as well.
     let calls_in_all = configured.calls_in_all.map(|calls| calls.max(typed.calls.unwrap_or(0).into()));
     Budget { calls_in_all, ..budget_over(typed, configured) }
-}
-
-/// Returns `defaults`, overridden by the section.
-fn budget_over(section: &BudgetSection, defaults: Budget) -> Budget {
-    Budget {
-        turns: section.turns.unwrap_or(defaults.turns),
-        calls: section.calls.unwrap_or(defaults.calls),
-        calls_in_all: section.calls_in_all.map(|count| count.0).or(defaults.calls_in_all),
-        wall_time: section.wall_time.map(|time| time.0).or(defaults.wall_time),
-        stream_time: section.stream_time.map(|time| time.0).or(defaults.stream_time),
-        tokens_in: section.tokens_in.map(|count| count.0).or(defaults.tokens_in),
-        tokens_out: section.tokens_out.map(|count| count.0).or(defaults.tokens_out),
-        fuel: section.fuel.map(|count| count.0).or(defaults.fuel),
-    }
 }

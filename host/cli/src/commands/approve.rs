@@ -222,7 +222,7 @@ async fn inspect_candidate(
         Candidate::Server(server) => {
             let name = &server.name;
             let remote = server.remote(config)?;
-            let mut tools = McpTools::without_arguments(servers::actor_arguments(config));
+            let tools = McpTools::without_arguments(servers::actor_arguments(config));
             let added = tools.add_pinned(&remote, server.entry.clone(), lock.locked(name)).await;
             tools.close().await;
             servers::warn_of_tools(name, Some(&tools.refused()), Some(&tools.unchecked()));

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use fumehood::Namespace;
 use fumehood::mcp::{
-    ClientSecret, Credentials, Endpoint, Headers, Launch, LibraryOptions, LogLevel, OAuthOptions, Remote,
-    RemoteOptions, ServerRequestPolicy, Token,
+    ClientSecret, Credentials, Endpoint, Headers, Launch, LogLevel, OAuthOptions, Remote, RemoteOptions, Token,
 };
 use fumehood::redact::Redactor;
+use fumehood::settings::server_options;
 
-use super::{Server, start_timeout, through_this_program};
+use super::{Server, through_this_program};
 use crate::config::Config;
-use crate::config::mcp::{McpServerSection, PreferredForm};
+use crate::config::mcp::McpServerSection;
 use crate::config::server::name_prefix;
 use crate::exit::UsageError;
 use crate::source::read_secret;
@@ -24,48 +24,17 @@ use crate::user_folders;
 /// If something that it needs, such as the value of a secret, is not available.
 pub(super) fn remote(config: &Config, server: &Server, log_level: LogLevel) -> Result<Remote> {
     let Server { name, section, .. } = server;
-    let defaults = RemoteOptions::default();
     let secrets = secrets(config, name, section)?;
     let options = RemoteOptions {
-        deadline: section.timeout.map_or(defaults.deadline, |time| time.0),
-        max_time: section.max_timeout.map_or(defaults.max_time, |time| time.0),
-        patience: section.start_timeout.map_or_else(|| start_timeout(section.command.as_deref()), |time| time.0),
-        result_form: section.prefer.map_or(defaults.result_form, PreferredForm::result_form),
-        output: section.output.map_or(defaults.output, |bytes| bytes.0),
-        string: section.string.map_or(defaults.string, |bytes| bytes.0),
-        unasked: section.unasked.map_or(defaults.unasked, |count| count.0.try_into().unwrap_or(u32::MAX)),
         prefix: name_prefix(section)
             .transpose()
             .map_err(|error| usage_error(&format!("[mcp.servers.{name}] `prefix`"), &error))?,
-        max_tools: section.max_tools.map_or(defaults.max_tools, |count| count.0.try_into().unwrap_or(usize::MAX)),
-        descriptions: section.descriptions.map_or(defaults.descriptions, |bytes| bytes.0),
-        only: section.tools.as_ref().map(|names| names.iter().cloned().collect()),
         headers: headers(name, section, &secrets)?,
-        library: library_options(section),
-        client_requests: client_requests(section),
         redactor: Redactor::from_values(secrets.iter().map(|secret| (secret.name.as_str(), secret.value.as_str())))?,
         log_level,
-        ..defaults
+        ..server_options(section)
     };
     Ok(Remote::new(name.clone(), endpoint(config, name, section, &secrets)?, options))
-}
-
-/// Returns the resources and prompts of a server that are passed on.
-fn library_options(section: &McpServerSection) -> LibraryOptions {
-    let mut options = LibraryOptions::default();
-    options.resources = section.resources.unwrap_or(true);
-    options.prompts = section.prompts.unwrap_or(true);
-    options.app_origins.clone_from(&section.app_origins);
-    options
-}
-
-/// Returns the requests of a server to clients that are passed on.
-fn client_requests(section: &McpServerSection) -> ServerRequestPolicy {
-    let mut policy = ServerRequestPolicy::default();
-    policy.elicitation = section.elicitation.unwrap_or(true);
-    policy.sampling = section.sampling.unwrap_or(false);
-    policy.apps = section.apps.unwrap_or(false);
-    policy
 }
 
 /// A secret value that the server is given.

@@ -40,7 +40,7 @@ const APPROVAL_INTERVAL: Duration = Duration::from_secs(2);
 /// # let model = ScriptedModel::new(Vec::new());
 /// let launch = Launch { program: "mcp-server-time".into(), ..Launch::default() };
 /// let time = Remote::new("time".parse()?, Endpoint::Process(launch), RemoteOptions::default());
-/// let mut tools = McpTools::default();
+/// let tools = McpTools::default();
 /// tools.add(&time).await?;
 /// let mut agent = host.agent(Arc::new(model)).provider(Arc::new(tools)).allow_everything().build()?;
 /// println!("{}", agent.run("What time is it in Tokyo?").await?.text());
@@ -51,7 +51,13 @@ pub struct McpTools {
     state: RwLock<State>,
     actor_arguments: ActorArguments,
     revision: Revision,
-    followers: Mutex<Vec<AbortHandle>>,
+    followers: Mutex<Vec<Follower>>,
+}
+
+/// The task that follows the changes of a server.
+struct Follower {
+    server: Namespace,
+    task: AbortHandle,
 }
 
 #[derive(Default)]
@@ -107,7 +113,7 @@ impl McpTools {
     ///
     /// # Errors
     /// If the server cannot be used. The tools of other servers are unchanged.
-    pub async fn add(&mut self, remote: &Remote) -> Result<(), ConnectError> {
+    pub async fn add(&self, remote: &Remote) -> Result<(), ConnectError> {
         remote.tools().await?;
         let mut source = ServerSource::new(remote.clone(), None);
         source.read_library().await;
@@ -125,7 +131,7 @@ impl McpTools {
     /// # Errors
     /// As for [`McpTools::add`].
     pub async fn add_pinned(
-        &mut self,
+        &self,
         remote: &Remote,
         grants: Vec<String>,
         approved: impl Into<LockedApproval>,
@@ -142,25 +148,60 @@ impl McpTools {
         Ok(check)
     }
 
-    fn take(&mut self, mut source: ServerSource) {
+    fn take(&self, mut source: ServerSource) {
         let tools = source.tools(&self.actor_arguments);
         let requests = source.requests();
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.replace(&source.remote, tools);
         state.replace_requests(&source.remote, requests);
         state.sources.push(source);
+        drop(state);
         self.revision.advance();
+    }
+
+    /// Removes a server with its tools, closes the connection to it, and ends the program behind it. Returns whether it was
+    /// there.
+    pub async fn remove(&self, server: &Namespace) -> bool {
+        let Some(remote) = self.take_out(server) else { return false };
+        self.revision.advance();
+        remote.close().await;
+        true
+    }
+
+    fn take_out(&self, server: &Namespace) -> Option<Remote> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let position = state.sources.iter().position(|source| source.remote.name() == server)?;
+        let remote = state.sources.remove(position).remote;
+        state.tools.retain(|known| known.server.name() != server);
+        state.requests.retain(|known| known.server.name() != server);
+        state.removed.retain(|_, tool| tool.namespace() != Some(server));
+        drop(state);
+        let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        followers.retain(|follower| {
+            let is_its = follower.server == *server;
+            if is_its {
+                follower.task.abort();
+            }
+            !is_its
+        });
+        Some(remote)
     }
 
     /// Follows the changes of the servers' tools from now on, in one task for each server, until [`McpTools::close`]. Has to
     /// be called within a Tokio runtime.
     pub fn follow(self: &Arc<Self>, observer: Arc<dyn ListObserver>) {
-        let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
-        for source in &self.state().sources {
-            let changes = source.remote.list_changes();
-            let following = follow_server(Arc::downgrade(self), source.remote.clone(), changes, Arc::clone(&observer));
-            followers.push(tokio::spawn(following).abort_handle());
+        let servers: Vec<_> = self.state().sources.iter().map(|source| source.remote.clone()).collect();
+        for remote in servers {
+            self.follow_remote(&remote, &observer);
         }
+    }
+
+    /// Follows the changes of one server's tools, like [`McpTools::follow`].
+    pub fn follow_remote(self: &Arc<Self>, remote: &Remote, observer: &Arc<dyn ListObserver>) {
+        let changes = remote.list_changes();
+        let following = follow_server(Arc::downgrade(self), remote.clone(), changes, Arc::clone(observer));
+        let follower = Follower { server: remote.name().clone(), task: tokio::spawn(following).abort_handle() };
+        self.followers.lock().unwrap_or_else(PoisonError::into_inner).push(follower);
     }
 
     /// Takes the tools that a server listed last, if the list or its approval is another one than before, and reports what
@@ -221,6 +262,14 @@ impl McpTools {
         self.state().sources.iter().flat_map(|source| source.refused.iter().cloned()).collect()
     }
 
+    /// Returns the tools of one server that are left out, each with the reason.
+    #[must_use]
+    pub fn refused_of(&self, server: &Namespace) -> Vec<ToolNotice> {
+        let state = self.state();
+        let source = state.sources.iter().find(|source| source.remote.name() == server);
+        source.map(|source| source.refused.clone()).unwrap_or_default()
+    }
+
     /// Returns the parts of servers' schemas that are not checked: see [`Remote::unchecked_schemas`].
     #[must_use]
     pub fn unchecked(&self) -> Vec<ToolNotice> {
@@ -251,7 +300,7 @@ impl McpTools {
 
     fn stop_following(&self) {
         let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
-        followers.drain(..).for_each(|follower| follower.abort());
+        followers.drain(..).for_each(|follower| follower.task.abort());
     }
 
     fn state(&self) -> RwLockReadGuard<'_, State> {

@@ -384,6 +384,12 @@ impl Host {
         id
     }
 
+    /// Returns whether a component has this name, or one that could be mistaken for it.
+    #[cfg(all(feature = "agent", feature = "mcp", feature = "settings"))]
+    pub(crate) fn has_name(&self, name: &Namespace) -> bool {
+        self.check_free(name, Place::Free).is_err()
+    }
+
     /// Checks that no other component has this name. Names that differ only in `-` and `_` count as equal, so that no
     /// component can be mistaken for another.
     fn check_free(&self, name: &Namespace, place: Place) -> Result<(), LoadError> {

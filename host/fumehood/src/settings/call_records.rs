@@ -6,7 +6,8 @@ use std::sync::Arc;
 use fumehood_core::call::Call;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::record::{RecordError, Recorder};
-use fumehood_layers::{CallLog, CallLogError, CallLogOptions};
+use fumehood_core::tool::ToolProvider;
+use fumehood_layers::{CallLog, CallLogError, CallLogOptions, Stack};
 use fumehood_storage::event_log::{EventLog, Options, ReadError, Report};
 use tokio::sync::OnceCell;
 
@@ -38,10 +39,19 @@ impl CallRecords {
         key.into()
     }
 
-    /// Makes a call, and records it. A call that cannot be recorded does not run.
-    pub(super) async fn call(&self, host: &Host, call: Call) -> CallResult {
+    /// Returns the recorder of the log, for sessions of agents.
+    #[cfg(feature = "agent")]
+    pub(super) fn recorder(&self) -> Arc<dyn Recorder> {
+        Arc::clone(&self.log) as _
+    }
+
+    /// Makes a call of a component, or of a server in its place, and records it. A call that cannot be recorded does not run.
+    pub(super) async fn call(&self, host: &Host, servers: Option<Arc<dyn ToolProvider>>, call: Call) -> CallResult {
         let begin = || CallLog::begin(Arc::clone(&self.log) as Arc<dyn Recorder>, CallLogOptions::new(ENTRY_POINT));
         match self.session.get_or_try_init(begin).await {
+            Ok(session) if let Some(servers) = servers => {
+                Stack::new().log(Some(session.clone())).around([servers]).dispatch(call).await
+            }
             Ok(session) => {
                 let entry = session.entry(&call);
                 host.call_recorded(call, entry).await

@@ -12,7 +12,11 @@ use fumehood_core::call::Call;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallResult;
 use fumehood_core::policy::permission::files::FileRole;
-use fumehood_core::tool::{NameForm, Tool, ToolAliases};
+#[cfg(feature = "agent")]
+use fumehood_core::record::Recorder;
+#[cfg(all(feature = "agent", feature = "mcp"))]
+use fumehood_core::tool::name::Namespace;
+use fumehood_core::tool::{NameForm, Tool, ToolAliases, ToolProvider};
 use fumehood_registry::reference::Reference;
 use fumehood_runtime::{CodeCache, CompileBudget, Compiler, Component, Isolation, Workers};
 use fumehood_storage::event_log::{EventLog, Report};
@@ -22,6 +26,8 @@ use serde::de::IgnoredAny;
 use super::call_records::CallRecords;
 use super::error::{SettingsError, error_chain};
 use super::quick_tools::QuickTools;
+#[cfg(all(feature = "agent", feature = "mcp"))]
+use super::servers::EmbeddedServers;
 use super::{registry, values};
 use crate::host::{Host, HostBuilder};
 use crate::load::error::LoadError;
@@ -41,6 +47,10 @@ pub struct EmbeddedHost {
     lock: Option<PathBuf>,
     records: Option<Arc<CallRecords>>,
     quick: Arc<QuickTools>,
+    #[cfg(all(feature = "agent", feature = "mcp"))]
+    servers: Arc<EmbeddedServers>,
+    #[cfg(all(feature = "agent", feature = "mcp"))]
+    program: PathBuf,
 }
 
 /// A call that has begun, or is about to.
@@ -99,7 +109,17 @@ impl EmbeddedHost {
                 builder = builder.own_folder(file);
             }
         }
-        Ok(Self { host: builder.build()?, registry, lock, records, quick: Arc::default() })
+        Ok(Self {
+            host: builder.build()?,
+            registry,
+            lock,
+            records,
+            quick: Arc::default(),
+            #[cfg(all(feature = "agent", feature = "mcp"))]
+            servers: Arc::default(),
+            #[cfg(all(feature = "agent", feature = "mcp"))]
+            program: settings.program.clone(),
+        })
     }
 
     /// Returns the host.
@@ -114,10 +134,13 @@ impl EmbeddedHost {
         let host = self.host.clone();
         let quick = Arc::clone(&self.quick);
         let records = self.records.clone();
+        let servers = self.servers().filter(|_| host.tool(&call.tool).is_none());
+        let servers = servers.filter(|servers| servers.find(&call.tool).is_some());
         Box::pin(async move {
-            let result = match records {
-                Some(records) => records.call(&host, call).await,
-                None => host.call(call).await,
+            let result = match (records, servers) {
+                (Some(records), servers) => records.call(&host, servers, call).await,
+                (None, Some(servers)) => servers.dispatch(call).await,
+                (None, None) => host.call(call).await,
             };
             quick.record(&result);
             result
@@ -156,7 +179,7 @@ impl EmbeddedHost {
     pub fn call(&self, name: String, arguments: String, settings: Option<CallSettings>) -> Result<Call, SettingsError> {
         let is_known = self.host.tool(&name).is_some();
         let alias_of = if is_known { None } else { self.aliases().resolve(&name).map(str::to_owned) };
-        let mut call = Call::new(alias_of.unwrap_or(name), arguments);
+        let mut call = Call::new(alias_of.unwrap_or(name), arguments).id(self.host.next_id());
         let Some(CallSettings { limits, id, actor, state }) = settings else { return Ok(call) };
         if let Some(limits) = limits {
             call = call.limits(limits.over(*self.host.limits()));
@@ -179,6 +202,10 @@ impl EmbeddedHost {
     /// # Errors
     /// See [`Host::ensure_loaded`] and [`Host::reload`].
     pub async fn load(&self, load: Load, replace: bool) -> Result<Component, LoadError> {
+        #[cfg(all(feature = "agent", feature = "mcp"))]
+        if let Some(name) = load.name().ok().filter(|name| self.servers.has_name(name)) {
+            return Err(LoadError::NameTaken(name));
+        }
         let loaded = if replace { self.host.reload(load).await } else { self.host.ensure_loaded(load).await };
         self.quick.clear();
         loaded
@@ -187,13 +214,42 @@ impl EmbeddedHost {
     /// Returns the tool with this full name, or with this alias.
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<Arc<Tool>> {
-        self.host.tool(name).or_else(|| self.host.tool(self.aliases().resolve(name)?))
+        self.find(name).or_else(|| self.find(self.aliases().resolve(name)?))
+    }
+
+    fn find(&self, full_name: &str) -> Option<Arc<Tool>> {
+        self.host.tool(full_name).or_else(|| self.servers()?.find(full_name))
+    }
+
+    /// Returns the tools of all components and servers, sorted by their full names.
+    #[must_use]
+    pub fn tools(&self) -> Vec<Arc<Tool>> {
+        let mut tools = self.host.tools();
+        if let Some(servers) = self.servers() {
+            tools.extend(servers.tools());
+            tools.sort_by(|a, b| a.full_name().cmp(b.full_name()));
+        }
+        tools
+    }
+
+    /// Returns the tools of MCP servers.
+    #[cfg(all(feature = "agent", feature = "mcp"))]
+    #[allow(clippy::unnecessary_wraps, reason = "without these features there are no servers")]
+    pub(super) fn servers(&self) -> Option<Arc<dyn ToolProvider>> {
+        Some(self.servers.provider())
+    }
+
+    /// Returns the tools of MCP servers, of which there are none without these features.
+    #[cfg(not(all(feature = "agent", feature = "mcp")))]
+    #[allow(clippy::unused_self, reason = "with these features there are servers")]
+    pub(super) fn servers(&self) -> Option<Arc<dyn ToolProvider>> {
+        None
     }
 
     /// Returns the names of the tools that every provider of models accepts. The MCP server gives its clients the same ones.
     #[must_use]
     pub fn aliases(&self) -> ToolAliases {
-        ToolAliases::of_tools(self.host.tools().iter().map(Arc::as_ref), NameForm::Portable)
+        ToolAliases::of_tools(self.tools().iter().map(Arc::as_ref), NameForm::Portable)
     }
 
     /// Verifies the event log of the calls: nothing was changed, removed or reordered. Blocks on the disk.
@@ -208,9 +264,39 @@ impl EmbeddedHost {
     /// Shuts the host down: see [`Host::shutdown`].
     pub async fn shutdown(&self, grace: Duration) {
         self.host.shutdown(grace).await;
+        #[cfg(all(feature = "agent", feature = "mcp"))]
+        self.servers.close().await;
         if let Some(records) = &self.records {
             records.end().await;
         }
+    }
+
+    #[cfg(all(feature = "agent", feature = "mcp"))]
+    pub(super) fn embedded_servers(&self) -> &EmbeddedServers {
+        &self.servers
+    }
+
+    #[cfg(all(feature = "agent", feature = "mcp"))]
+    pub(super) fn lock(&self) -> Option<&Path> {
+        self.lock.as_deref()
+    }
+
+    /// Returns the program `fumehood`.
+    #[cfg(all(feature = "agent", feature = "mcp"))]
+    pub(super) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Returns whether a component has this name, or one that could be mistaken for it.
+    #[cfg(all(feature = "agent", feature = "mcp"))]
+    pub(super) fn has_component(&self, name: &Namespace) -> bool {
+        self.host.has_name(name)
+    }
+
+    /// Returns the recorder of the event log, if there is one.
+    #[cfg(feature = "agent")]
+    pub(super) fn recorder(&self) -> Option<Arc<dyn Recorder>> {
+        self.records.as_ref().map(|records| records.recorder())
     }
 
     /// Unloads a component, and returns whether it was loaded.
@@ -297,7 +383,7 @@ fn with_isolation(builder: HostBuilder, settings: &HostSettings) -> HostBuilder 
     }
 }
 
-fn absolute(setting: &str, path: &Path) -> Result<PathBuf, SettingsError> {
+pub(super) fn absolute(setting: &str, path: &Path) -> Result<PathBuf, SettingsError> {
     std::path::absolute(path).map_err(|error| SettingsError::setting(setting, error))
 }
 

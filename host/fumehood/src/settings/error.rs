@@ -4,6 +4,8 @@ use std::error::Error;
 
 use fumehood_config::json::SettingError;
 
+#[cfg(feature = "agent")]
+use crate::agents::AgentError;
 use crate::host::BuildError;
 use crate::lock::error::LockError;
 
@@ -29,6 +31,10 @@ pub enum SettingsError {
     /// The event log cannot be read.
     #[error("cannot verify the event log")]
     Verification(#[source] fumehood_storage::event_log::ReadError),
+    /// The agent cannot be built.
+    #[cfg(feature = "agent")]
+    #[error("cannot create the agent")]
+    Agent(#[from] AgentError),
     /// The host cannot be built.
     #[error("cannot create the host")]
     Host(#[from] BuildError),

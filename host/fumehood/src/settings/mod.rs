@@ -21,26 +21,35 @@
 //! # }
 //! ```
 
+#[cfg(feature = "agent")]
+mod agent;
 mod call_records;
 mod embedding;
 mod error;
 mod quick_tools;
 mod registry;
+#[cfg(all(feature = "agent", feature = "mcp"))]
+mod servers;
 mod values;
 
+#[cfg(feature = "agent")]
+pub use agent::{AgentReport, CallReport, EmbeddedAgent, Questions, budget_over};
 pub use embedding::{Calling, EmbeddedHost, has_run};
 pub use error::SettingsError;
 pub use fumehood_config::amount::{Bytes, Count, Time};
 pub use fumehood_config::embedding::{
-    CallSettings, HostIsolation, HostSettings, LoadSettings, RegistrySettings, TimeUnit, read_options,
+    AgentSettings, CallSettings, HostIsolation, HostSettings, LoadSettings, RegistrySettings, TimeUnit, read_options,
 };
 pub use fumehood_config::folder::{WriteFolder, WriteFolderTable};
 pub use fumehood_config::http_limits::HttpLimitsSection;
 pub use fumehood_config::json::{SettingError, read_json};
 pub use fumehood_config::limits::LimitsSection;
+pub use fumehood_config::mcp::McpServerSection;
 pub use fumehood_config::powers::{PowerFault, Powers};
 pub use fumehood_config::registry::SignatureRule;
 pub use fumehood_config::secret::{SecretSection, ValueSource, Values, resolve};
 pub use fumehood_config::text::{TextFile, TextSource};
 pub use registry::signature_rule;
+#[cfg(all(feature = "agent", feature = "mcp"))]
+pub use servers::{AddedServer, ServerError, entry_lines, server_options, start_timeout};
 pub use values::read_value;

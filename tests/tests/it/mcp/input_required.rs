@@ -72,7 +72,7 @@ impl Gateway {
         let library = all();
         let client_requests = policy(true, false, false);
         let remote = fake(environment, RemoteOptions { library, client_requests, ..options });
-        let mut tools = McpTools::default();
+        let tools = McpTools::default();
         tools.add(&remote).await.unwrap();
         let tools = Arc::new(tools);
         let servers = tools.libraries().into();

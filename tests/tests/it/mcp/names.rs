@@ -17,7 +17,7 @@ const SAY_NAME: &str = r#"name=${line#*'"name":"'}; text "${name%%'"'*}""#;
 async fn tools_named(names: &[&str], options: RemoteOptions) -> McpTools {
     let tools: Vec<_> = names.iter().map(|name| json!({"name": name, "inputSchema": {"type": "object"}})).collect();
     let remote = fake(&[("TOOLS", &Value::from(tools).to_string()), ("ON_CALL", SAY_NAME)], options);
-    let mut tools = McpTools::default();
+    let tools = McpTools::default();
     tools.add(&remote).await.unwrap();
     tools
 }
@@ -152,7 +152,7 @@ async fn approvals_with_the_names_of_earlier_releases_still_hold() {
             false,
         ),
     ] {
-        let mut tools = McpTools::default();
+        let tools = McpTools::default();
         let check = tools.add_pinned(&remote, Vec::new(), approved(change)).await.unwrap();
         assert_eq!(check.standing().is_approved(), expected, "{}", check.standing());
         assert_eq!(tools.find("other__API-self").unwrap().is_approved(), expected);

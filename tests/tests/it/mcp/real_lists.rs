@@ -22,7 +22,7 @@ fn lists() -> Vec<(String, String)> {
     files.iter().map(read).collect()
 }
 
-async fn remotes(list: &str, mut remotes: McpTools) -> McpTools {
+async fn remotes(list: &str, remotes: McpTools) -> McpTools {
     let remote = fake(&[("TOOLS", list)], RemoteOptions::default());
     remotes.add(&remote).await.unwrap();
     remote.close().await;
@@ -51,7 +51,7 @@ async fn every_tool_is_kept_and_checked_completely() {
 async fn approvals_are_of_the_tools_that_are_kept() {
     for (name, list) in lists() {
         let remote = fake(&[("TOOLS", &list)], RemoteOptions::default());
-        let mut remotes = McpTools::without_arguments(ActorArguments::new(["user_id"]));
+        let remotes = McpTools::without_arguments(ActorArguments::new(["user_id"]));
         let pinned = remotes.add_pinned(&remote, Vec::new(), None).await.unwrap();
         let kept = remotes.refused().len() + pinned.parts().tools.len();
         assert_eq!(kept, serde_json::from_str::<Vec<Value>>(&list).unwrap().len(), "{name}");

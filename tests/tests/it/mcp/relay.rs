@@ -77,7 +77,7 @@ async fn gateway(
     if let Some(approved) = approved {
         remote.library().pin(approved);
     }
-    let mut tools = McpTools::default();
+    let tools = McpTools::default();
     tools.add(&remote).await.unwrap();
     let tools = Arc::new(tools);
     let servers = tools.libraries().into();

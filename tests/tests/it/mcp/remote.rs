@@ -65,7 +65,7 @@ async fn tools_of_a_server_are_the_third_family() {
     let host = host(&["calculator"], &[]).await;
     let served = TestServer::new(Face::Mcp, &host, Access::Anyone).await;
     let remote = remote(Endpoint::Http { url: served.url(), credentials: Credentials::None }, RemoteOptions::default());
-    let mut remotes = McpTools::default();
+    let remotes = McpTools::default();
     remotes.add(&remote).await.unwrap();
     assert_eq!((remotes.kind(), remotes.refused()), (ProviderKind::Mcp, Vec::new()));
     let add = remotes.find("other__calculator__add").unwrap();
@@ -154,7 +154,7 @@ async fn progress_of_a_call_reaches_whoever_made_it_in_order() {
         tell() { printf '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%s,"total":4,"message":"step %s"}}\n' "$1" "$2" "$2"; }
         tell 999 1; for step in 1 2 3 4; do tell $token $step; done; text done; tell $token 5"#;
     let remote = fake(&[("ON_CALL", report)], RemoteOptions::default());
-    let mut remotes = McpTools::default();
+    let remotes = McpTools::default();
     remotes.add(&remote).await.unwrap();
     let heard = Arc::new(ProgressObserver::default());
     let context = CallContext { observer: Some(Arc::clone(&heard) as _), ..CallContext::default() };
