@@ -4,6 +4,7 @@
 
 use pyo3::prelude::*;
 
+mod capability;
 mod component;
 mod error;
 mod event;
@@ -12,6 +13,7 @@ mod interpreter;
 mod log_report;
 mod operation;
 mod owner_process;
+mod plain;
 mod result;
 mod tool;
 
@@ -24,13 +26,20 @@ fn _fumehood(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("HostError", py.get_type::<error::HostError>())?;
     module.add("LoadError", py.get_type::<error::LoadError>())?;
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<capability::CapabilityContext>()?;
+    module.add_class::<capability::FunctionCall>()?;
     module.add_class::<component::Component>()?;
+    module.add_class::<event::CallEvent>()?;
     module.add_class::<event::Events>()?;
+    module.add_class::<event::Loaded>()?;
     module.add_class::<event::LogLine>()?;
+    module.add_class::<event::Lost>()?;
     module.add_class::<log_report::LogReport>()?;
     module.add_class::<event::Progress>()?;
     module.add_class::<event::Request>()?;
+    module.add_class::<event::Started>()?;
     module.add_class::<host::NativeHost>()?;
+    module.add_class::<host::Subscription>()?;
     module.add_class::<operation::Operation>()?;
     module.add_class::<result::CallError>()?;
     module.add_class::<result::Result>()?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fumehood::event_log::Report;
 use fumehood::settings::SettingsError;
-use fumehood::{CallResult, ErrorKind};
+use fumehood::{CallResult, ErrorKind, Observed};
 use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
 use tokio::runtime::Handle;
@@ -13,6 +13,7 @@ use tokio::task::AbortHandle;
 
 use crate::component::Component;
 use crate::error::{HostError, load_error, settings_error};
+use crate::event::observed;
 use crate::interpreter;
 use crate::log_report::LogReport;
 use crate::owner_process::OwnerProcess;
@@ -26,6 +27,8 @@ pub(crate) enum Outcome {
     Called(Box<CallResult>),
     Loaded(std::result::Result<Component, fumehood::LoadError>),
     Verified(std::result::Result<Report, SettingsError>),
+    /// Events of the host; `None` after the last one.
+    Observed(Option<Vec<Observed>>),
     ShutDown,
 }
 
@@ -41,7 +44,11 @@ impl Outcome {
             Self::Loaded(Err(error)) => Err(load_error(&error)),
             Self::Verified(Ok(report)) => Ok(LogReport::from(report).into_py_any(py)?),
             Self::Verified(Err(error)) => Err(settings_error(&error)),
-            Self::ShutDown => Ok(py.None()),
+            Self::Observed(None) | Self::ShutDown => Ok(py.None()),
+            Self::Observed(Some(events)) => {
+                let objects = events.into_iter().filter_map(|event| observed(py, event).transpose());
+                objects.collect::<PyResult<Vec<_>>>()?.into_py_any(py)
+            }
         }
     }
 }
