@@ -2,9 +2,11 @@
 //! is easier to say in JavaScript: promises that a signal rejects, async iterators, and adapters.
 #![cfg(feature = "addon")]
 
+mod capability;
 mod events;
 mod fault;
 mod host;
 mod outcome;
 mod result;
 mod stop;
+mod subscription;
