@@ -2,8 +2,8 @@
 
 /** Maximum depth of a value. No type of WIT is deeper, and an object may contain itself. */
 const MAX_DEPTH = 40
-/** Maximum number of values in one. A function returns at most 2 MiB, of which a value takes one byte or more. */
-const MAX_NODES = 2 << 20
+/** Maximum number of values in one. A function returns at most 2 MiB, of which a value takes 32 bytes, and bytes are one value. */
+const MAX_NODES = 2 ** 17
 
 /** Thrown by a function of a capability: the tool gets `payload` as the `err` of the `result` that the WIT declares. */
 export class Err extends Error {

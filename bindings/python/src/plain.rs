@@ -10,8 +10,8 @@ use pyo3::types::{
 
 /// Maximum depth of an object. No type of WIT is deeper, and an object may contain itself.
 const MAX_DEPTH: usize = 64;
-/// Maximum number of objects in one. A function returns at most 2 MiB, of which an object takes one byte or more.
-const MAX_NODES: usize = 2 << 20;
+/// Maximum number of objects in one. A function returns at most 2 MiB, of which a value takes 32 bytes, and bytes are one value.
+const MAX_NODES: usize = 1 << 17;
 
 /// Creates the object of a value.
 ///
