@@ -1,11 +1,53 @@
 /// <reference lib="esnext.disposable" />
 
 import type { Agent, AgentOptions } from './agent.js'
-import type { CallSettings, HostOptions, LoadSettings, ServerSettings } from './settings.js'
+import type { CallSettings, HostOptions as HostSettings, LoadSettings, ServerSettings } from './settings.js'
 
 export * from './agent.js'
 
-export type { Amount, Budget, Duration, Grants, HostOptions, HttpLimits, Limits, Registry, Secret, WriteFolder } from './settings.js'
+export type { Amount, Budget, Duration, Grants, HttpLimits, Limits, Registry, Secret, WriteFolder } from './settings.js'
+
+export interface HostOptions extends HostSettings {
+  /** Interfaces of this program that components may import with a grant. */
+  capabilities?: Capability[]
+}
+
+/** An interface of this program that components may import, each with a grant. */
+export interface Capability {
+  /** The name in grants and messages: lowercase words with hyphens. */
+  name: string
+  /** What a tool can do with it, as a phrase for people: `read tables of the service`. */
+  description: string
+  /** The WIT package with the interfaces. Resources, async functions, streams, futures and maps are not supported. */
+  wit: string
+  /**
+   * The functions by their names in WIT; `interface.name` if two interfaces have one. Each gets the context and the arguments, and may
+   * return a promise.
+   */
+  functions: Record<string, (context: CapabilityContext, ...args: any[]) => unknown>
+}
+
+/** The call of a tool that uses a capability. */
+export interface CapabilityContext {
+  /** The name of the component. */
+  readonly component: string | undefined
+  /** The name of the tool within its component. */
+  readonly tool: string
+  readonly callId: string
+  /** The actor on whose behalf the call runs. */
+  readonly actor: string | undefined
+  /** What the component was granted, as `load` got it. */
+  readonly grant: any
+  /** Aborts when the tool stops: its deadline has passed, or its call was cancelled. */
+  readonly signal: AbortSignal
+  /** The time until the deadline of the call, in milliseconds. */
+  readonly timeLeft: number
+  /**
+   * Records that the tool tried something that its grant does not cover. If the tool then fails, its caller gets this reason, and the
+   * call has the kind `denied`.
+   */
+  refuse(tried: string, because: string): void
+}
 
 export interface LoadOptions extends LoadSettings {
   /** Stops loading. */
@@ -143,6 +185,15 @@ export type CallEvent =
   | { type: 'log'; level: string; message: string }
   | { type: 'request'; method: string; host: string; status?: number; reason?: string; bytes_out: number; bytes_in: number }
 
+/** An event of a host: of all its calls. `id` is that of the call. */
+export type HostEvent =
+  | { type: 'loaded'; component: string; digest: string; tools: string[] }
+  | { type: 'started'; id: string; tool: string; actor?: string }
+  | (CallEvent & { id: string })
+  | { type: 'finished'; id: string; result: Result }
+  /** The subscriber was too slow, and missed `count` events. */
+  | { type: 'lost'; count: number }
+
 /** The base class of the errors of a host. */
 export class FumehoodError extends Error {}
 
@@ -155,6 +206,15 @@ export class HostError extends FumehoodError {
 export class LoadError extends FumehoodError {
   readonly code: 'ERR_FUMEHOOD_LOAD'
 }
+
+/** Thrown by a function of a capability: the tool gets `payload` as the `err` of the `result` that the WIT declares. */
+export class Err extends Error {
+  constructor(payload?: unknown)
+  readonly payload: unknown
+}
+
+/** Thrown by a function of a capability: the call of the tool ends with the kind `denied`, and this message. */
+export class Denied extends Error {}
 
 /**
  * A set of loaded components and the sandbox that runs them.
@@ -217,6 +277,12 @@ export class Host {
    * @throws {TypeError} if a tool is unknown, or an option is misspelt
    */
   agent(options: AgentOptions): Agent
+
+  /**
+   * Subscribes to the events of all calls from now on, until the host is shut down. Calls do not wait for a slow subscriber: it loses
+   * events, and gets their number. A subscription does not keep the process running.
+   */
+  subscribe(): AsyncGenerator<HostEvent, void, undefined>
 
   /** Verifies the event log: nothing was changed, removed or reordered. Without the option `log`, this is a `TypeError`. */
   verifyLog(): Promise<LogReport>

@@ -3,6 +3,7 @@ import { createRequire } from 'node:module'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Agent } from './agent.js'
+import { Denied, Err, describeCapabilities, functionRunner } from './capability.js'
 import { FumehoodError, HostError, LoadError, faultError } from './errors.js'
 import { Result } from './result.js'
 import { AGENT_OPTIONS, CALL_OPTIONS, HOST_OPTIONS, LOAD_OPTIONS, SERVER_OPTIONS } from './settings.js'
@@ -123,13 +124,46 @@ function hold(host, operation) {
   })
 }
 
+/**
+ * Yields the events of a subscription. `onWake` sets the function that is called when there may be some. The host is kept until the end,
+ * because a host that is collected ends its subscriptions without a word.
+ */
+async function* observe(host, subscription, onWake) {
+  try {
+    for (;;) {
+      const changed = new Promise(onWake)
+      // Looked at first: no event comes after the end.
+      const hasEnded = subscription.hasEnded()
+      const events = subscription.take()
+      for (const event of events) {
+        yield typeof event === 'string' ? JSON.parse(event) : finishedEvent(new Result(event))
+      }
+      if (events.length > 0) continue
+      if (hasEnded) return
+      await changed
+    }
+  } finally {
+    // Named here, so that it is not collected before.
+    void host
+    subscription.close()
+  }
+}
+
+function finishedEvent(result) {
+  return { type: 'finished', id: result.id, result }
+}
+
 /** A set of loaded components and the sandbox that runs them. */
 export class Host {
   #native
 
   constructor(options) {
-    const { program = PROGRAM, ...rest } = settings(options, HOST_OPTIONS)
-    this.#native = guarded(() => new native.NativeHost(JSON.stringify({ program: resolve(program), ...rest })))
+    const { capabilities = [], ...others } = options ?? {}
+    const { program = PROGRAM, ...rest } = settings(others, HOST_OPTIONS)
+    const written = JSON.stringify({ program: resolve(program), ...rest })
+    const described = describeCapabilities(capabilities)
+    const calls = new native.FunctionCalls()
+    this.#native = guarded(() => new native.NativeHost(written, described, calls, functionRunner(calls, capabilities)))
   }
 
   async load(source, options) {
@@ -218,6 +252,13 @@ export class Host {
     return new Agent(native, model, approve, (signal, begin) => operate(signal, (stop) => hold(this, begin(stop))))
   }
 
+  subscribe() {
+    let wake = () => {}
+    // Begun here and not when the first event is awaited: those before would be missed.
+    const subscription = this.#native.subscribe(() => wake())
+    return observe(this, subscription, (next) => (wake = next))
+  }
+
   async verifyLog() {
     return operate(undefined, () => hold(this, this.#native.verifyLog()))
   }
@@ -240,4 +281,4 @@ function callOptions(options) {
   return Object.keys(written).length === 0 ? undefined : JSON.stringify(written)
 }
 
-export { Agent, FumehoodError, HostError, LoadError, Result }
+export { Agent, Denied, Err, FumehoodError, HostError, LoadError, Result }

@@ -192,6 +192,8 @@ export interface LoadSettings {
   name?: string
   /** Its powers. The default is none. */
   grants?: Grants
+  /** The capabilities of the host that it may use, by their names, each with its grant: plain data without secrets, which an approval pins. The default is none. */
+  capabilities?: Record<string, unknown>
   /** Limits of its calls, in place of the host's. */
   limits?: Limits
   /** Refuse it if it imports a power that it is not granted. */

@@ -19,6 +19,7 @@ export const HOST_OPTIONS = {
 export const LOAD_OPTIONS = {
   name: 'name',
   grants: 'grants',
+  capabilities: 'capabilities',
   limits: 'limits',
   strictImports: 'strict_imports',
   allowSlowCompile: 'allow_slow_compile',

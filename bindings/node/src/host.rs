@@ -15,11 +15,13 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 
 use crate::agent::NativeAgent;
+use crate::capability::{Description, FunctionCalls};
 use crate::events::{Events, NotifyFunction};
 use crate::fault::{Code, Fault, error_chain, host_fault, settings_fault};
 use crate::outcome::{Outcome, Promise};
 use crate::result::NativeResult;
 use crate::stop::Stop;
+use crate::subscription::Subscription;
 
 /// Number of threads that carry outcomes to JavaScript. Guests run elsewhere.
 const RUNTIME_THREADS: usize = 2;
@@ -83,11 +85,20 @@ impl NativeHost {
 
 #[napi]
 impl NativeHost {
-    /// Creates a host; `settings` is JSON.
+    /// Creates a host; `settings` is JSON. The calls of functions of `capabilities` wait in `calls`, and `notify` is called when there
+    /// are some.
     #[napi(constructor)]
-    pub fn new(settings: String) -> Result<Self, Fault> {
+    pub fn new(
+        settings: String,
+        capabilities: Vec<Description>,
+        calls: &FunctionCalls,
+        notify: NotifyFunction,
+    ) -> Result<Self, Fault> {
         let settings: HostSettings = read_options(&settings, UNIT).map_err(|error| settings_fault(&error.into()))?;
-        let embedded = EmbeddedHost::new(&settings).map_err(|error| settings_fault(&error))?;
+        let embedded = calls
+            .capabilities(capabilities, notify)
+            .and_then(|capabilities| EmbeddedHost::with_capabilities(&settings, capabilities))
+            .map_err(|error| settings_fault(&error))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(RUNTIME_THREADS)
             .thread_name("fumehood-node")
@@ -154,6 +165,12 @@ impl NativeHost {
         let (name, arguments, options) = call;
         let call = self.make_call(name, arguments, options.as_deref())?.observer(events.observer(notify));
         self.spawn(env, stop, outcome_of(self.embedded.calling(call)))
+    }
+
+    /// Subscribes to the events of all calls from now on; `notify` is called when there are some.
+    #[napi]
+    pub fn subscribe(&self, notify: NotifyFunction) -> Result<Subscription, Fault> {
+        Ok(Subscription::new(self.runtime()?, self.embedded.subscribe(), notify))
     }
 
     /// Unloads a component, and returns whether it was loaded.

@@ -3,9 +3,11 @@
 #![cfg(feature = "addon")]
 
 mod agent;
+mod capability;
 mod events;
 mod fault;
 mod host;
 mod outcome;
 mod result;
 mod stop;
+mod subscription;

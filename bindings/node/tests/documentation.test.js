@@ -29,6 +29,7 @@ programs.forEach(({ program, printed }, index) => {
     const folder = mkdtempSync(join(process.cwd(), 'program-'))
     try {
       for (const name of ['calculator', 'countdown']) copyFileSync(component(name), join(folder, `${name}.wasm`))
+      copyFileSync('reader.wasm', join(folder, 'reader.wasm'))
       mkdirSync(join(folder, 'docs'))
       writeFileSync(join(folder, 'program.mjs'), program)
       const options = { cwd: folder, timeout: 120_000 }

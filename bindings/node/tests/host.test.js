@@ -53,6 +53,47 @@ for (const [name, args, kind] of [
   })
 }
 
+test('subscribers get the events of all calls', async () => {
+  const host = await hostWith('countdown')
+  const collect = async (events) => {
+    const collected = []
+    for await (const event of events) collected.push(event)
+    return collected
+  }
+  const [early, other] = [host.subscribe(), collect(host.subscribe())]
+  await host.load(component('calculator'))
+  await Promise.all([
+    host.call('countdown__countdown', { from: 2, step_ms: 1 }, { id: 'slow', actor: 'ann' }),
+    host.call('calculator__add', { a: 1 }, { id: 'refused' }),
+  ])
+  await host.shutdown()
+  const events = await collect(early)
+  assert.equal(JSON.stringify(await other), JSON.stringify(events))
+  assert.deepEqual([events[0].type, events[0].component], ['loaded', 'calculator'])
+  const started = events.filter((event) => event.type === 'started')
+  assert.deepEqual(started, [{ type: 'started', id: 'slow', tool: 'countdown__countdown', actor: 'ann' }])
+  assert(events.some((event) => event.type === 'progress' && event.id === 'slow' && event.fraction === 1))
+  const finished = events.filter((event) => event.type === 'finished')
+  assert.deepEqual(Object.fromEntries(finished.map(({ id, result }) => [id, result.ok])), { slow: true, refused: false })
+})
+
+test('slow subscribers lose events and learn how many', async () => {
+  const host = await hostWith()
+  const events = host.subscribe()
+  for (let i = 0; i < 1000; i++) await host.call('unknown__tool')
+  let event = (await events.next()).value
+  while (event.type !== 'lost') event = (await events.next()).value
+  assert(event.count > 600, `${event.count}`)
+  assert.equal((await events.next()).value.type, 'finished')
+  await events.return()
+})
+
+test('a subscription does not keep the process running', async () => {
+  const program = "import { Host } from 'fumehood'; const host = new Host(); void host.subscribe().next(); console.log('end')"
+  const { stdout } = await run(process.execPath, ['--input-type=module', '-e', program], { timeout: 30_000 })
+  assert.equal(stdout, 'end\n')
+})
+
 test('tools have schemas', async () => {
   const host = await hostWith('calculator')
   const add = host.tool('calculator__add')
@@ -302,7 +343,7 @@ for (const [options, message] of [
   [{ limits: { deadline: -1 } }, /`limits\.deadline`: invalid time `-1`; expected a number of milliseconds/],
   [{ limits: { deadline: [] } }, /`limits\.deadline`: invalid type: sequence, expected a string with a number and a unit, such as "2s"/],
   [{ limits: { deadline: 'soon' } }, /`limits\.deadline`: invalid time `soon`/],
-  [{ grant: {} }, /unknown option `grant`; expected one of name, grants, limits/],
+  [{ grant: {} }, /unknown option `grant`; expected one of name, grants, capabilities, limits/],
 ]) {
   test(`misspelt settings are refused: ${JSON.stringify(options)}`, async () => {
     const host = await hostWith()

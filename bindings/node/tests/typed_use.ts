@@ -1,5 +1,5 @@
 // A program whose types are checked, and which is not run.
-import { type AgentResult, type CallEvent, type Component, type Content, type Grants, FumehoodError, Host, HostError, LoadError, type Limits, Result, type Tool } from 'fumehood'
+import { type AgentResult, type CallEvent, type Capability, type Component, type Content, Err, type Grants, FumehoodError, Host, HostError, LoadError, type Limits, Result, type Tool } from 'fumehood'
 import { tools } from 'fumehood/ai'
 import { tools as langchainTools } from 'fumehood/langchain'
 import { server } from 'fumehood/mcp'
@@ -15,9 +15,25 @@ const grants: Grants = {
   secrets: [{ name: 'token', from: { env: 'TOKEN' }, for: 'https://api.example.com/**', header: 'Authorization' }],
 }
 
+const database: Capability = {
+  name: 'database',
+  description: 'read tables',
+  wit: 'package acme:database; interface tables { select: func(table: string) -> result<u32, string>; }',
+  functions: {
+    async select(context, table: string) {
+      if (!context.grant.tables.includes(table)) {
+        context.refuse(`reading ${table}`, 'it was not granted')
+        throw new Err('denied')
+      }
+      await fetch('http://localhost/', { signal: context.signal })
+      return context.timeLeft
+    },
+  },
+}
+
 export async function use(model: LanguageModel, chat: BaseChatModel): Promise<string> {
-  await using host = new Host({ limits, isolation: 'process', cache: 'cache', concurrency: 4 })
-  const component: Component = await host.load('a.wasm', { grants, limits, strictImports: true, replace: true })
+  await using host = new Host({ limits, isolation: 'process', cache: 'cache', concurrency: 4, capabilities: [database] })
+  const component: Component = await host.load('a.wasm', { grants, limits, capabilities: { database: { tables: ['orders'] } }, strictImports: true, replace: true })
   const tool: Tool | undefined = host.tool(`${component.name}__add`)
   const result: Result = await host.call(tool?.name ?? '', { a: 1 }, { signal: AbortSignal.timeout(100), limits, id: '7', actor: 'ann', state: { d: 1 } })
   const value: unknown = result.ran ? result.json() : undefined
@@ -41,6 +57,11 @@ export async function use(model: LanguageModel, chat: BaseChatModel): Promise<st
   if (done.calls[0]?.result.ok) return done.text
   // @ts-expect-error: a reply is a text or a message.
   host.agent({ model: () => 5 })
+  for await (const event of host.subscribe()) {
+    if (event.type === 'finished') return event.result.modelText
+    if (event.type === 'lost') event.count.toFixed()
+    if (event.type === 'log') event.id.concat(event.message)
+  }
   await server(host).close()
   const { text } = await generateText({ model, tools: tools(host), prompt: '' })
   createAgent({ model: chat, tools: langchainTools(host) })

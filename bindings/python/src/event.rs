@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fumehood::{Level, Observer, RequestReport};
+use fumehood::{CallResult, Level, Observed, Observer, RequestReport};
 use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 
 use crate::interpreter;
 use crate::owner_process::OwnerProcess;
-use crate::result::part;
+use crate::result::{Result, part};
 
 /// A progress report of a running call.
 #[pyclass(frozen, get_all, module = "fumehood")]
@@ -153,9 +153,102 @@ impl Event {
     }
 }
 
+/// A component was loaded and its tools can be called.
+#[pyclass(frozen, get_all, module = "fumehood")]
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    component: String,
+    digest: String,
+    /// The full names of its tools.
+    tools: Vec<String>,
+}
+
+/// A call passed the gate and is sent to the sandbox.
+#[pyclass(frozen, get_all, module = "fumehood")]
+#[derive(Debug)]
+pub(crate) struct Started {
+    /// The id of the call.
+    id: String,
+    tool: String,
+    actor: Option<String>,
+}
+
+/// An event of one of the running calls.
+#[pyclass(frozen, get_all, module = "fumehood")]
+#[derive(Debug)]
+pub(crate) struct CallEvent {
+    /// The id of the call.
+    id: String,
+    event: Py<PyAny>,
+}
+
+/// A subscriber was too slow, and missed events.
+#[pyclass(frozen, get_all, module = "fumehood")]
+#[derive(Debug)]
+pub(crate) struct Lost {
+    /// The number of the events.
+    count: u64,
+}
+
+fn event_of_call(py: Python<'_>, id: String, event: Event) -> PyResult<Py<PyAny>> {
+    let event = event.into_object(py)?.unbind();
+    CallEvent { id, event }.into_py_any(py)
+}
+
+/// Converts an event of a host; `None` for one that this version does not know.
+pub(crate) fn observed(py: Python<'_>, observed: Observed) -> PyResult<Option<Py<PyAny>>> {
+    let object = match observed {
+        Observed::Lost(count) => Lost { count }.into_py_any(py),
+        Observed::Event(event) => match event {
+            fumehood::Event::Loaded { component, digest, tools } => {
+                Loaded { component, digest: digest.to_string(), tools }.into_py_any(py)
+            }
+            fumehood::Event::Started { id, tool, actor } => {
+                Started { id, tool, actor: actor.map(|actor| actor.to_string()) }.into_py_any(py)
+            }
+            fumehood::Event::Log { id, level, message } => {
+                event_of_call(py, id, Event::Log(level, message.to_string()))
+            }
+            fumehood::Event::Progress { id, progress } => event_of_call(py, id, Event::Progress(progress)),
+            fumehood::Event::Request { id, request } => event_of_call(py, id, Event::Request(request)),
+            fumehood::Event::Finished { result } => Result::from(CallResult::clone(&result)).into_py_any(py),
+            _ => return Ok(None),
+        },
+    };
+    object.map(Some)
+}
+
 /// Formats a value that may be missing as Python does.
 fn repr(value: Option<&impl std::fmt::Debug>) -> String {
     value.map_or_else(|| "None".to_owned(), |value| format!("{value:?}"))
+}
+
+#[pymethods]
+impl Loaded {
+    fn __repr__(&self) -> String {
+        format!("Loaded(component={:?}, tools={:?})", self.component, self.tools)
+    }
+}
+
+#[pymethods]
+impl Started {
+    fn __repr__(&self) -> String {
+        format!("Started(id={:?}, tool={:?})", self.id, self.tool)
+    }
+}
+
+#[pymethods]
+impl CallEvent {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("CallEvent(id={:?}, event={})", self.id, self.event.bind(py).repr()?))
+    }
+}
+
+#[pymethods]
+impl Lost {
+    fn __repr__(&self) -> String {
+        format!("Lost(count={})", self.count)
+    }
 }
 
 #[pymethods]

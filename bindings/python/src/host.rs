@@ -1,16 +1,19 @@
 //! The host, as Python sees it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fumehood::settings::{
-    AgentSettings, CallSettings, Calling, EmbeddedHost, HostSettings, LoadSettings, McpServerSection, TimeUnit,
-    read_options,
+    AgentSettings, CallSettings, Calling, EmbeddedHost, HostEvents, HostSettings, LoadSettings, McpServerSection,
+    TimeUnit, read_options,
 };
 use fumehood::{Call, CallResult};
 use pyo3::prelude::*;
 use tokio::runtime::Runtime;
+use tokio::sync::Mutex;
 
 use crate::agent::NativeAgent;
+use crate::capability::{self, Description};
 use crate::component::Component;
 use crate::error::{HostError, host_error, load_error, settings_error, value_error};
 use crate::event::Events;
@@ -76,6 +79,23 @@ impl NativeHost {
     }
 }
 
+/// A subscription to the events of a host.
+#[pyclass(frozen, module = "fumehood")]
+pub(crate) struct Subscription {
+    /// Always there until it is dropped.
+    events: Option<Arc<Mutex<HostEvents>>>,
+    owner: OwnerProcess,
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        if !self.owner.is_this() {
+            // A thread that was not forked may hold the lock of its queue.
+            std::mem::forget(self.events.take());
+        }
+    }
+}
+
 impl Drop for NativeHost {
     fn drop(&mut self) {
         let Some(state) = self.state.take() else { return };
@@ -96,18 +116,20 @@ async fn outcome_of(calling: Calling) -> Outcome {
 
 #[pymethods]
 impl NativeHost {
-    /// Creates a host; `settings` is JSON.
+    /// Creates a host; `settings` is JSON, and `start` begins each call of a function of the capabilities.
     #[new]
-    fn new(py: Python<'_>, settings: &str) -> PyResult<Self> {
+    fn new(py: Python<'_>, settings: &str, capabilities: Vec<Description>, start: Option<Py<PyAny>>) -> PyResult<Self> {
         let settings: HostSettings = read_options(settings, UNIT).map_err(|error| settings_error(&error.into()))?;
         let (embedded, runtime) = py.detach(|| {
-            let embedded = EmbeddedHost::new(&settings).map_err(|error| settings_error(&error))?;
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(RUNTIME_THREADS)
                 .thread_name("fumehood-python")
                 .enable_all()
                 .build()
                 .map_err(|error| host_error(&error))?;
+            let embedded = capability::capabilities(capabilities, start, runtime.handle())
+                .and_then(|capabilities| EmbeddedHost::with_capabilities(&settings, capabilities))
+                .map_err(|error| settings_error(&error))?;
             Ok::<_, PyErr>((embedded, runtime))
         })?;
         Ok(Self { state: Some(Box::new(State { embedded, runtime })), owner: OwnerProcess::this() })
@@ -164,6 +186,22 @@ impl NativeHost {
                 operation.take(py)
             }
         }
+    }
+
+    /// Subscribes to the events of all calls from now on.
+    fn subscribe(&self) -> PyResult<Subscription> {
+        let events = self.state()?.embedded.subscribe();
+        Ok(Subscription { events: Some(Arc::new(Mutex::new(events))), owner: self.owner })
+    }
+
+    /// Waits for events of a subscription: a list of them, or `None` once the host was shut down.
+    fn next_events(&self, subscription: &Subscription) -> PyResult<Operation> {
+        let events = subscription.events.clone();
+        self.spawn(async move {
+            let Some(events) = events else { return Outcome::Observed(None) };
+            let mut events = events.lock().await;
+            Outcome::Observed(events.next().await)
+        })
     }
 
     fn unload(&self, name: &str) -> PyResult<bool> {

@@ -5,6 +5,7 @@
 use pyo3::prelude::*;
 
 mod agent;
+mod capability;
 mod component;
 mod error;
 mod event;
@@ -13,6 +14,7 @@ mod interpreter;
 mod log_report;
 mod operation;
 mod owner_process;
+mod plain;
 mod result;
 mod server;
 mod tool;
@@ -30,13 +32,20 @@ fn _fumehood(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<agent::AgentResult>()?;
     module.add_class::<agent::AgentRun>()?;
     module.add_class::<agent::NativeAgent>()?;
+    module.add_class::<capability::CapabilityContext>()?;
+    module.add_class::<capability::FunctionCall>()?;
     module.add_class::<component::Component>()?;
+    module.add_class::<event::CallEvent>()?;
     module.add_class::<event::Events>()?;
+    module.add_class::<event::Loaded>()?;
     module.add_class::<event::LogLine>()?;
+    module.add_class::<event::Lost>()?;
     module.add_class::<log_report::LogReport>()?;
     module.add_class::<event::Progress>()?;
     module.add_class::<event::Request>()?;
+    module.add_class::<event::Started>()?;
     module.add_class::<host::NativeHost>()?;
+    module.add_class::<host::Subscription>()?;
     module.add_class::<operation::Operation>()?;
     module.add_class::<result::CallError>()?;
     module.add_class::<result::Result>()?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fumehood::agent::agent::RunError;
 use fumehood::event_log::Report;
 use fumehood::settings::{AddedServer, AgentReport, ServerError, SettingsError};
-use fumehood::{CallResult, ErrorKind};
+use fumehood::{CallResult, ErrorKind, Observed};
 use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
 use tokio::runtime::Handle;
@@ -15,6 +15,7 @@ use tokio::task::AbortHandle;
 use crate::agent::AgentResult;
 use crate::component::Component;
 use crate::error::{HostError, host_error, load_error, server_error, settings_error};
+use crate::event::observed;
 use crate::interpreter;
 use crate::log_report::LogReport;
 use crate::owner_process::OwnerProcess;
@@ -32,6 +33,8 @@ pub(crate) enum Outcome {
     Verified(std::result::Result<Report, SettingsError>),
     AddedServer(std::result::Result<AddedServer, ServerError>),
     RemovedServer(bool),
+    /// Events of the host; `None` after the last one.
+    Observed(Option<Vec<Observed>>),
     ShutDown,
 }
 
@@ -52,7 +55,11 @@ impl Outcome {
             Self::AddedServer(Ok(server)) => Server::from(server).into_py_any(py),
             Self::AddedServer(Err(error)) => Err(server_error(&error)),
             Self::RemovedServer(was_there) => was_there.into_py_any(py),
-            Self::ShutDown => Ok(py.None()),
+            Self::Observed(None) | Self::ShutDown => Ok(py.None()),
+            Self::Observed(Some(events)) => {
+                let objects = events.into_iter().filter_map(|event| observed(py, event).transpose());
+                objects.collect::<PyResult<Vec<_>>>()?.into_py_any(py)
+            }
         }
     }
 }

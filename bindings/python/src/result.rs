@@ -23,7 +23,7 @@ pub(crate) struct Result {
 #[derive(Debug)]
 pub(crate) struct CallError {
     /// The kind, such as `invalid_arguments`.
-    kind: &'static str,
+    kind: String,
     /// A description of the failure.
     message: String,
     /// A suggested remedy.
@@ -129,7 +129,7 @@ impl Result {
     #[getter]
     fn error(&self) -> Option<CallError> {
         self.result.error().map(|error| CallError {
-            kind: error.kind.as_str(),
+            kind: error.kind.as_str().to_owned(),
             message: error.message.to_string(),
             hint: error.hint.as_ref().map(ToString::to_string),
             retry_after: error.retry_after.map(|after| after.as_secs_f64()),
@@ -179,8 +179,29 @@ impl Result {
     }
 }
 
+/// The members of a [`CallError`], in their order.
+type Members = (String, String, Option<String>, Option<f64>, Vec<String>);
+
 #[pymethods]
 impl CallError {
+    /// Creates an error from the members that `__reduce__` gave.
+    #[staticmethod]
+    fn _restore(
+        kind: String,
+        message: String,
+        hint: Option<String>,
+        retry_after: Option<f64>,
+        backtrace: Vec<String>,
+    ) -> Self {
+        Self { kind, message, hint, retry_after, backtrace }
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<(Py<PyAny>, Members)> {
+        let Self { kind, message, hint, retry_after, backtrace } = slf.get();
+        let members = (kind.clone(), message.clone(), hint.clone(), *retry_after, backtrace.clone());
+        Ok((slf.get_type().getattr("_restore")?.unbind(), members))
+    }
+
     fn __str__(&self) -> String {
         let hint = self.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
         format!("{}: {}{hint}", self.kind, self.message)

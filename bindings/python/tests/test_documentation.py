@@ -40,6 +40,7 @@ def test_programs_of_the_documentation_run(
 ) -> None:
     for name in ("calculator.wasm", "countdown.wasm"):
         shutil.copy(components / name, tmp_path)
+    shutil.copy(FOLDER / "reader.wasm", tmp_path)
     (tmp_path / "docs").mkdir()
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 
 import pytest
@@ -125,6 +125,8 @@ async def test_a_component_is_replaced_in_one_step(countdown: fumehood.Host, com
 async def test_results_and_errors_are_pickled(calculator: fumehood.Host) -> None:
     for arguments in ({"a": 4, "b": 2}, {"a": 1, "b": 0}, {"a": "1", "b": 0}):
         result = await calculator.call("calculator__divide", arguments)
+        failure = pickle.loads(pickle.dumps(result.error))
+        assert type(failure) is type(result.error) and repr(failure) == repr(result.error) and str(failure) == str(result.error)
         for copied in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result), fumehood.Result.from_json(result.to_json())):
             assert copied.to_json() == result.to_json() and copied.structured == result.structured
             assert (copied.ok, copied.ran, copied.model_text) == (result.ok, result.ran, result.model_text)
@@ -134,6 +136,44 @@ async def test_results_and_errors_are_pickled(calculator: fumehood.Host) -> None
         error = pickle.loads(pickle.dumps(kind("what")))
         assert type(error) is kind and error.args == ("what",) and isinstance(error, fumehood.FumehoodError)
         assert kind.__module__ == "fumehood"
+
+
+async def test_subscribers_get_the_events_of_all_calls(countdown: fumehood.Host, components: pathlib.Path) -> None:
+    async def collect(events: AsyncIterator[fumehood.HostEvent]) -> list[fumehood.HostEvent]:
+        return [event async for event in events]
+
+    early, other = countdown.subscribe(), asyncio.create_task(collect(countdown.subscribe()))
+    await countdown.load(components / "calculator.wasm")
+    calls = [
+        countdown.call("countdown__countdown", {"from": 2, "step_ms": 1}, id="slow", actor="ann"),
+        countdown.call("calculator__add", {"a": 1}, id="refused"),
+    ]
+    await asyncio.gather(*calls)
+    await countdown.shutdown()
+    events = await collect(early)
+    assert [repr(event) for event in await other] == [repr(event) for event in events]
+    loaded = events[0]
+    assert isinstance(loaded, fumehood.Loaded) and loaded.component == "calculator" and "calculator__add" in loaded.tools
+    (started,) = [event for event in events if isinstance(event, fumehood.Started)]
+    assert (started.id, started.tool, started.actor) == ("slow", "countdown__countdown", "ann")
+    progress = [event for event in events if isinstance(event, fumehood.CallEvent)]
+    assert {event.id for event in progress} == {"slow"} and all(type(event.event) is fumehood.Progress for event in progress)
+    ended = {event.id: event.ok for event in events if isinstance(event, fumehood.Result)}
+    assert ended == {"slow": True, "refused": False}
+
+
+async def test_slow_subscribers_lose_events_and_learn_how_many(calculator: fumehood.Host) -> None:
+    events = calculator.subscribe()
+    for _ in range(1000):
+        await calculator.call("unknown__tool")
+    first = await anext(events)
+    assert isinstance(first, fumehood.Lost) and first.count > 600
+    assert isinstance(await anext(events), fumehood.Result)
+    waiting = asyncio.ensure_future(anext(calculator.subscribe()))
+    await asyncio.sleep(0.05)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
 
 
 async def test_json_of_results_is_their_value(calculator: fumehood.Host) -> None:

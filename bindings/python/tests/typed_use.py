@@ -11,8 +11,26 @@ import fumehood.openai_agents
 import fumehood.pydantic_ai
 
 
+async def select(context: fumehood.CapabilityContext, table: str) -> int:
+    if table not in context.grant["tables"]:
+        context.refuse(f"reading {table}", "it was not granted")
+        raise fumehood.Err("denied")
+    seconds: float = context.time_left
+    return int(seconds)
+
+
 async def use() -> None:
-    host = fumehood.Host(limits={"deadline": "2s", "memory": "64MiB"}, isolation="process", cache="cache")
+    database = fumehood.Capability("database", "read tables", "package a:b;", {"select": select, "size": len})
+    host = fumehood.Host(
+        limits={"deadline": "2s", "memory": "64MiB"}, isolation="process", cache="cache", capabilities=[database]
+    )
+    await host.load("b.wasm", capabilities={"database": {"tables": ["orders"]}})
+    async for observed in host.subscribe():
+        if isinstance(observed, fumehood.CallEvent) and isinstance(observed.event, fumehood.LogLine):
+            print(observed.id, observed.event.message)
+        elif isinstance(observed, fumehood.Lost):
+            lost: int = observed.count
+            print(lost)
     grants: fumehood.Grants = {
         "read": ["./docs:/docs"],
         "write": [{"folder": "./out", "guest": "/out", "bytes": "10MiB"}],

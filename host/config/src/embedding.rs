@@ -139,6 +139,9 @@ pub struct LoadSettings {
     pub name: Option<String>,
     /// Its powers. The default is none.
     pub grants: Option<Powers>,
+    /// The capabilities of the host that it may use, by their names, each with its grant: plain data without secrets, which an
+    /// approval pins. The default is none.
+    pub capabilities: BTreeMap<String, Value>,
     /// Limits of its calls, in place of the host's.
     pub limits: Option<LimitsSection>,
     /// Refuse it if it imports a power that it is not granted.

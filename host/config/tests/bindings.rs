@@ -118,12 +118,16 @@ enum Type {
     Map(Box<Type>),
     Words(Vec<String>),
     Named(&'static str),
+    Any,
     Either(Vec<Type>),
     /// A table with one of these keys, whose value is a text.
     OneOf(Vec<String>),
 }
 
 fn type_of(schema: &Value, definitions: &Map<String, Value>) -> Type {
+    if *schema == Value::Bool(true) {
+        return Type::Any;
+    }
     if let Some(reference) = schema["$ref"].as_str() {
         let name = reference.trim_start_matches("#/$defs/");
         return match name {
@@ -178,6 +182,7 @@ impl Type {
             Self::Map(value) => format!("Mapping[str, {}]", value.python("")),
             Self::Words(words) => format!("Literal[\"{}\"]", words.join("\", \"")),
             Self::Named(name) => (*name).to_owned(),
+            Self::Any => "Any".to_owned(),
             Self::Either(types) => {
                 format!("Union[{}]", types.iter().map(|it| it.python("")).collect::<Vec<_>>().join(", "))
             }
@@ -199,6 +204,7 @@ impl Type {
             Self::Map(value) => format!("Record<string, {}>", value.typescript()),
             Self::Words(words) => format!("'{}'", words.join("' | '")),
             Self::Named(name) => (*name).to_owned(),
+            Self::Any => "unknown".to_owned(),
             Self::Either(types) => types.iter().map(Self::typescript).collect::<Vec<_>>().join(" | "),
             Self::OneOf(keys) => keys.iter().map(|key| format!("{{ {key}: string }}")).collect::<Vec<_>>().join(" | "),
         }

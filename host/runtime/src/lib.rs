@@ -57,4 +57,4 @@ pub use load::{Isolation, LoadOptions, LoadReport, embed_docs};
 pub use network::TrustError;
 pub use network::{Network, Resolver, SystemResolver};
 pub use sandbox::{Component, Sandbox};
-pub use wasi::FolderError;
+pub use wasi::{FolderError, capability_interfaces};

@@ -7,9 +7,10 @@ fn main() -> Result<()> {
     let usage = "usage: assemble PROGRAM OUT, such as `assemble contract/echo echo.wasm`";
     let program = arguments.next().context(usage)?;
     let out = arguments.next().context(usage)?;
-    let bytes = match program.strip_prefix("contract/") {
-        Some(name) => fumehood_tests::contract(name)?,
-        None => fumehood_tests::component(&program)?,
+    let bytes = match program.split_once('/') {
+        Some(("contract", name)) => fumehood_tests::contract(name)?,
+        Some(("capability", name)) => fumehood_tests::capability(name)?,
+        _ => fumehood_tests::component(&program)?,
     };
     std::fs::write(&out, bytes).with_context(|| format!("cannot write {out}"))
 }

@@ -30,6 +30,9 @@ const NO_ATTACK: &[&str] = &[
     "capability/atomics",
     "capability/misuse",
     "capability/settings",
+    // Use capabilities in Python and JavaScript, in `bindings/python/tests/test_capabilities.py` and its pages.
+    "capability/orders",
+    "capability/tables-reader",
     // Load errors, each with its test in load.rs.
     "other-contract",
     "unknown-import",

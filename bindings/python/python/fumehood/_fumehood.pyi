@@ -172,6 +172,50 @@ class Request:
     def bytes_in(self) -> int: ...
 
 @final
+class Loaded:
+    """A component was loaded and its tools can be called."""
+
+    @property
+    def component(self) -> str:
+        """The name of the component."""
+    @property
+    def digest(self) -> str: ...
+    @property
+    def tools(self) -> list[str]:
+        """The full names of its tools."""
+
+@final
+class Started:
+    """A call passed the gate and is sent to the sandbox."""
+
+    @property
+    def id(self) -> str:
+        """The id of the call."""
+    @property
+    def tool(self) -> str:
+        """The full name of the tool."""
+    @property
+    def actor(self) -> str | None: ...
+
+@final
+class CallEvent:
+    """An event of one of the running calls."""
+
+    @property
+    def id(self) -> str:
+        """The id of the call."""
+    @property
+    def event(self) -> Progress | LogLine | Request: ...
+
+@final
+class Lost:
+    """A subscriber was too slow, and missed events."""
+
+    @property
+    def count(self) -> int:
+        """The number of the events."""
+
+@final
 class LogReport:
     """The result of verifying an event log."""
 
@@ -247,6 +291,47 @@ class NativeAgent:
     def run(self, message: str, callback: Callable[[], object]) -> AgentRun: ...
 
 @final
+class CapabilityContext:
+    """The call of a tool that uses a capability. Functions of capabilities get it as their first argument."""
+
+    @property
+    def component(self) -> str | None:
+        """The name of the component."""
+    @property
+    def tool(self) -> str:
+        """The name of the tool within its component."""
+    @property
+    def call_id(self) -> str: ...
+    @property
+    def actor(self) -> str | None:
+        """The actor on whose behalf the call runs."""
+    @property
+    def grant(self) -> Any:
+        """What the component was granted, as `load` got it."""
+    @property
+    def time_left(self) -> float:
+        """The time until the deadline of the call, in seconds."""
+    @property
+    def cancelled(self) -> bool:
+        """Whether the tool has stopped: its deadline has passed, or its call was cancelled. A function on a thread may look."""
+    def refuse(self, tried: str, because: str) -> None:
+        """Records that the tool tried something that its grant does not cover. If the tool then fails, its caller gets this reason, and
+        the call has the kind `denied`."""
+
+@final
+class FunctionCall:
+    @property
+    def capability(self) -> int: ...
+    @property
+    def function(self) -> int: ...
+    def take_arguments(self) -> tuple[Any, ...]: ...
+    def context(self) -> CapabilityContext: ...
+    def finish(self, value: Any) -> None: ...
+    def fail(self, kind: str, value: object) -> None: ...
+    def on_stop(self, callback: Callable[[], object]) -> None: ...
+    def is_done(self) -> bool: ...
+
+@final
 class Events:
     def drain(self) -> list[Progress | LogLine | Request]: ...
 
@@ -258,8 +343,16 @@ class Operation:
     def take(self) -> Any: ...
 
 @final
+class Subscription: ...
+
+@final
 class NativeHost:
-    def __new__(cls, settings: str) -> NativeHost: ...
+    def __new__(
+        cls,
+        settings: str,
+        capabilities: list[tuple[str, str, str, list[str]]],
+        start: Callable[[FunctionCall], None] | None,
+    ) -> NativeHost: ...
     def load(self, settings: str, bytes: bytes | None) -> Operation: ...
     @staticmethod
     def wait(operation: Operation) -> Any: ...
@@ -268,6 +361,8 @@ class NativeHost:
         self, call: tuple[str, str, str | None], events: Events, callback: Callable[[], object]
     ) -> Operation: ...
     def call_sync(self, name: str, arguments: str, options: str | None) -> Result: ...
+    def subscribe(self) -> Subscription: ...
+    def next_events(self, subscription: Subscription) -> Operation: ...
     def unload(self, name: str) -> bool: ...
     def tools(self) -> list[Tool]: ...
     def tool(self, name: str) -> Tool | None: ...

@@ -10,12 +10,31 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal, Union
 
-from ._fumehood import Component, Events, LogLine, LogReport, NativeHost, Operation, Progress, Request, Result, Server, Tool
+from ._fumehood import (
+    CallEvent,
+    Component,
+    Events,
+    Loaded,
+    LogLine,
+    LogReport,
+    Lost,
+    NativeHost,
+    Operation,
+    Progress,
+    Request,
+    Result,
+    Server,
+    Started,
+    Subscription,
+    Tool,
+)
 from .agent import Agent, Approve, Model
+from .capability import Capability, Runner
 from .program import find_program
 from .settings import Amount, Budget, Duration, Grants, HttpLimits, Isolation, Limits, Path, Registry, Secret, WriteFolder
 
 Event = Union[Progress, LogLine, Request, Result]
+HostEvent = Union[Loaded, Started, CallEvent, Result, Lost]
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _encode_ascii = json.JSONEncoder(separators=(",", ":")).encode
@@ -91,6 +110,7 @@ class Host:
         lock: Path | None = None,
         log: Path | None = None,
         log_key: Path | None = None,
+        capabilities: Sequence[Capability] = (),
         program: Path | None = None,
     ) -> None:
         """Creates a host.
@@ -109,6 +129,7 @@ class Host:
             tools can be called
         :param log: a file for the event log, in which every call is recorded before it runs; without one nothing is recorded
         :param log_key: the file with the key that seals the log; the default is the file of the log with `.key`
+        :param capabilities: interfaces of this program that components may import with a grant
         :param program: the program `fumehood` that compiles components and runs workers; the default is the program of this package
         """
         settings = {
@@ -126,13 +147,26 @@ class Host:
             "log": log,
             "log_key": log_key,
         }
-        self._native = NativeHost(_settings(settings))
+        self._runner = Runner(capabilities) if capabilities else None
+        self._follow_loop()
+        described = [(it.name, it.description, it.wit, list(it.functions)) for it in capabilities]
+        start = None if self._runner is None else self._runner.start
+        self._native = NativeHost(_settings(settings), described, start)
+
+    def _follow_loop(self) -> None:
+        if self._runner is not None:
+            self._runner.follow_loop()
+
+    def _check_sync(self) -> None:
+        if self._runner is not None:
+            self._runner.check_sync()
 
     def _load(
         self,
         source: Path | bytes,
         name: str | None,
         grants: Grants | None,
+        capabilities: Mapping[str, Any] | None,
         limits: Limits | None,
         strict_imports: bool,
         allow_slow_compile: bool,
@@ -145,6 +179,7 @@ class Host:
             "path": path,
             "name": name,
             "grants": grants,
+            "capabilities": capabilities or {},
             "limits": limits,
             "strict_imports": strict_imports,
             "allow_slow_compile": allow_slow_compile,
@@ -159,6 +194,7 @@ class Host:
         *,
         name: str | None = None,
         grants: Grants | None = None,
+        capabilities: Mapping[str, Any] | None = None,
         limits: Limits | None = None,
         strict_imports: bool = False,
         allow_slow_compile: bool = False,
@@ -171,6 +207,7 @@ class Host:
 
         :param name: the name of the component; the default is that of the file
         :param grants: its powers; the default is none
+        :param capabilities: the capabilities of the host that it may use, each with its grant: plain data without secrets
         :param limits: limits of its calls, in place of the host's
         :param strict_imports: refuse it if it imports a power that it is not granted
         :param allow_slow_compile: compile it even if that takes many seconds
@@ -179,7 +216,10 @@ class Host:
         :raises LoadError: if it cannot be loaded, or another component has its name; what was loaded before stays
         :raises ValueError: if a grant or a limit is malformed
         """
-        operation = self._load(source, name, grants, limits, strict_imports, allow_slow_compile, isolated, replace)
+        self._follow_loop()
+        operation = self._load(
+            source, name, grants, capabilities, limits, strict_imports, allow_slow_compile, isolated, replace
+        )
         component: Component = await _outcome(operation)
         return component
 
@@ -189,6 +229,7 @@ class Host:
         *,
         name: str | None = None,
         grants: Grants | None = None,
+        capabilities: Mapping[str, Any] | None = None,
         limits: Limits | None = None,
         strict_imports: bool = False,
         allow_slow_compile: bool = False,
@@ -196,7 +237,9 @@ class Host:
         replace: bool = False,
     ) -> Component:
         """Like :meth:`load`, and blocks the thread."""
-        operation = self._load(source, name, grants, limits, strict_imports, allow_slow_compile, isolated, replace)
+        operation = self._load(
+            source, name, grants, capabilities, limits, strict_imports, allow_slow_compile, isolated, replace
+        )
         component: Component = self._native.wait(operation)
         return component
 
@@ -240,6 +283,7 @@ class Host:
         :param state: the agent's state, a JSON value, which only a tool with the grant `state` can read
         :raises HostError: if the host itself failed
         """
+        self._follow_loop()
         started = self._native.start(name, _arguments(arguments), _options(limits, id, actor, state))
         if type(started) is Result:
             return started
@@ -257,6 +301,7 @@ class Host:
         state: Any = None,
     ) -> Result:
         """Like :meth:`call`, and blocks the thread. Other threads go on, and Ctrl-C stops the call."""
+        self._check_sync()
         return self._native.call_sync(name, _arguments(arguments), _options(limits, id, actor, state))
 
     async def stream(
@@ -273,6 +318,7 @@ class Host:
 
         Closing the iterator before its end stops the guest.
         """
+        self._follow_loop()
         changed = asyncio.Event()
         notify = functools.partial(asyncio.get_running_loop().call_soon_threadsafe, changed.set)
         events = Events()
@@ -402,6 +448,22 @@ class Host:
         }
         return Agent(self, self._native.agent(_settings(settings), approve is not None), model, approve)
 
+    def subscribe(self) -> AsyncGenerator[HostEvent, None]:
+        """Subscribes to the events of all calls from now on, until the host is shut down.
+
+        Yields :class:`Loaded`, :class:`Started`, :class:`CallEvent` with a log line, progress or request of a call, and the
+        :class:`Result` of each call. Calls do not wait for a slow subscriber: it loses events, and gets :class:`Lost` with their number.
+        """
+        return self._observe(self._native.subscribe())
+
+    async def _observe(self, subscription: Subscription) -> AsyncGenerator[HostEvent, None]:
+        while True:
+            events: list[HostEvent] | None = await _outcome(self._native.next_events(subscription))
+            if events is None:
+                return
+            for event in events:
+                yield event
+
     async def verify_log(self) -> LogReport:
         """Verifies the event log: nothing was changed, removed or reordered.
 
@@ -427,4 +489,17 @@ class Host:
         await self.shutdown()
 
 
-__all__ = ["Budget", "Duration", "Event", "Grants", "Host", "HttpLimits", "Isolation", "Limits", "Registry", "Secret", "WriteFolder"]
+__all__ = [
+    "Budget",
+    "Duration",
+    "Event",
+    "Grants",
+    "Host",
+    "HostEvent",
+    "HttpLimits",
+    "Isolation",
+    "Limits",
+    "Registry",
+    "Secret",
+    "WriteFolder",
+]

@@ -1,5 +1,7 @@
 //! Interfaces of capabilities, and the check of values against their types.
 
+use std::fmt;
+
 use super::Value;
 
 /// An interface with its functions and resources.
@@ -193,6 +195,44 @@ impl Type {
     }
 }
 
+/// Formats the type as in WIT, except that a named type is only `record`, `variant`, `enum`, `flags` or `resource`.
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plain = match self {
+            Self::Bool => "bool",
+            Self::S8 => "s8",
+            Self::U8 => "u8",
+            Self::S16 => "s16",
+            Self::U16 => "u16",
+            Self::S32 => "s32",
+            Self::U32 => "u32",
+            Self::S64 => "s64",
+            Self::U64 => "u64",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::Char => "char",
+            Self::String => "string",
+            Self::Record(_) => "record",
+            Self::Variant(_) => "variant",
+            Self::Enum(_) => "enum",
+            Self::Flags(_) => "flags",
+            Self::Own(_) => "resource",
+            Self::Borrow(_) => "borrow<resource>",
+            Self::List(item) => return write!(f, "list<{item}>"),
+            Self::Option(inner) => return write!(f, "option<{inner}>"),
+            Self::Tuple(types) => {
+                let types: Vec<String> = types.iter().map(ToString::to_string).collect();
+                return write!(f, "tuple<{}>", types.join(", "));
+            }
+            Self::Result { ok: None, err: None } => "result",
+            Self::Result { ok: Some(ok), err: None } => return write!(f, "result<{ok}>"),
+            Self::Result { ok: None, err: Some(err) } => return write!(f, "result<_, {err}>"),
+            Self::Result { ok: Some(ok), err: Some(err) } => return write!(f, "result<{ok}, {err}>"),
+        };
+        f.write_str(plain)
+    }
+}
+
 fn check_optional(ty: Option<&Type>, value: Option<&Value>) -> Result<(), Mismatch> {
     match (ty, value) {
         (Some(ty), Some(value)) => ty.check(value),
@@ -238,6 +278,14 @@ mod tests {
         assert!(variant.check(&Value::case("other", "x")).is_err());
         let flags = Type::Flags(vec!["a".to_owned()]);
         assert!(flags.check(&Value::Flags(vec!["a".to_owned(), "a".to_owned()])).is_err());
+    }
+
+    #[test]
+    fn types_are_written_as_in_wit() {
+        let list = || Some(Box::new(Type::List(Box::new(row()))));
+        let result = Type::Result { ok: list(), err: Some(Box::new(Type::Tuple(vec![Type::U8, Type::String]))) };
+        assert_eq!(result.to_string(), "result<list<record>, tuple<u8, string>>");
+        assert_eq!(Type::Result { ok: None, err: list() }.to_string(), "result<_, list<record>>");
     }
 
     #[test]

@@ -22,6 +22,12 @@ pub fn decode_base64(text: &str) -> Result<Vec<u8>, base64::DecodeError> {
     LENIENT.decode(text).or_else(|_| LENIENT.decode(to_standard(text)))
 }
 
+/// Encodes bytes as base64 in the standard alphabet, with padding (RFC 4648, section 4).
+#[must_use]
+pub fn encode_base64(bytes: &[u8]) -> String {
+    LENIENT.encode(bytes)
+}
+
 fn to_standard(text: &str) -> Vec<u8> {
     let content = match text.split_once(',') {
         Some((head, content)) if head.starts_with("data:") && head.ends_with(";base64") => content,

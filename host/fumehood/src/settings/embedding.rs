@@ -1,5 +1,7 @@
 //! A host inside another program, made from its settings: the packages of other languages pass them.
 
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -11,9 +13,12 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::Call;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallResult;
+use fumehood_core::capability::Capability as _;
+use fumehood_core::policy::permission::Grant;
 use fumehood_core::policy::permission::files::FileRole;
 #[cfg(feature = "agent")]
 use fumehood_core::record::Recorder;
+use fumehood_core::text::sanitize::printable;
 #[cfg(all(feature = "agent", feature = "mcp"))]
 use fumehood_core::tool::name::Namespace;
 use fumehood_core::tool::{NameForm, Tool, ToolAliases, ToolProvider};
@@ -22,9 +27,12 @@ use fumehood_runtime::{CodeCache, CompileBudget, Compiler, Component, Isolation,
 use fumehood_storage::event_log::{EventLog, Report};
 use fumehood_storage::key_value::DiskStore;
 use serde::de::IgnoredAny;
+use tokio::sync::watch;
 
 use super::call_records::CallRecords;
 use super::error::{SettingsError, error_chain};
+use super::functions::FunctionCapability;
+use super::host_events::HostEvents;
 use super::quick_tools::QuickTools;
 #[cfg(all(feature = "agent", feature = "mcp"))]
 use super::servers::EmbeddedServers;
@@ -51,6 +59,9 @@ pub struct EmbeddedHost {
     servers: Arc<EmbeddedServers>,
     #[cfg(all(feature = "agent", feature = "mcp"))]
     program: PathBuf,
+    capabilities: Arc<[FunctionCapability]>,
+    /// Becomes true at the shutdown.
+    ended: Arc<watch::Sender<bool>>,
 }
 
 /// A call that has begun, or is about to.
@@ -62,11 +73,25 @@ impl EmbeddedHost {
     /// # Errors
     /// If a file or a folder cannot be used, or the sandbox cannot be made.
     pub fn new(settings: &HostSettings) -> Result<Self, SettingsError> {
+        Self::with_capabilities(settings, Vec::new())
+    }
+
+    /// Creates a host with these settings, and with capabilities of the program around it.
+    ///
+    /// # Errors
+    /// See [`Self::new`]; and if two capabilities have one name or one interface.
+    pub fn with_capabilities(
+        settings: &HostSettings,
+        capabilities: Vec<FunctionCapability>,
+    ) -> Result<Self, SettingsError> {
         let args = vec![COMPILE_COMPONENT.into()];
         let compiler = Compiler::Child { program: settings.program.clone(), args, budget: CompileBudget::default() };
         let limits = settings.limits.over(Limits::default());
         let builder = Host::builder().limits(limits).compiler(compiler).protect(&settings.program, FileRole::Program);
         let mut builder = with_isolation(builder, settings);
+        for capability in &capabilities {
+            builder = builder.capability(capability.clone());
+        }
         if let Some(folder) = &settings.cache {
             let cache = CodeCache::open(absolute("cache", folder)?).map_err(SettingsError::Cache)?;
             builder = builder.code_cache(cache);
@@ -119,6 +144,8 @@ impl EmbeddedHost {
             servers: Arc::default(),
             #[cfg(all(feature = "agent", feature = "mcp"))]
             program: settings.program.clone(),
+            capabilities: capabilities.into(),
+            ended: Arc::default(),
         })
     }
 
@@ -126,6 +153,12 @@ impl EmbeddedHost {
     #[must_use]
     pub fn host(&self) -> &Host {
         &self.host
+    }
+
+    /// Subscribes to the events of all calls from now on: see [`Host::subscribe`].
+    #[must_use]
+    pub fn subscribe(&self) -> HostEvents {
+        HostEvents::new(self.host.subscribe(), self.ended.subscribe())
     }
 
     /// Returns the call as a future, which begins where it is first polled.
@@ -269,6 +302,7 @@ impl EmbeddedHost {
         if let Some(records) = &self.records {
             records.end().await;
         }
+        self.ended.send_replace(true);
     }
 
     #[cfg(all(feature = "agent", feature = "mcp"))]
@@ -315,6 +349,7 @@ impl EmbeddedHost {
         if let Some(name) = &settings.name {
             load = load.named(name);
         }
+        let mut grant = Grant::none();
         if let Some(powers) = &settings.grants {
             let here = absolute("grants", Path::new("."))?;
             for secret in &powers.secrets {
@@ -326,8 +361,9 @@ impl EmbeddedHost {
                 let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
                 SettingsError::setting("grants", faults.join("; "))
             });
-            load = load.grant(granted?);
+            grant = granted?;
         }
+        load = load.grant(self.with_granted(grant, &settings.capabilities)?);
         if let Some(limits) = &settings.limits {
             load = load.limits(limits.over(*self.host.limits()));
         }
@@ -344,6 +380,25 @@ impl EmbeddedHost {
             load = load.allow_slow_compile();
         }
         Ok(if settings.isolated { load.isolation(Isolation::Process) } else { load })
+    }
+
+    /// Adds the grants of capabilities.
+    fn with_granted(
+        &self,
+        mut grant: Grant,
+        granted: &BTreeMap<String, serde_json::Value>,
+    ) -> Result<Grant, SettingsError> {
+        let wrong = |error: &dyn Display| SettingsError::setting("capabilities", error);
+        for (name, value) in granted {
+            let Some(capability) = self.capabilities.iter().find(|capability| capability.name() == name) else {
+                let names: Vec<&str> = self.capabilities.iter().map(|capability| capability.name()).collect();
+                let expected = if names.is_empty() { "the host has none".to_owned() } else { names.join(", ") };
+                return Err(wrong(&format!("unknown capability `{}`; expected {expected}", printable(name))));
+            };
+            let value = capability.grant(value).map_err(|error| wrong(&error))?;
+            grant = grant.with_capability(value).map_err(|error| wrong(&error))?;
+        }
+        Ok(grant)
     }
 
     fn source(&self, settings: &LoadSettings, bytes: Option<Vec<u8>>) -> Result<Load, SettingsError> {

@@ -26,6 +26,10 @@ mod agent;
 mod call_records;
 mod embedding;
 mod error;
+mod functions;
+mod host_events;
+mod plain_json;
+mod plain_value;
 mod quick_tools;
 mod registry;
 #[cfg(all(feature = "agent", feature = "mcp"))]
@@ -49,6 +53,10 @@ pub use fumehood_config::powers::{PowerFault, Powers};
 pub use fumehood_config::registry::SignatureRule;
 pub use fumehood_config::secret::{SecretSection, ValueSource, Values, resolve};
 pub use fumehood_config::text::{TextFile, TextSource};
+pub use functions::{FunctionCall, FunctionCaller, FunctionCapability, FunctionError};
+pub use host_events::HostEvents;
+pub use plain_json::{read_plain_json, write_plain_json};
+pub use plain_value::{PlainValue, PlainValueError};
 pub use registry::signature_rule;
 #[cfg(all(feature = "agent", feature = "mcp"))]
 pub use servers::{AddedServer, ServerError, entry_lines, server_options, start_timeout};

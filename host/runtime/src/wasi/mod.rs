@@ -26,6 +26,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
 use wasmtime_wasi_http::WasiHttpCtx;
 
 use bindings::Tool;
+pub use capability::capability_interfaces;
 pub(crate) use capability::{CallSessions, Capabilities, GrantedCapabilities};
 pub use filesystem::FolderError;
 pub(crate) use filesystem::{

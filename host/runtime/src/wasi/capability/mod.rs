@@ -184,6 +184,14 @@ impl GrantedCapabilities {
     }
 }
 
+/// Reads the WIT of a capability, and returns its interfaces.
+///
+/// # Errors
+/// If it is not WIT, or uses types that capabilities cannot have. The text says what.
+pub fn capability_interfaces(wit: &str) -> Result<Vec<Interface>, String> {
+    wit::read(wit).map(|(interfaces, _resources)| interfaces)
+}
+
 /// Returns the name of an interface without its version.
 fn without_version(interface: &str) -> &str {
     interface.split_once('@').map_or(interface, |(name, _)| name)
