@@ -527,7 +527,7 @@ mod tests {
 
         let parts = host.component("calculator").unwrap().approval().unwrap().parts().clone();
         let mut lock = Lock::open(&file).unwrap();
-        lock.approve(fumehood_core::tool::name::Namespace::parse("calculator").unwrap(), parts);
+        lock.approve(load().name().unwrap(), parts);
         lock.save().unwrap();
         host.reload(load()).await.unwrap();
         assert!(host.call(call()).await.is_ok());
