@@ -5,6 +5,7 @@
 use pyo3::prelude::*;
 
 mod agent;
+mod agent_result;
 mod capability;
 mod component;
 mod error;
@@ -28,8 +29,8 @@ fn _fumehood(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("HostError", py.get_type::<error::HostError>())?;
     module.add("LoadError", py.get_type::<error::LoadError>())?;
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
-    module.add_class::<agent::AgentCall>()?;
-    module.add_class::<agent::AgentResult>()?;
+    module.add_class::<agent_result::AgentCall>()?;
+    module.add_class::<agent_result::AgentResult>()?;
     module.add_class::<agent::AgentRun>()?;
     module.add_class::<agent::NativeAgent>()?;
     module.add_class::<capability::CapabilityContext>()?;

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-use crate::agent::AgentResult;
+use crate::agent_result::AgentResult;
 use crate::component::Component;
 use crate::error::{HostError, host_error, load_error, server_error, settings_error};
 use crate::event::observed;
