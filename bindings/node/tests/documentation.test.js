@@ -20,7 +20,7 @@ const readme = blocks('README.md').map(({ program }) => ({
 const programs = [...blocks('node-embedding.md'), ...readme]
 
 test('the page says what its programs print', () => {
-  assert.equal(programs.filter(({ printed }) => printed).length, 9)
+  assert.equal(programs.filter(({ printed }) => printed).length, 11)
 })
 
 programs.forEach(({ program, printed }, index) => {
