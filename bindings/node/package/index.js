@@ -9,6 +9,8 @@ import { Result } from './result.js'
 import { AGENT_OPTIONS, CALL_OPTIONS, HOST_OPTIONS, LOAD_OPTIONS, SERVER_OPTIONS } from './settings.js'
 
 const native = createRequire(import.meta.url)('./fumehood.node')
+// The longest interval of a timer.
+const MAX_INTERVAL_MS = 2 ** 31 - 1
 const PROGRAM = fileURLToPath(new URL('./bin/fumehood', import.meta.url))
 
 /** Calls into the native module, whose errors have a code. */
@@ -128,7 +130,7 @@ function hold(host, operation) {
  * Yields the events of a subscription. `onWake` sets the function that is called when there may be some. The host is kept until the end,
  * because a host that is collected ends its subscriptions without a word.
  */
-async function* observe(host, subscription, onWake) {
+async function* observe(host, waits, subscription, onWake) {
   try {
     for (;;) {
       const changed = new Promise(onWake)
@@ -140,12 +142,35 @@ async function* observe(host, subscription, onWake) {
       }
       if (events.length > 0) continue
       if (hasEnded) return
-      await changed
+      await waits.until(changed)
     }
   } finally {
     // Named here, so that it is not collected before.
     void host
     subscription.close()
+  }
+}
+
+/** Waits for events. They keep the process alive only once the end is about to come, so that everybody who waits gets it. */
+class Waits {
+  #timers = new Set()
+  #isEnding = false
+
+  async until(changed) {
+    const timer = setInterval(() => {}, MAX_INTERVAL_MS)
+    if (!this.#isEnding) timer.unref()
+    this.#timers.add(timer)
+    try {
+      await changed
+    } finally {
+      clearInterval(timer)
+      this.#timers.delete(timer)
+    }
+  }
+
+  keepAlive() {
+    this.#isEnding = true
+    for (const timer of this.#timers) timer.ref()
   }
 }
 
@@ -156,6 +181,7 @@ function finishedEvent(result) {
 /** A set of loaded components and the sandbox that runs them. */
 export class Host {
   #native
+  #waits = new Waits()
 
   constructor(options) {
     const { capabilities = [], ...others } = options ?? {}
@@ -256,7 +282,7 @@ export class Host {
     let wake = () => {}
     // Begun here and not when the first event is awaited: those before would be missed.
     const subscription = this.#native.subscribe(() => wake())
-    return observe(this, subscription, (next) => (wake = next))
+    return observe(this, this.#waits, subscription, (next) => (wake = next))
   }
 
   async verifyLog() {
@@ -264,6 +290,7 @@ export class Host {
   }
 
   async shutdown(grace = 1000) {
+    this.#waits.keepAlive()
     await operate(undefined, () => this.#native.shutdown(grace))
   }
 

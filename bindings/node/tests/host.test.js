@@ -94,6 +94,21 @@ test('a subscription does not keep the process running', async () => {
   assert.equal(stdout, 'end\n')
 })
 
+test('whoever waits for events gets their end', async () => {
+  // With nothing else to do, the process lives until the end has come, whether the wait began before the shutdown or after it.
+  const program = `
+    import { Host } from 'fumehood'
+    const host = new Host()
+    const [early, late] = [host.subscribe(), host.subscribe()]
+    const waiting = early.next()
+    await host.shutdown()
+    console.log((await waiting).done, (await late.next()).done)`
+  for (let i = 0; i < 5; i++) {
+    const { stdout } = await run(process.execPath, ['--input-type=module', '-e', program], { timeout: 30_000 })
+    assert.equal(stdout, 'true true\n')
+  }
+})
+
 test('tools have schemas', async () => {
   const host = await hostWith('calculator')
   const add = host.tool('calculator__add')
