@@ -233,6 +233,7 @@ impl Definition {
             FunctionError::Err(_) => CapabilityError::Failed(self.describe(function, "it has no such outcome")),
         }
     }
+
     fn describe(&self, function: &Function, message: &str) -> String {
         let message = printable(truncate_str(message, MAX_MESSAGE_BYTES));
         format!("the function `{}` of the capability `{}` failed: {message}", function.name, self.name)
