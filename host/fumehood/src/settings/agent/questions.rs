@@ -79,15 +79,20 @@ impl Questions {
         Ok(())
     }
 
-    /// Ends a question that the program cannot answer: the model fails, or the call is refused. Returns whether the
-    /// question was open.
+    /// Reports that the program cannot answer a question, and returns whether the question was open.
+    ///
+    /// A run whose model fails ends. A call that needs a yes keeps waiting: the program is to stop the run, which would go on with any
+    /// answer before that.
     pub fn fail(&self, id: u32, reason: &str) -> bool {
-        match self.lock().open.remove(&id) {
+        let mut state = self.lock();
+        if let Some(OpenQuestion::Approval(answer)) = state.open.get(&id) {
+            return !answer.is_closed();
+        }
+        match state.open.remove(&id) {
             Some(OpenQuestion::Reply { answer, .. }) => {
                 answer.send(Err(ModelError::new(ModelFailure::Unavailable, reason))).is_ok()
             }
-            Some(OpenQuestion::Approval(answer)) => answer.send(Answer::Deny { reason: reason.to_owned() }).is_ok(),
-            None => false,
+            Some(OpenQuestion::Approval(_)) | None => false,
         }
     }
 
