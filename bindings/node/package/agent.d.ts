@@ -56,7 +56,7 @@ export interface ModelReply {
   thoughts?: unknown[]
 }
 
-/** A call that needs a yes. */
+/** A call that needs approval. */
 export interface ProposedCall {
   tool: string
   /** The arguments that the tool would get. */
@@ -75,7 +75,7 @@ export interface QuestionContext {
 export interface AgentOptions extends AgentSettings {
   /** The model: returns the reply to a request. */
   model: (request: ModelRequest, context: QuestionContext) => string | ModelReply | Promise<string | ModelReply>
-  /** Returns true, false, or the reason of a no. Without it, calls that need a yes are refused. */
+  /** Returns true, false, or the reason for a denial. Without it, calls that need approval are refused. */
   approve?: (call: ProposedCall, context: QuestionContext) => boolean | string | Promise<boolean | string>
   /** The agent's state, a JSON value. Only a tool with the grant `state` can read it. */
   state?: unknown

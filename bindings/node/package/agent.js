@@ -37,7 +37,7 @@ class Answering {
       // A question that was withdrawn is not open, and its function was stopped for that.
       if (!this.#run.fail(id, String(error))) return
       this.failure ??= { error }
-      // A run whose model failed ends by itself, and other calls may run beside one that needs a yes.
+      // A run whose model failed ends by itself, and other calls may run beside one that waits for approval.
       if (ask === this.#approve) this.#run.stop()
     } finally {
       this.#open.delete(id)

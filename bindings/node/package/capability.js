@@ -1,4 +1,4 @@
-// Capabilities: interfaces of WIT whose functions are those of this program.
+// Capabilities: interfaces of WIT that this program implements.
 
 /** Maximum depth of a value. No type of WIT is deeper, and an object may contain itself. */
 const MAX_DEPTH = 40

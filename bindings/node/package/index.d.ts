@@ -185,7 +185,7 @@ export type CallEvent =
   | { type: 'log'; level: string; message: string }
   | { type: 'request'; method: string; host: string; status?: number; reason?: string; bytes_out: number; bytes_in: number }
 
-/** An event of a host: of all its calls. `id` is that of the call. */
+/** An event of any call of a host. `id` is the id of the call. */
 export type HostEvent =
   | { type: 'loaded'; component: string; digest: string; tools: string[] }
   | { type: 'started'; id: string; tool: string; actor?: string }

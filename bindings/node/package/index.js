@@ -151,7 +151,7 @@ async function* observe(host, waits, subscription, onWake) {
   }
 }
 
-/** Waits for events. They keep the process alive only once the end is about to come, so that everybody who waits gets it. */
+/** Waits for events. They keep the process alive only once the end is about to come, so that all waiting subscribers get it. */
 class Waits {
   #timers = new Set()
   #isEnding = false

@@ -222,7 +222,7 @@ export interface AgentSettings {
   system?: string
   /** The tools that the model may call. Default: all tools of the host, also those that are loaded later. */
   allow?: string[]
-  /** The tools whose calls need a yes of `approve`. Default: all tools if there is an `approve`, and otherwise none. */
+  /** The tools whose calls need approval by `approve`. Default: all tools if there is an `approve`, and otherwise none. */
   ask?: string[]
   /** Limits of its runs and of the whole conversation. */
   budget?: Budget

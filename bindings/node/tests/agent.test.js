@@ -101,7 +101,7 @@ for (const [answer, status, read] of [
   [false, 'rejected_denied', 'denied'],
   ['not on a Sunday', 'rejected_denied', 'not on a Sunday'],
 ]) {
-  test(`calls wait for a yes: ${answer}`, async () => {
+  test(`calls wait for approval: ${answer}`, async () => {
     const host = await hostWith('calculator')
     const asked = []
     const approve = (proposed) => (asked.push(proposed), answer)
@@ -116,7 +116,7 @@ for (const [answer, status, read] of [
   })
 }
 
-test('without a yes calls are refused', async () => {
+test('without approval calls are refused', async () => {
   const host = await hostWith('calculator')
   const unasked = await host.agent({ model: script(ADD, 'No.').model, ask: ['calculator__add'] }).run('3 + 5?')
   assert.equal(unasked.calls[0].result.error.kind, 'needs_approval')

@@ -94,7 +94,7 @@ test('a subscription does not keep the process running', async () => {
   assert.equal(stdout, 'end\n')
 })
 
-test('whoever waits for events gets their end', async () => {
+test('waiting subscribers get the end of the events', async () => {
   // With nothing else to do, the process lives until the end has come, whether the wait began before the shutdown or after it.
   const program = `
     import { Host } from 'fumehood'

@@ -1,4 +1,4 @@
-// MCP servers, whose tools are called beside those of components.
+// MCP servers, whose tools are called like the tools of components.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'

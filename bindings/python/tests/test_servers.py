@@ -1,4 +1,4 @@
-"""MCP servers, whose tools are called beside those of components."""
+"""MCP servers, whose tools are called like the tools of components."""
 
 import asyncio
 import os

@@ -49,9 +49,9 @@ pub enum CommandOutputForm {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommandOption {
-    /// The parameter.
+    /// The parameter that decides: without it, or if it is null, false or an empty list, the arguments are left out.
     pub when: String,
-    /// The arguments.
+    /// The arguments, with `{name}` for parameters.
     pub args: Vec<String>,
 }
 
@@ -65,7 +65,7 @@ pub enum CommandItem {
     Option(CommandOption),
 }
 
-/// A visitor for either form. Unlike the one that serde derives, it reports what is wrong with a table.
+/// A visitor for either form. Unlike the one that serde derives, it reports the error of a table.
 struct EitherForm;
 
 impl<'de> serde::de::Visitor<'de> for EitherForm {

@@ -177,7 +177,7 @@ pub struct AgentSettings {
     pub system: Option<String>,
     /// The tools that the model may call. Default: all tools of the host, also those that are loaded later.
     pub allow: Option<Vec<String>>,
-    /// The tools whose calls need a yes of `approve`. Default: all tools if there is an `approve`, and otherwise none.
+    /// The tools whose calls need approval by `approve`. Default: all tools if there is an `approve`, and otherwise none.
     pub ask: Option<Vec<String>>,
     /// Limits of its runs and of the whole conversation.
     pub budget: BudgetSection,

@@ -97,7 +97,7 @@ class ModelReply(TypedDict, total=False):
 
 
 class ProposedCall(TypedDict):
-    """A call that needs a yes."""
+    """A call that needs approval."""
 
     tool: str
     arguments: Any
@@ -110,7 +110,7 @@ class ProposedCall(TypedDict):
 
 Reply = Union[str, ModelReply]
 Model = Callable[[ModelRequest], Union[Reply, Awaitable[Reply]]]
-# True, False, or the reason of a no.
+# True, False, or the reason for a denial.
 Answer = Union[bool, str]
 Approve = Callable[[ProposedCall], Union[Answer, Awaitable[Answer]]]
 
@@ -157,7 +157,7 @@ class _Answering:
             # A question that was withdrawn is not open, and its task was cancelled for that.
             if self._run.fail(id, f"{type(error).__name__}: {error}"):
                 self.failure = self.failure or error
-                # A run whose model failed ends by itself, and other calls may run beside one that needs a yes.
+                # A run whose model failed ends by itself, and other calls may run beside one that waits for approval.
                 if function is self._approve:
                     self._run.operation.cancel()
             if not isinstance(error, (Exception, asyncio.CancelledError)):

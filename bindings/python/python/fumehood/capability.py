@@ -1,4 +1,4 @@
-"""Capabilities: interfaces of WIT whose functions are those of this program."""
+"""Capabilities: interfaces of WIT that this program implements."""
 
 from __future__ import annotations
 

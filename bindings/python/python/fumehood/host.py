@@ -430,9 +430,9 @@ class Host:
             :class:`~fumehood.agent.ModelReply`
         :param system: the system prompt
         :param allow: the tools that the model may call; the default is all
-        :param ask: the tools whose calls need a yes of `approve`; the default is all if there is an `approve`
+        :param ask: the tools whose calls need approval by `approve`; the default is all if there is an `approve`
         :param approve: a function, asynchronous or not, from a :class:`~fumehood.agent.ProposedCall` to true, false, or the reason of
-            a no; without it, calls that need a yes are refused
+            a no; without it, calls that need approval are refused
         :param budget: limits of its runs and of the whole conversation
         :param actor: the actor on whose behalf its calls run
         :param state: the agent's state, a JSON value, which only a tool with the grant `state` can read

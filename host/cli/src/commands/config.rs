@@ -112,7 +112,7 @@ async fn find(config: &Config, lock: Option<&Lock>, name: &str, section: &ToolSe
         }
     };
     let mut load = load.named(name).limits(section.limits.over(config::default_limits(config, name)));
-    // One that is malformed was reported.
+    // A malformed section was reported already.
     if let Some(Ok(command)) = section.command.as_ref().map(CommandSection::template) {
         load = load.command(command);
     }

@@ -9,7 +9,7 @@ use crate::tool::name::ToolName;
 
 /// Maximum number of arguments of a command line.
 pub const MAX_ARGS: usize = 256;
-/// What ends the options of most programs: what follows is no option, however it begins.
+/// The argument after which most programs accept no more options.
 const END_OF_OPTIONS: &str = "--";
 
 /// How a program is called with named arguments: the definition of its tool, and a template of its command line.
@@ -71,7 +71,7 @@ pub enum CommandTemplateError {
         /// The names of the properties.
         properties: Vec<String>,
     },
-    /// The schema is not that of an object with properties.
+    /// The schema does not describe an object with properties.
     #[error(
         "the schema of the arguments has no `properties`; it describes an object with a property for each parameter"
     )]
@@ -329,7 +329,7 @@ impl Template {
         filled.collect()
     }
 
-    /// Refuses what is no argument, or would be an option that the template does not have.
+    /// Refuses zero bytes, and values that a program would take for an option.
     fn check(
         &self,
         argument: &str,
@@ -440,7 +440,7 @@ mod tests {
         refused(&plain, json!({"files": vec!["a"; MAX_ARGS + 1]}));
         let ended = command().argument("--").unwrap().argument("{files}").unwrap();
         assert_eq!(args(&ended, json!({"files": ["-x"]})), json!(["--", "-x"]));
-        // What is left out ends no options.
+        // An omitted `--` does not end the options.
         let optional = command().option("quiet", ["--"]).unwrap().argument("{pattern}").unwrap();
         refused(&optional, json!({"pattern": "-x"}));
         let both = command().argument("{files}={pattern}").unwrap();

@@ -185,7 +185,7 @@ pub(crate) async fn load_again(
     let folders = open_folders(shared, &options.grant).await?;
     let powers = build_powers(shared, options, redactor.clone(), store, capabilities);
     let runnable = runnable.with_powers(powers, folders);
-    // Those of a program are its own again, whatever the other load made of them.
+    // A program starts from its own definition, because the other load may have replaced it.
     let own = if matches!(parts.dialect, Dialect::Command(_)) { runnable.callable().definitions() } else { None };
     let definitions = own.unwrap_or_else(|| parts.definitions.clone());
     Ok(Component::new(ComponentParts {
@@ -228,7 +228,7 @@ fn check_command(dialect: &Dialect, options: &LoadOptions) -> Result<(), LoadErr
     if options.command.is_some() && !is_program { Err(LoadError::NoProgram) } else { Ok(()) }
 }
 
-/// Replaces the definition of a program by that of its named arguments, if it has them.
+/// Replaces the definition of a program if it has named arguments.
 fn with_command(definitions: Vec<ToolDefinition>, command: Option<&CommandTemplate>) -> Vec<ToolDefinition> {
     match command {
         Some(command) => definitions.into_iter().map(|definition| command.define(definition)).collect(),

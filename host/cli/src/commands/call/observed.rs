@@ -50,7 +50,7 @@ pub(super) fn section(name: &str, component: &Path, refused: &[Refusal]) -> Opti
 
 impl Wanted {
     fn add(&mut self, refusal: &Refusal) {
-        // A comment is one line, whatever a guest tried.
+        // A line break of a guest's text would end the comment.
         let tried = printable(&refusal.tried).replace('\n', " ");
         // A line that was shortened is none.
         let allow = refusal.allow.as_deref().and_then(|line| line.parse::<Table>().ok());

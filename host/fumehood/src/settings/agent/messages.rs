@@ -214,7 +214,7 @@ pub(super) fn write_question(question: &CallQuestion) -> Value {
     })
 }
 
-/// Reads the answer about a call: yes, no, or the reason of a no, which the model reads.
+/// Reads the answer about a call: yes, no, or the reason for a denial, which the model reads.
 ///
 /// # Errors
 /// If it is neither.

@@ -48,7 +48,7 @@ impl Questions {
     /// Returns the questions since the last time, each as JSON with its `id` and its `type`:
     ///
     /// - `model`: the `request` needs a reply of the model.
-    /// - `approval`: the `call` needs a yes or a no.
+    /// - `approval`: the `call` needs approval.
     /// - `withdrawn`: the question of that id needs no answer any more.
     #[must_use]
     pub fn drain(&self) -> Vec<String> {
@@ -81,7 +81,7 @@ impl Questions {
 
     /// Reports that the program cannot answer a question, and returns whether the question was open.
     ///
-    /// A run whose model fails ends. A call that needs a yes keeps waiting: the program is to stop the run, which would go on with any
+    /// A run whose model fails ends. A call that needs approval keeps waiting: the program is to stop the run, which would go on with any
     /// answer before that.
     pub fn fail(&self, id: u32, reason: &str) -> bool {
         let mut state = self.lock();
@@ -135,7 +135,7 @@ impl Questions {
     }
 }
 
-/// Withdraws a question whose answer nobody waits for any more.
+/// Withdraws a question once its call has ended.
 struct OpenGuard<'a> {
     questions: &'a Questions,
     id: u32,

@@ -1,4 +1,4 @@
-//! The MCP servers of a host inside another program, whose tools are called beside those of its components.
+//! The MCP servers of a host inside another program, whose tools are called like the tools of its components.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -159,7 +159,7 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// Changes take effect, and nobody is told of them: a program lists the tools whenever it needs them.
+/// Changes take effect without a notice: a program lists the tools whenever it needs them.
 struct SilentObserver;
 
 impl ListObserver for SilentObserver {
