@@ -9,8 +9,6 @@ import { Result } from './result.js'
 import { AGENT_OPTIONS, CALL_OPTIONS, HOST_OPTIONS, LOAD_OPTIONS, SERVER_OPTIONS } from './settings.js'
 
 const native = createRequire(import.meta.url)('./fumehood.node')
-// The longest interval of a timer.
-const MAX_INTERVAL_MS = 2 ** 31 - 1
 const PROGRAM = fileURLToPath(new URL('./bin/fumehood', import.meta.url))
 
 /** Calls into the native module, whose errors have a code. */
@@ -115,65 +113,6 @@ function operate(signal, begin) {
 /** The number of running operations of each host that has any: a host that is collected ends what runs in it. */
 const busy = new Map()
 
-/** Keeps a host until an operation of it has ended. */
-function hold(host, operation) {
-  if (!(operation instanceof Promise)) return operation
-  busy.set(host, (busy.get(host) ?? 0) + 1)
-  return operation.finally(() => {
-    const left = busy.get(host) - 1
-    if (left > 0) busy.set(host, left)
-    else busy.delete(host)
-  })
-}
-
-/**
- * Yields the events of a subscription. `onWake` sets the function that is called when there may be some. The host is kept until the end,
- * because a host that is collected ends its subscriptions without a word.
- */
-async function* observe(host, waits, subscription, onWake) {
-  try {
-    for (;;) {
-      const changed = new Promise(onWake)
-      // Looked at first: no event comes after the end.
-      const hasEnded = subscription.hasEnded()
-      const events = subscription.take()
-      for (const event of events) {
-        yield typeof event === 'string' ? JSON.parse(event) : finishedEvent(new Result(event))
-      }
-      if (events.length > 0) continue
-      if (hasEnded) return
-      await waits.until(changed)
-    }
-  } finally {
-    // Named here, so that it is not collected before.
-    void host
-    subscription.close()
-  }
-}
-
-/** Waits for events. They keep the process alive only once the end is about to come, so that all waiting subscribers get it. */
-class Waits {
-  #timers = new Set()
-  #isEnding = false
-
-  async until(changed) {
-    const timer = setInterval(() => {}, MAX_INTERVAL_MS)
-    if (!this.#isEnding) timer.unref()
-    this.#timers.add(timer)
-    try {
-      await changed
-    } finally {
-      clearInterval(timer)
-      this.#timers.delete(timer)
-    }
-  }
-
-  keepAlive() {
-    this.#isEnding = true
-    for (const timer of this.#timers) timer.ref()
-  }
-}
-
 function finishedEvent(result) {
   return { type: 'finished', id: result.id, result }
 }
@@ -181,7 +120,8 @@ function finishedEvent(result) {
 /** A set of loaded components and the sandbox that runs them. */
 export class Host {
   #native
-  #waits = new Waits()
+  /** The subscribers that wait for events. */
+  #waiting = new Set()
 
   constructor(options) {
     const { capabilities = [], ...others } = options ?? {}
@@ -195,7 +135,7 @@ export class Host {
   async load(source, options) {
     const { path, bytes } = componentSource(source)
     const written = JSON.stringify({ path, ...settings(options, LOAD_OPTIONS) })
-    return operate(options?.signal, (stop) => hold(this, this.#native.load(written, bytes, stop)))
+    return operate(options?.signal, (stop) => this.#hold(this.#native.load(written, bytes, stop)))
   }
 
   unload(name) {
@@ -217,7 +157,7 @@ export class Host {
 
   async call(name, args, options) {
     const written = callOptions(options)
-    return operate(options?.signal, (stop) => hold(this, this.#native.start(toolName(name), argumentsText(args), written, stop)))
+    return operate(options?.signal, (stop) => this.#hold(this.#native.start(toolName(name), argumentsText(args), written, stop)))
   }
 
   async *stream(name, args, options) {
@@ -237,7 +177,7 @@ export class Host {
       end(undefined, signal.reason)
     }
     const call = [toolName(name), argumentsText(args), written]
-    const begun = guarded(() => hold(this, this.#native.startObserved(call, events, notify, stop)))
+    const begun = guarded(() => this.#hold(this.#native.startObserved(call, events, notify, stop)))
     const forget = signal && onAbort(signal, abort)
     begun.then(
       (settled) => isDone || end(settled),
@@ -263,11 +203,11 @@ export class Host {
 
   async addServer(name, options) {
     const written = JSON.stringify(settings(options, SERVER_OPTIONS))
-    return operate(options?.signal, (stop) => hold(this, this.#native.addServer(name, written, stop)))
+    return operate(options?.signal, (stop) => this.#hold(this.#native.addServer(name, written, stop)))
   }
 
   async removeServer(name) {
-    return operate(undefined, () => hold(this, this.#native.removeServer(name)))
+    return operate(undefined, () => this.#hold(this.#native.removeServer(name)))
   }
 
   agent(options) {
@@ -275,27 +215,69 @@ export class Host {
     const written = settings(rest, AGENT_OPTIONS)
     if (state !== undefined) written.state = JSON.stringify(state)
     const native = guarded(() => this.#native.agent(JSON.stringify(written), approve !== undefined))
-    return new Agent(native, model, approve, (signal, begin) => operate(signal, (stop) => hold(this, begin(stop))))
+    return new Agent(native, model, approve, (signal, begin) => operate(signal, (stop) => this.#hold(begin(stop))))
   }
 
   subscribe() {
-    let wake = () => {}
+    const subscriber = { wake() {} }
     // Begun here and not when the first event is awaited: those before would be missed.
-    const subscription = this.#native.subscribe(() => wake())
-    return observe(this, this.#waits, subscription, (next) => (wake = next))
+    const subscription = this.#native.subscribe(() => subscriber.wake())
+    return this.#observe(subscription, subscriber)
   }
 
   async verifyLog() {
-    return operate(undefined, () => hold(this, this.#native.verifyLog()))
+    return operate(undefined, () => this.#hold(this.#native.verifyLog()))
   }
 
   async shutdown(grace = 1000) {
-    this.#waits.keepAlive()
     await operate(undefined, () => this.#native.shutdown(grace))
+    this.#wake()
   }
 
   async [Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose')]() {
     await this.shutdown()
+  }
+
+  /** Keeps this host until an operation of it has ended, whose events are then there. */
+  #hold(operation) {
+    if (!(operation instanceof Promise)) {
+      this.#wake()
+      return operation
+    }
+    busy.set(this, (busy.get(this) ?? 0) + 1)
+    return operation.finally(() => {
+      const left = busy.get(this) - 1
+      if (left > 0) busy.set(this, left)
+      else busy.delete(this)
+      this.#wake()
+    })
+  }
+
+  /** Lets all who wait look for events: nothing else may keep the process alive until the native module has woken them. */
+  #wake() {
+    for (const subscriber of this.#waiting) subscriber.wake()
+  }
+
+  /** Yields the events of a subscription. It keeps this host: one that is collected ends its subscriptions without a word. */
+  async *#observe(subscription, subscriber) {
+    try {
+      for (;;) {
+        const changed = new Promise((resolve) => (subscriber.wake = resolve))
+        // Looked at first: no event comes after the end.
+        const hasEnded = subscription.hasEnded()
+        const events = subscription.take()
+        for (const event of events) {
+          yield typeof event === 'string' ? JSON.parse(event) : finishedEvent(new Result(event))
+        }
+        if (events.length > 0) continue
+        if (hasEnded) return
+        this.#waiting.add(subscriber)
+        await changed
+        this.#waiting.delete(subscriber)
+      }
+    } finally {
+      subscription.close()
+    }
   }
 }
 

@@ -1,8 +1,8 @@
-//! The events of a host, handed to JavaScript in batches: the next one is fetched once the last one was taken.
+//! The events of a host, taken by JavaScript in batches: it is woken when there are some.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fumehood::settings::HostEvents;
 use fumehood::{Event, Observed};
@@ -24,11 +24,15 @@ pub struct Subscription {
     task: AbortHandle,
 }
 
-#[derive(Default)]
 struct Shared {
-    waiting: Mutex<Vec<Observed>>,
+    events: Mutex<HostEvents>,
     taken: Notify,
-    has_ended: AtomicBool,
+}
+
+impl Shared {
+    fn events(&self) -> MutexGuard<'_, HostEvents> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl fmt::Debug for Subscription {
@@ -44,19 +48,21 @@ impl Drop for Subscription {
 }
 
 impl Subscription {
-    /// Begins to carry the events. `notify` is called when there are some, and at the end.
-    pub(crate) fn new(runtime: &Runtime, mut events: HostEvents, notify: NotifyFunction) -> Self {
-        let shared = Arc::new(Shared::default());
-        let carried = Arc::clone(&shared);
+    /// Begins to wait for events: `notify` is called when there are some after there were none.
+    pub(crate) fn new(runtime: &Runtime, events: HostEvents, notify: NotifyFunction) -> Self {
+        let shared = Arc::new(Shared { events: Mutex::new(events), taken: Notify::new() });
+        let waiting = Arc::clone(&shared);
         let task = runtime.spawn(async move {
-            while let Some(batch) = events.next().await {
-                *carried.waiting.lock().unwrap_or_else(PoisonError::into_inner) = batch;
+            loop {
+                tokio::select! {
+                    // Whoever takes events is woken for the next one in place of this task, which therefore polls again.
+                    () = waiting.taken.notified() => continue,
+                    () = poll_fn(|context| waiting.events().poll_ready(context)) => {}
+                }
                 // An environment that is gone takes no more calls, and nobody waits for the events.
                 let _ = notify.call((), ThreadsafeFunctionCallMode::NonBlocking);
-                carried.taken.notified().await;
+                waiting.taken.notified().await;
             }
-            carried.has_ended.store(true, Ordering::Release);
-            let _ = notify.call((), ThreadsafeFunctionCallMode::NonBlocking);
         });
         Self { shared, task: task.abort_handle() }
     }
@@ -67,17 +73,15 @@ impl Subscription {
     /// Returns the events that are there: results of calls, and the others as JSON with a `type`.
     #[napi]
     pub fn take(&self) -> Vec<Either<NativeResult, String>> {
-        let batch = std::mem::take(&mut *self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner));
-        if !batch.is_empty() {
-            self.shared.taken.notify_one();
-        }
+        let batch = self.shared.events().take();
+        self.shared.taken.notify_one();
         batch.into_iter().filter_map(write).collect()
     }
 
     /// Returns whether the host was shut down, so that no more events come.
     #[napi]
     pub fn has_ended(&self) -> bool {
-        self.shared.has_ended.load(Ordering::Acquire)
+        self.shared.events().has_ended()
     }
 
     /// Ends the subscription.

@@ -94,6 +94,22 @@ test('a subscription does not keep the process running', async () => {
   assert.equal(stdout, 'end\n')
 })
 
+test('waiting subscribers get all events of what was awaited, even if nothing else keeps the process running', async () => {
+  const program = `
+    import { Host } from 'fumehood'
+    const host = new Host()
+    void (async () => {
+      for await (const event of host.subscribe()) console.log(event.type)
+    })()
+    await null
+    await host.call('unknown__tool')
+    await host.load(${JSON.stringify(component('countdown'))})
+    await host.call('countdown__countdown', { from: 1, step_ms: 20 })`
+  const { stdout } = await run(process.execPath, ['--input-type=module', '-e', program], { timeout: 30_000 })
+  const seen = stdout.trim().split('\n').filter((type) => type !== 'progress')
+  assert.deepEqual(seen, ['finished', 'loaded', 'started', 'finished'])
+})
+
 test('waiting subscribers get the end of the events', async () => {
   // With nothing else to do, the process lives until the end has come, whether the wait began before the shutdown or after it.
   const program = `
