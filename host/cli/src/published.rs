@@ -8,9 +8,9 @@ use anyhow::{Context as _, Result};
 use fumehood::settings::{TextSource, signature_rule};
 use fumehood::{RegistrySource, StoredComponent};
 use fumehood_registry::client::Progress;
-use fumehood_registry::fetch::FetchError;
+use fumehood_registry::fetch::{FetchError, NewerVersion};
 use fumehood_registry::policy::{Pattern, Policy, Trust};
-use fumehood_registry::reference::Reference;
+use fumehood_registry::reference::{OciReference, Reference};
 use fumehood_registry::signature::PublicKey;
 use fumehood_registry::store::Store;
 
@@ -135,6 +135,20 @@ pub(crate) fn source(config: &Config) -> Result<RegistrySource> {
         return Ok(source);
     }
     Ok(source.client(registry_client(&settings(config))?))
+}
+
+/// Returns a line about a higher version of a component: what to do to use it, or why it cannot be used.
+pub(crate) async fn newer_version(source: &RegistrySource, name: &str, reference: &OciReference) -> Option<String> {
+    match source.newer_version(reference).await {
+        Ok(None) => None,
+        Ok(Some(NewerVersion { reference, refused: None })) => Some(format!(
+            "{reference}; to use it, write this reference in [tools.{name}], and run `fumehood approve {name}`"
+        )),
+        Ok(Some(NewerVersion { reference, refused: Some(reason) })) => {
+            Some(format!("{reference}, which cannot be used: {reason}"))
+        }
+        Err(error) => Some(format!("unknown: {error}")),
+    }
 }
 
 /// Gets a component, with a progress bar on a terminal. Warns if the policy accepts it without a signature.

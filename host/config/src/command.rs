@@ -32,6 +32,8 @@ pub struct CommandSection {
     pub output: CommandOutputForm,
     /// The JSON Schema of the output, if it is "json".
     pub output_schema: Option<Map<String, Value>>,
+    /// The exit codes that are no failure, such as [0, 1] for a program that ends with 1 if it found nothing. Default: [0].
+    pub success: Option<Vec<u8>>,
 }
 
 /// The form of a program's standard output.
@@ -101,6 +103,9 @@ impl CommandSection {
         let mut command = command.map_err(|error| SettingError::new("arguments", error))?.output(self.output()?);
         if let Some(name) = &self.name {
             command = command.name(ToolName::for_component(name).map_err(|error| SettingError::new("name", error))?);
+        }
+        if let Some(codes) = &self.success {
+            command = command.success(codes.iter().copied());
         }
         for item in &self.line {
             let with_item = match item {

@@ -156,7 +156,7 @@ pub mod model {
 pub mod registry {
     pub use fumehood_registry::{
         artifact, client, credentials, error, fetch, http, index, index_history, metadata, policy, publish, reference,
-        signature, store,
+        signature, store, version,
     };
 }
 

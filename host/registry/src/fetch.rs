@@ -15,6 +15,10 @@ use crate::policy::{Policy, PolicyError, SignatureRule, Trust};
 use crate::reference::{OciReference, UrlReference};
 use crate::signature::{BUNDLE_MEDIA_TYPE, MAX_BUNDLE_BYTES, SignatureError, VerifiedSignature, verify_reference};
 use crate::store::{SignatureRecord, Store, StoreError, StoreRecord};
+use crate::version::{newer_tags, version_of_tag};
+
+/// Maximum number of higher versions that the policy is asked about.
+const MAX_NEWER: usize = 3;
 
 /// A component in the store that the policy accepts.
 #[derive(Debug, Clone)]
@@ -44,6 +48,15 @@ impl FetchedComponent {
         let bytes = store.blob(&self.component, self.component_bytes)?;
         bytes.ok_or_else(|| FetchError::NotStored(Box::new(self.reference.clone())))
     }
+}
+
+/// A higher version of a component, which nothing was downloaded of.
+#[derive(Debug)]
+pub struct NewerVersion {
+    /// The reference with the tag of that version.
+    pub reference: OciReference,
+    /// The reason if it cannot be used now, for example because the policy wants releases to be older.
+    pub refused: Option<FetchError>,
 }
 
 /// An error of getting a component.
@@ -101,17 +114,54 @@ pub async fn fetch(
             Err(error) => return Err(error),
         }
     }
-    let (resolved, bundles, trust) = match vouched(client, policy, client.resolve(reference).await?, now).await {
-        // A mirror is believed nothing: what it gives out without a good signature is looked for at the registry itself.
-        Err(FetchError::Policy(PolicyError::Signature(_))) if client.has_mirrors(reference) => {
-            vouched(client, policy, client.resolve_own(reference).await?, now).await?
-        }
-        vouched => vouched?,
-    };
+    let (resolved, bundles, trust) = resolve(client, policy, reference, now).await?;
     client.download(&resolved, store, progress).await?;
     let fetched = fetched(store, &resolved.reference, resolved.manifest, describe_resolved(&resolved), trust);
     record(store, &fetched, &resolved.manifest_bytes, &bundles, now)?;
     Ok(fetched)
+}
+
+/// Resolves a reference and applies the policy, without downloading the component.
+async fn resolve(
+    client: &RegistryClient,
+    policy: &Policy,
+    reference: &OciReference,
+    now: Timestamp,
+) -> Result<(ResolvedComponent, Vec<Vec<u8>>, Trust), FetchError> {
+    match vouched(client, policy, client.resolve(reference).await?, now).await {
+        // A mirror is believed nothing: what it gives out without a good signature is looked for at the registry itself.
+        Err(FetchError::Policy(PolicyError::Signature(_))) if client.has_mirrors(reference) => {
+            vouched(client, policy, client.resolve_own(reference).await?, now).await
+        }
+        vouched => vouched,
+    }
+}
+
+/// Looks for a higher version of a component whose tag is a version: the highest that the policy accepts among the first three, or
+/// else the highest with the reason why it is refused. `None` if there is none, or the tag is no version.
+///
+/// # Errors
+/// If the registry does not list its tags, or the policy refuses the name.
+pub async fn newer_version(
+    client: &RegistryClient,
+    policy: &Policy,
+    reference: &OciReference,
+    now: Timestamp,
+) -> Result<Option<NewerVersion>, FetchError> {
+    policy.check_name(&reference.name())?;
+    let Some(current) = reference.tag().and_then(version_of_tag) else { return Ok(None) };
+    let tags = newer_tags(client.tags(reference).await?, &current);
+    let mut refused = None;
+    for tag in tags.into_iter().take(MAX_NEWER) {
+        let reference = reference.with_tag(tag);
+        match resolve(client, policy, &reference, now).await {
+            Ok(_) => return Ok(Some(NewerVersion { reference, refused: None })),
+            Err(error) => {
+                refused.get_or_insert(NewerVersion { reference, refused: Some(error) });
+            }
+        }
+    }
+    Ok(refused)
 }
 
 /// Applies the policy to what a place gives out for a reference. Returns it with its signatures and the result.

@@ -12,6 +12,7 @@
 //! | decide whether it may be used | [`policy::Policy`] |
 //! | get, verify and keep it | [`fetch::fetch`], [`store::Store`] |
 //! | find it | [`index::Index`], [`index_history::IndexHistory`] |
+//! | find a newer version | [`fetch::newer_version`] |
 //!
 //! A registry is not trusted. Bytes are identified by their digests and authors by their keys; every answer is bounded in
 //! size, time and speed, and whatever goes wrong leaves nothing behind.
@@ -42,3 +43,4 @@ pub mod publish;
 pub mod reference;
 pub mod signature;
 pub mod store;
+pub mod version;

@@ -16,6 +16,7 @@ use crate::reference::OciReference;
 use crate::signature::{
     BUNDLE_MEDIA_TYPE, Claim, MAX_BUNDLE_BYTES, Provenance, PublicKey, SignatureError, SigningKey, sign, verify,
 };
+use crate::version::version_of_tag;
 
 /// Annotation that says what a bundle contains (Sigstore's specification of bundles in registries).
 const CONTENT_ANNOTATION: &str = "dev.sigstore.bundle.content";
@@ -29,6 +30,8 @@ pub struct Publication {
     artifact: Artifact,
     signature: Option<Signature>,
     sbom: Option<Bytes>,
+    /// Whether a version that is another component may be replaced.
+    may_replace: bool,
 }
 
 /// The signature of a publication.
@@ -82,6 +85,17 @@ pub enum PublishError {
         /// The digest of this component's manifest.
         found: Digest,
     },
+    /// The tag is a version that was published with other bytes.
+    #[error(
+        "{reference} was published before as another component, {published}; publish this one as a new version, or \
+         replace it for everybody with `--replace`"
+    )]
+    OtherComponent {
+        /// The reference.
+        reference: Box<OciReference>,
+        /// The digest of the manifest that the tag names.
+        published: Digest,
+    },
 }
 
 impl Publication {
@@ -104,7 +118,7 @@ impl Publication {
         if reference.digest().is_some_and(|digest| *digest != found) {
             return Err(PublishError::OtherDigest { reference: Box::new(reference), found });
         }
-        Ok(Self { reference, artifact, signature: None, sbom })
+        Ok(Self { reference, artifact, signature: None, sbom, may_replace: false })
     }
 
     /// Signs the component.
@@ -118,6 +132,14 @@ impl Publication {
         let bundle = Bytes::from(sign(key, &claim)?);
         self.signature = Some(Signature { claim, key: key.public().clone(), bundle });
         Ok(self)
+    }
+
+    /// Lets this component take the place of another one that has the same version. Without it, only tags that are no versions move,
+    /// such as `latest`. See [`version_of_tag`].
+    #[must_use]
+    pub fn replace(mut self) -> Self {
+        self.may_replace = true;
+        self
     }
 
     /// Returns the artifact.
@@ -147,7 +169,7 @@ impl Publication {
     /// Publishes everything. The tag comes last: until then, nobody who asks for it sees a part of the publication.
     ///
     /// # Errors
-    /// If the registry does not take it.
+    /// If the registry does not take it, or has another component of this version.
     pub async fn publish(&self, client: &RegistryClient) -> Result<PublishReport, PublishError> {
         self.send(client, None).await
     }
@@ -169,6 +191,11 @@ impl Publication {
         client: &RegistryClient,
         observer: Option<&UploadObserver>,
     ) -> Result<PublishReport, PublishError> {
+        let replaced = self.tagged_before(client).await;
+        let is_version = self.reference.tag().and_then(version_of_tag).is_some();
+        if let Some(published) = replaced.filter(|_| is_version && !self.may_replace) {
+            return Err(PublishError::OtherComponent { reference: Box::new(self.reference.clone()), published });
+        }
         let pushed = client.push(&self.reference, &self.artifact, observer).await?;
         let subject = self.artifact.manifest();
         let mut published = PublishReport {
@@ -178,7 +205,7 @@ impl Publication {
             signature: None,
             was_signed: false,
             sbom: None,
-            replaced: self.tagged_before(client).await,
+            replaced,
         };
         if let Some(sbom) = &self.sbom {
             let attached = client.attach(&self.reference, subject, SBOM_MEDIA_TYPE, sbom.clone(), BTreeMap::new());
@@ -200,13 +227,13 @@ impl Publication {
         Ok(published)
     }
 
-    /// Returns the manifest of another component that the tag names now.
+    /// Returns the digest of the other manifest that the tag names now.
     async fn tagged_before(&self, client: &RegistryClient) -> Option<Digest> {
         if self.reference.digest().is_some() {
             return None;
         }
         // Most tags are new. What else goes wrong here does not matter to the publication.
-        let before = client.resolve_own(&self.reference).await.ok()?.manifest;
+        let before = client.own_digest(&self.reference).await.ok()?;
         (before != self.artifact.digest()).then_some(before)
     }
 

@@ -186,6 +186,11 @@ impl OciReference {
         format!("{}/{}", self.host, self.repository)
     }
 
+    /// Returns the reference to another tag of the same repository.
+    pub(crate) fn with_tag(&self, tag: String) -> Self {
+        Self { tag: Some(tag), digest: None, ..self.clone() }
+    }
+
     /// Returns this reference with its manifest pinned.
     #[must_use]
     pub fn with_digest(&self, digest: Digest) -> Self {

@@ -37,6 +37,10 @@ pub(crate) struct Publish {
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_annotation)]
     pub(crate) annotation: Vec<(String, String)>,
 
+    /// Replace another component that was published with the same version
+    #[arg(long)]
+    pub(crate) replace: bool,
+
     /// Show everything that would be sent, without sending it
     #[arg(long)]
     pub(crate) dry_run: bool,

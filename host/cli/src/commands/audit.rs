@@ -51,6 +51,9 @@ struct Row {
     unused_grants: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     update: Option<String>,
+    /// A higher version than that of the tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    newer: Option<String>,
     /// A reason why it cannot be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
@@ -70,7 +73,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
     let config = &app.config;
     let lock = app.lock()?;
     let uses = read_uses(config)?;
-    let source = published::stored_source(config)?;
+    let source = published::source(config)?;
     let has_tags = config.tools.values().any(|section| section.reference.is_some());
     let client = if has_tags && !config.offline { Some(registry_client(&published::settings(config))?) } else { None };
     let mut rows = Vec::new();
@@ -142,6 +145,9 @@ async fn row(
             Err(error) => Some(format!("unknown: {error}")),
         };
     }
+    if let Reference::Oci(oci) = &reference {
+        row.newer = published::newer_version(source, name, oci).await;
+    }
     Ok(row)
 }
 
@@ -171,6 +177,7 @@ fn row_of_file(
         calls: used.map(|used| used.calls),
         unused_grants: grants.iter().filter(is_unused).map(|grant| render::format_grant(grant)).collect(),
         update: None,
+        newer: None,
         is_forbidden: refused.is_some(),
         refused: refused.map(|error| error.to_string()),
     }
@@ -222,8 +229,11 @@ fn print(row: &Row) -> Result<()> {
     }
     let unused: BTreeSet<&String> = row.unused_grants.iter().collect();
     unused.into_iter().try_for_each(|grant| quotation.write_labelled("  never used ", grant))?;
-    match &row.update {
-        Some(update) => quotation.write_labelled("  update     ", update),
+    if let Some(update) = &row.update {
+        quotation.write_labelled("  update     ", update)?;
+    }
+    match &row.newer {
+        Some(newer) => quotation.write_labelled("  newer      ", newer),
         None => Ok(()),
     }
 }

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::config::registry::{Place, place};
 use crate::configured::Version;
 use crate::exit::{Exit, UsageError};
-use crate::render;
+use crate::{published, render};
 
 pub(crate) async fn run(arguments: &Arguments, update: &args::Update) -> Result<Exit> {
     let app = App::open(arguments)?;
@@ -28,13 +28,28 @@ pub(crate) async fn run(arguments: &Arguments, update: &args::Update) -> Result<
         render::note(&format!("{} has no component with a tag", config.origin.display()));
         return Ok(Exit::Ok);
     }
+    let newer = newer_versions(config, &names).await?;
     let review =
         args::Approve { names, yes: update.yes, full: update.full, check: update.dry_run, ..args::Approve::default() };
     let exit = approve::review(&app, &review, Version::New).await?;
     if update.dry_run && exit == Exit::Ok {
         render::note("no tag has moved; there is nothing to update");
     }
+    newer.iter().for_each(|line| render::note(line));
     Ok(exit)
+}
+
+/// Returns a line about each component that has a higher version than its tag.
+async fn newer_versions(config: &Config, names: &[String]) -> Result<Vec<String>> {
+    let source = published::source(config)?;
+    let mut lines = Vec::new();
+    for name in names {
+        let Some(Ok(Place::Reference(Reference::Oci(oci)))) = config.tools.get(name).map(place) else { continue };
+        if let Some(newer) = published::newer_version(&source, name, &oci).await {
+            lines.push(format!("a newer version of `{name}` is {newer}"));
+        }
+    }
+    Ok(lines)
 }
 
 /// Returns the names of components whose reference is a tag.

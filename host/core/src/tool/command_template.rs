@@ -42,6 +42,7 @@ pub struct CommandTemplate {
     items: Vec<Item>,
     stdin: Option<Template>,
     output: CommandOutput,
+    success: Vec<u8>,
 }
 
 /// The form of a program's standard output.
@@ -123,6 +124,7 @@ impl CommandTemplate {
             items: Vec::new(),
             stdin: None,
             output: CommandOutput::Text,
+            success: vec![0],
         })
     }
 
@@ -174,6 +176,14 @@ impl CommandTemplate {
         self
     }
 
+    /// Sets the exit codes that are no failure, such as 0 and 1 for a program that ends with 1 if it found nothing. By default, 0 alone is
+    /// none.
+    #[must_use]
+    pub fn success(mut self, codes: impl IntoIterator<Item = u8>) -> Self {
+        self.success = codes.into_iter().collect();
+        self
+    }
+
     /// Returns whether the standard output is a JSON value.
     #[must_use]
     pub fn is_json(&self) -> bool {
@@ -196,7 +206,8 @@ impl CommandTemplate {
         }
     }
 
-    /// Returns the arguments of a program, `{"args": […], "stdin": …}`, for named ones that the schema allows.
+    /// Returns the arguments of a program, `{"args": […], "stdin": …}`, for named ones that the schema allows. Exit codes other than 0
+    /// that are no failure are in `success`.
     ///
     /// # Errors
     /// If a text would be an option or has a zero byte, or there are too many arguments.
@@ -214,11 +225,14 @@ impl CommandTemplate {
                 format!("the command line would have {} arguments; at most {MAX_ARGS} are possible", args.len());
             return Err(CallError::new(ErrorKind::InvalidArguments, message));
         }
-        let stdin = self.stdin.as_ref().and_then(|template| template.text(arguments));
-        Ok(match stdin {
-            Some(stdin) => json!({"args": args, "stdin": stdin}),
-            None => json!({"args": args}),
-        })
+        let mut input = json!({"args": args});
+        if let Some(stdin) = self.stdin.as_ref().and_then(|template| template.text(arguments)) {
+            input["stdin"] = stdin.into();
+        }
+        if self.success != [0] {
+            input["success"] = json!(self.success);
+        }
+        Ok(input)
     }
 
     /// Returns the template as a line of text, for approvals.
@@ -235,7 +249,8 @@ impl CommandTemplate {
         let line = items.collect::<Vec<_>>().join(",");
         let stdin = self.stdin.as_ref().map(|stdin| format!(" < {}", json!(stdin.source))).unwrap_or_default();
         let output = if self.is_json() { ", JSON" } else { "" };
-        format!("command: [{line}]{stdin}{output}")
+        let success = if self.success == [0] { String::new() } else { format!(", success {}", json!(self.success)) };
+        format!("command: [{line}]{stdin}{output}{success}")
     }
 
     fn properties(&self) -> impl Iterator<Item = &String> {
@@ -414,6 +429,14 @@ mod tests {
         assert_eq!(args(&command().argument("{{{limit}}}").unwrap(), json!({"limit": -5})), json!(["{-5}"]));
         assert_eq!(args(&command().argument("{files}").unwrap(), json!({"files": [-1, "a"]})), json!(["-1", "a"]));
         assert_eq!(args(&command().argument("").unwrap(), json!({})), json!([""]));
+    }
+
+    #[test]
+    fn exit_codes_are_part_of_the_input_and_of_the_pin() {
+        let grep = command().success([0, 1]);
+        assert_eq!(grep.render(&json!({})).unwrap(), json!({"args": [], "success": [0, 1]}));
+        assert_eq!(grep.pin(), "command: [], success [0,1]");
+        assert_eq!(command().success([0]), command());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use fumehood_core::policy::approval::Origin;
 use fumehood_core::text::untrusted::PrintableText;
 use fumehood_core::time::Timestamp;
 use fumehood_registry::client::{Progress, RegistryClient};
-use fumehood_registry::fetch::{FetchError, FetchedComponent, fetch, fetch_offline, fetch_url, fetch_url_offline};
+use fumehood_registry::fetch::{FetchError, FetchedComponent, NewerVersion, fetch, fetch_offline, fetch_url, fetch_url_offline, newer_version};
 use fumehood_registry::policy::{Policy, Trust};
 use fumehood_registry::reference::{OciReference, Reference, UrlReference};
 use fumehood_registry::signature::Provenance;
@@ -105,6 +105,17 @@ impl RegistrySource {
                 self.stored(reference)
             }
             _ => self.stored(reference),
+        }
+    }
+
+    /// Looks for a higher version that the policy accepts: see [`newer_version`]. Without a client there is none.
+    ///
+    /// # Errors
+    /// If the registry does not list its tags, or the policy refuses the name.
+    pub async fn newer_version(&self, reference: &OciReference) -> Result<Option<NewerVersion>, FetchError> {
+        match &self.client {
+            Some(client) => newer_version(client, &self.policy, reference, now()).await,
+            None => Ok(None),
         }
     }
 

@@ -8,6 +8,7 @@ mod auth;
 mod pull;
 mod push;
 mod referrers;
+mod tags;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

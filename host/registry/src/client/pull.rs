@@ -78,6 +78,11 @@ impl RegistryClient {
         self.resolve_at(&Self::origin(reference), reference).await
     }
 
+    /// Returns the digest of whatever a reference names at the registry itself.
+    pub(crate) async fn own_digest(&self, reference: &OciReference) -> Result<Digest, RegistryError> {
+        Ok(self.manifest(&Self::origin(reference), &reference.version(), reference.digest()).await?.digest)
+    }
+
     async fn resolve_at(&self, place: &Place, reference: &OciReference) -> Result<ResolvedComponent, RegistryError> {
         let raw = self.manifest(place, &reference.version(), reference.digest()).await?;
         let not_a_component = |reason: String| RegistryError::NotAComponent { what: reference.to_string(), reason };

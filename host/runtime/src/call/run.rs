@@ -383,12 +383,14 @@ async fn drive(
             Ok(Output::Content(Conversion::new(store, limits, large).results(typed, &results).await?))
         }
         (Callable::Command { pre, tool }, Input::Command { arguments }) => {
-            store.data_mut().set_program(arguments.command_input()?);
+            let input = arguments.command_input()?;
+            let success = input.success.clone();
+            store.data_mut().set_program(input);
             let guest = pre.instantiate_async(&mut *store).await.map_err(instantiate_error)?;
             let run = guest.get_typed_func(&mut *store, tool.run).map_err(instantiate_error)?;
             let ended = run.call_async(&mut *store, ()).await;
             let code = command::exit_code(ended).map_err(call_error)?;
-            if code != 0 {
+            if !success.iter().any(|success| i32::from(*success) == code) {
                 let failure = store.data().with_output(|stdout, stderr| command::failure(code, stdout, stderr));
                 return Err(failure.into());
             }

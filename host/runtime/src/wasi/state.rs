@@ -100,6 +100,13 @@ pub(crate) struct CommandInput {
     /// The text on its standard input.
     #[serde(default)]
     pub(crate) stdin: String,
+    /// The exit codes that are no failure. Arguments of a model have none: the schema of programs refuses them.
+    #[serde(default = "default_success")]
+    pub(crate) success: Vec<u8>,
+}
+
+fn default_success() -> Vec<u8> {
+    vec![0]
 }
 
 impl CommandInput {
@@ -365,6 +372,8 @@ mod tests {
         let read = |arguments| CommandInput::from_arguments(&arguments);
         assert_eq!(read(json!({"args": ["-c"]})).unwrap().args, ["-c"]);
         assert_eq!(read(json!({"args": [], "stdin": "x"})).unwrap().stdin, "x");
+        assert_eq!(read(json!({"args": []})).unwrap().success, [0]);
+        assert_eq!(read(json!({"args": [], "success": [0, 1]})).unwrap().success, [0, 1]);
         assert_eq!(read(json!({"stdin": "x"})).unwrap_err().kind, ErrorKind::InvalidArguments);
     }
 }

@@ -12,6 +12,7 @@ use fumehood_author::mcp_package::{McpPackage, ServerInfo};
 use fumehood_registry::http::UploadObserver;
 use fumehood_registry::publish::Publication;
 use fumehood_registry::signature::{Provenance, PublicKey};
+use fumehood_registry::version::version_of_tag;
 
 use super::index::replace;
 use crate::args::{self, Arguments};
@@ -93,7 +94,10 @@ fn prepare(options: &args::Publish) -> Result<PreparedPublication> {
     };
     let annotations: BTreeMap<String, String> = options.annotation.iter().cloned().collect();
     let component = bytes::Bytes::from(component);
-    let publication = Publication::new(options.reference.clone(), component.clone(), annotations)?;
+    let mut publication = Publication::new(options.reference.clone(), component.clone(), annotations)?;
+    if options.replace {
+        publication = publication.replace();
+    }
     let provenance = provenance(options, publication.artifact().annotations());
     let mcp = if options.mcp.mcp {
         Some(McpPackage::new(&component, &server_info(options, publication.artifact().annotations()))?)
@@ -151,9 +155,9 @@ fn workflow(variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
 /// Returns a warning if the tag is the version of another component.
 fn version_warning(options: &args::Publish, annotations: &BTreeMap<String, String>) -> Option<String> {
     let version = annotations.get(&format!("{OCI_PREFIX}version"))?;
-    let tag = options.reference.tag()?.trim_start_matches('v');
-    let is_version = tag.split('.').count() == 3 && tag.starts_with(|c: char| c.is_ascii_digit());
-    (is_version && tag != version).then(|| {
+    let tag = options.reference.tag()?;
+    let tagged = version_of_tag(tag)?;
+    (version_of_tag(version) != Some(tagged)).then(|| {
         format!(
             "the version in the component is {version}, but the tag is {tag}; people who look for one version get \
                  the other"

@@ -6,7 +6,7 @@ use fumehood::limits::display_bytes;
 use fumehood_registry::artifact::{CONFIG_MEDIA_TYPE, LAYER_MEDIA_TYPE};
 use fumehood_registry::metadata::SBOM_MEDIA_TYPE;
 use fumehood_registry::publish::PublishReport;
-use fumehood_registry::reference::OciReference;
+use fumehood_registry::reference::{OciReference, Reference};
 use fumehood_registry::signature::BUNDLE_MEDIA_TYPE;
 use serde_json::{Value, json};
 
@@ -108,6 +108,7 @@ pub(super) fn published(
             "replaced": published.replaced.map(|digest| digest.to_string()),
             "mcp": mcp_json(prepared),
             "next": next,
+            "readme": readme_block(prepared, published),
         }));
     }
     line(&format!("published {}", published.reference))?;
@@ -142,7 +143,27 @@ pub(super) fn published(
         line(&format!("  bundle     {}", folder.join(&package.bundle_name).display()))?;
         line(&format!("  registry   {}, for mcp-publisher", folder.join(SERVER_FILE).display()))?;
     }
-    line(&format!("next: {next}"))
+    line(&format!("next: {next}"))?;
+    heading("for the README of the tool:")?;
+    line("")?;
+    readme_block(prepared, published).lines().try_for_each(line)
+}
+
+/// Returns Markdown for people who want to use the tool: what they add to their configuration, and what it is identified by.
+fn readme_block(prepared: &PreparedPublication, published: &PublishReport) -> String {
+    let reference = &published.reference;
+    let name = fumehood::default_component_name(&Reference::Oci(reference.clone()));
+    let trusted = prepared.signer.as_ref().map(|Signer { key, .. }| {
+        format!("[registry.trusted]\n\"{}\" = [\"{}\"]\n\n", reference.name(), String::from(key.clone()))
+    });
+    let signed = prepared.signer.as_ref().map(|Signer { key, .. }| format!(", signed with the key `{}`", key.id()));
+    format!(
+        "## Use with Fumehood\n\nAdd to `fumehood.toml`, and run `fumehood approve {name}`:\n\n```toml\n{}[tools.{name}]\n\
+         reference = \"{reference}\"\n```\n\nComponent `{}`{}.\n",
+        trusted.unwrap_or_default(),
+        published.component,
+        signed.unwrap_or_default(),
+    )
 }
 
 fn mcp_json(prepared: &PreparedPublication) -> Option<Value> {

@@ -83,6 +83,22 @@ fn the_output_of_a_program_is_json_with_a_schema() {
 }
 
 #[test]
+fn exit_codes_that_are_no_failure_are_configured() {
+    let bench = Workbench::new();
+    bench.program("preview1");
+    for isolation in ["in-process", "process"] {
+        let call = |code: &str, success: &str| {
+            bench.put("fumehood.toml", named("approval = \"off\"\n", &format!("[\"x{code}\"]"), success));
+            bench.run(&["call", "--isolation", isolation, "program", "print", "{}"])
+        };
+        assert_eq!(call("3", "success = [0, 3]\n").code, 0);
+        let ran = call("0", "success = [3]\n");
+        assert!(ran.code == 1 && ran.stderr.contains("the program ended with exit code 0"), "{ran:?}");
+        assert_eq!(call("4", "success = [0, 3]\n").code, 1);
+    }
+}
+
+#[test]
 fn an_approval_pins_the_command_line_of_a_program() {
     let bench = Workbench::new();
     bench.program("preview1");

@@ -117,6 +117,36 @@ fn a_tag_that_moves_is_reported() {
 }
 
 #[test]
+fn a_version_is_not_replaced_unasked() {
+    let Some(published) = PublishBench::start(Settings::default()) else { return };
+    published.bench.example("files");
+    for tag in ["0.1.0", "v2.0.0-rc.1"] {
+        let reference = published.reference(&format!("acme/tool:{tag}"));
+        let first = published.run(&["publish", &reference, "calculator.wasm", "--json"]).json();
+        let refused = published.run(&["publish", &reference, "files.wasm"]);
+        assert_eq!(refused.code, 7, "{refused:?}");
+        assert!(refused.stderr.contains(first["manifest"].as_str().unwrap()), "{refused:?}");
+        assert!(refused.stderr.contains("`--replace`"), "{refused:?}");
+        assert_eq!(published.run(&["publish", &reference, "calculator.wasm", "--json"]).json()["replaced"], Value::Null);
+        let replaced = published.run(&["publish", &reference, "files.wasm", "--replace", "--json"]).json();
+        assert_eq!(replaced["replaced"], first["manifest"]);
+    }
+}
+
+#[test]
+fn the_readme_block_is_a_configuration_that_works() {
+    let Some(published) = PublishBench::start(Settings::default()) else { return };
+    let reference = published.reference("acme/calculator:1.0.0");
+    let sent = published.run(&["publish", &reference, "calculator.wasm", "--sign", "default"]);
+    let block = sent.stdout.split_once("for the README of the tool:").unwrap().1;
+    let toml = block.split("```toml").nth(1).unwrap().split("```").next().unwrap();
+    published.bench.put("fumehood.toml", toml);
+    let approved = published.run(&["approve", "calculator", "--yes"]);
+    assert_eq!(approved.code, 0, "{approved:?}");
+    assert_eq!(published.run(&["call", "calculator", "add", "a=1", "b=2"]).stdout.trim(), "{\"result\":3}");
+}
+
+#[test]
 fn annotations_and_versions_are_those_of_the_component() {
     let Some(published) = PublishBench::start(Settings::default()) else { return };
     let reference = published.reference("acme/calculator:9.9.9");

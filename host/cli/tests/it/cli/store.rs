@@ -3,7 +3,7 @@
 use fumehood_tests::contract::ToolDescription;
 use serde_json::Value;
 
-use super::published::{KEY, Registry, store_files, trusting_bench};
+use super::published::{KEY, OTHER_KEY, Registry, store_files, trusting_bench};
 use super::workbench::Workbench;
 
 #[test]
@@ -56,6 +56,24 @@ fn audit_row(bench: &Workbench, arguments: &[&str], code: i32) -> Value {
     let ran = bench.run(arguments);
     assert_eq!(ran.code, code, "{ran:?}");
     ran.json()[0].clone()
+}
+
+#[test]
+fn newer_versions_are_named() {
+    let Some(registry) = Registry::start() else { return };
+    registry.publish("0.1.0", &[ToolDescription::new("read")], Some(&KEY));
+    let bench = trusting_bench();
+    assert_eq!(bench.run(&["add", &registry.reference("0.1.0"), "--yes"]).code, 0);
+    assert!(audit_row(&bench, &["audit", "--json"], 0).get("newer").is_none());
+    registry.publish("0.2.0", &[ToolDescription::new("write")], Some(&OTHER_KEY));
+    let untrusted = audit_row(&bench, &["audit", "--json"], 0);
+    let newer = untrusted["newer"].as_str().unwrap();
+    assert!(newer.starts_with(&format!("{}, which cannot be used: ", registry.reference("0.2.0"))), "{newer}");
+    registry.publish("0.1.1", &[ToolDescription::new("send")], Some(&KEY));
+    let shown = bench.run(&["update", "--dry-run"]);
+    let expected = format!("a newer version of `greeter` is {}; to use it", registry.reference("0.1.1"));
+    assert!(shown.code == 0 && shown.stderr.contains(&expected), "{shown:?}");
+    assert!(shown.stderr.contains("no tag has moved"), "{shown:?}");
 }
 
 #[test]
