@@ -5,10 +5,10 @@ use std::time::{Duration, SystemTime};
 
 use crate::bindings::exports::fumehood::tool::tools;
 use crate::bindings::fumehood::tool::{context, key_value, log as host_log, progress as host_progress, secrets, types};
-use crate::bindings::with_resources::exports::fumehood::tool::resources;
 use crate::log::Level;
 use crate::progress::Update;
 use crate::registry::{self, Entry, ResourceEntry};
+use crate::resource_bindings::exports::fumehood::tool::resources;
 use crate::store::{Page, StoreError};
 use crate::{Annotations, Content, Contents, Definition, FailureKind, ResourceDefinition, ToolError, log};
 
@@ -208,9 +208,9 @@ macro_rules! __export_component_with_resources {
     ($tools:expr, $resources:expr) => {
         $crate::__export_component!($tools);
 
-        impl $crate::bindings::with_resources::exports::fumehood::tool::resources::Guest for Component {
+        impl $crate::resource_bindings::exports::fumehood::tool::resources::Guest for Component {
             fn list()
-            -> ::std::vec::Vec<$crate::bindings::with_resources::exports::fumehood::tool::resources::ResourceDefinition>
+            -> ::std::vec::Vec<$crate::resource_bindings::exports::fumehood::tool::resources::ResourceDefinition>
             {
                 $crate::component::list_resources($resources)
             }
@@ -218,13 +218,13 @@ macro_rules! __export_component_with_resources {
             fn read(
                 uri: ::std::string::String,
             ) -> ::core::result::Result<
-                $crate::bindings::with_resources::exports::fumehood::tool::resources::ResourceContents,
+                $crate::resource_bindings::exports::fumehood::tool::resources::ResourceContents,
                 $crate::bindings::exports::fumehood::tool::tools::Failure,
             > {
                 $crate::component::read_resource($resources, &uri)
             }
         }
 
-        $crate::bindings::with_resources::export_resources!(Component with_types_in $crate::bindings::with_resources);
+        $crate::resource_bindings::export_resources!(Component with_types_in $crate::resource_bindings);
     };
 }

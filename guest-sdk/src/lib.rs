@@ -108,14 +108,15 @@
 //!
 //! # Unsafe code
 //!
-//! This crate contains none, and a tool needs none; both may `forbid(unsafe_code)`. The code that wit-bindgen generates
-//! to pass values across the component's boundary contains some, but the compiler does not apply the lint to the
-//! expansions of another crate's macros, such as [`export!`].
+//! A tool needs none, and may `forbid(unsafe_code)`. This crate contains none but the bindings, which wit-bindgen
+//! generates to pass values across the component's boundary. The compiler does not apply the lint to the expansions of
+//! another crate's macros, such as [`export!`].
 
 extern crate self as fumehood_guest;
 
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
+#[rustfmt::skip]
 pub mod bindings;
 pub mod clock;
 #[cfg(target_arch = "wasm32")]
@@ -130,6 +131,10 @@ pub mod progress;
 #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "natively no host calls"))]
 mod registry;
 mod resource;
+#[cfg(target_arch = "wasm32")]
+#[doc(hidden)]
+#[rustfmt::skip]
+pub mod resource_bindings;
 mod return_kind;
 mod schema;
 pub mod secret;

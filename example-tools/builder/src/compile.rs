@@ -36,6 +36,7 @@ pub fn build(workspace: &Workspace, tool: &ExampleTool, toolchain: &Toolchain) -
         target_folder: &target_folder(workspace),
         locked: true,
         renamed: &[(workspace.root().to_owned(), "/fumehood".to_owned())],
+        renamed_crate: None,
         environment: &[],
     };
     let component = build.run(toolchain).with_context(|| format!("cannot build {}", tool.package()))?;

@@ -95,6 +95,7 @@ pub fn build_interpreter(workspace: &Workspace, toolchain: &InterpreterToolchain
         target_folder: &target_folder(workspace),
         locked: true,
         renamed: &[(root.to_owned(), "/fumehood".to_owned())],
+        renamed_crate: None,
         environment: &[
             ("CC_wasm32_unknown_unknown", builder.join("zig-cc").into_os_string()),
             ("AR_wasm32_unknown_unknown", builder.join("zig-ar").into_os_string()),

@@ -40,6 +40,7 @@ extern crate self as fumehood_guest_hooks;
 
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
+#[rustfmt::skip]
 pub mod bindings;
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]

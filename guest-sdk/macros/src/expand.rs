@@ -4,8 +4,9 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Error, FnArg, ItemFn, Result};
+use syn::{Error, Result};
 
+use crate::function::Function;
 use crate::options::{Options, validate_name};
 use crate::parameters::{Parameters, is_helper};
 use crate::{documentation, signature};
@@ -15,16 +16,16 @@ const MAX_DESCRIPTION_BYTES: usize = 4096;
 
 /// Expands one `#[tool]`.
 pub(crate) fn tool(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
-    let mut function: ItemFn = syn::parse2(item.clone()).map_err(|error| {
+    let mut function: Function = syn::parse2(item.clone()).map_err(|error| {
         Error::new(error.span(), format!("`#[tool]` belongs on a free function with a body: {error}"))
     })?;
     let options = Options::parse(attribute)?;
-    signature::check(&function.sig)?;
-    let parameters = Parameters::parse(&function.sig.inputs)?;
+    signature::check(&function)?;
+    let parameters = Parameters::parse(&function.parameters)?;
     let description = description(&function)?;
     let name = match &options.name {
         Some(name) => validate_name(name.value(), name.span())?,
-        None => validate_name(function.sig.ident.unraw().to_string(), function.sig.ident.span())?,
+        None => validate_name(function.name.unraw().to_string(), function.name.span())?,
     };
     strip_helpers(&mut function);
     let tool = expand_tool(&function, &parameters, &name, &description, &options);
@@ -34,7 +35,7 @@ pub(crate) fn tool(attribute: TokenStream, item: TokenStream) -> Result<TokenStr
 /// Returns the item without the parameter attributes that only this macro understands. An item other than a function is
 /// unchanged.
 pub(crate) fn without_helpers(item: proc_macro::TokenStream) -> proc_macro::TokenStream {
-    match syn::parse::<ItemFn>(item.clone()) {
+    match syn::parse::<Function>(item.clone()) {
         Ok(mut function) => {
             strip_helpers(&mut function);
             quote!(#function).into()
@@ -43,26 +44,24 @@ pub(crate) fn without_helpers(item: proc_macro::TokenStream) -> proc_macro::Toke
     }
 }
 
-fn strip_helpers(function: &mut ItemFn) {
-    for input in &mut function.sig.inputs {
-        if let FnArg::Typed(typed) = input {
-            typed.attrs.retain(|attribute| !is_helper(attribute));
-        }
+fn strip_helpers(function: &mut Function) {
+    for parameter in &mut function.parameters {
+        parameter.attributes.retain(|attribute| !is_helper(attribute));
     }
 }
 
-fn description(function: &ItemFn) -> Result<String> {
-    let text = documentation::text(&function.attrs)?;
+fn description(function: &Function) -> Result<String> {
+    let text = documentation::text(&function.attributes)?;
     if text.is_empty() {
         return Err(Error::new(
-            function.sig.ident.span(),
+            function.name.span(),
             "a tool needs a doc comment: it is the description that a model chooses by. \
              Say what the tool does and when to use it",
         ));
     }
     if text.len() > MAX_DESCRIPTION_BYTES {
         return Err(Error::new(
-            function.sig.ident.span(),
+            function.name.span(),
             format!("this description is {} bytes long; at most {MAX_DESCRIPTION_BYTES} are allowed", text.len()),
         ));
     }
@@ -72,20 +71,20 @@ fn description(function: &ItemFn) -> Result<String> {
 /// Expands the `Tool` implementation, on a struct with the function's name. A braced struct is only in the type
 /// namespace, so the names do not clash.
 fn expand_tool(
-    function: &ItemFn,
+    function: &Function,
     parameters: &Parameters,
     name: &str,
     description: &str,
     options: &Options,
 ) -> TokenStream {
-    let vis = &function.vis;
-    let ident = &function.sig.ident;
+    let vis = &function.visibility;
+    let ident = &function.name;
     let (arguments, declared, values) = parameters.expand();
     let title = optional(options.title.as_ref().map(|title| quote!(::std::string::String::from(#title))));
     let [read_only, destructive, idempotent, open_world] =
         [options.read_only, options.destructive, options.idempotent, options.open_world]
             .map(|claim| optional(claim.map(|claim| quote!(#claim))));
-    let returned = signature::return_type(&function.sig);
+    let returned = signature::return_type(function);
     // With the span of the type, so that the compiler marks a type that cannot be a result.
     let kind = quote_spanned! {returned.span()=>
         (&&&&&::fumehood_guest::__private::ReturnProbe::<#returned>::new()).kind()

@@ -2,6 +2,7 @@
 
 mod documentation;
 mod expand;
+mod function;
 mod options;
 mod parameters;
 mod resource;

@@ -3,8 +3,9 @@
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Error, Expr, ExprLit, FnArg, Ident, Lit, Meta, Pat, PatType, Result, Token, Type};
+use syn::{Attribute, Error, Ident, LitStr, Meta, Result, Token, Type};
 
+use crate::function::Parameter;
 use crate::signature::combine;
 
 /// The parameters of a tool's function.
@@ -28,26 +29,20 @@ pub(crate) struct Property {
 enum DefaultValue {
     /// The type's own default.
     TypeDefault,
-    Value(Box<Expr>),
+    /// This expression.
+    Value(TokenStream),
 }
 
 impl Parameters {
-    pub(crate) fn parse(inputs: &Punctuated<FnArg, Token![,]>) -> Result<Self> {
-        let typed: Vec<&PatType> = inputs
-            .iter()
-            .filter_map(|input| match input {
-                FnArg::Typed(typed) => Some(typed),
-                FnArg::Receiver(_) => None,
-            })
-            .collect();
-        if let [only] = typed.as_slice()
-            && is_whole(only)
+    pub(crate) fn parse(parameters: &Punctuated<Parameter, Token![,]>) -> Result<Self> {
+        if let (1, Some(only)) = (parameters.len(), parameters.first())
+            && only.name().is_some_and(|name| name == "args" || name == "_args")
         {
             return parse_whole(only);
         }
         let mut properties = Vec::new();
         let mut problem: Option<Error> = None;
-        for parameter in typed {
+        for parameter in parameters {
             match Property::parse(parameter) {
                 Ok(property) => properties.push(property),
                 Err(error) => {
@@ -89,43 +84,37 @@ impl Parameters {
     }
 }
 
-fn is_whole(parameter: &PatType) -> bool {
-    matches!(&*parameter.pat, Pat::Ident(pattern) if pattern.ident == "args" || pattern.ident == "_args")
+fn parse_whole(parameter: &Parameter) -> Result<Parameters> {
+    if let Some(attribute) = parameter.attributes.iter().find(|attribute| is_helper(attribute)) {
+        let why = "`args` takes the whole object, so this belongs on the fields of its type";
+        return Err(Error::new_spanned(attribute, why));
+    }
+    Ok(Parameters::Whole(Box::new(parameter_type(parameter)?.clone())))
 }
 
-fn parse_whole(parameter: &PatType) -> Result<Parameters> {
-    match parameter.attrs.iter().find(|attribute| is_helper(attribute)) {
-        Some(attribute) => Err(Error::new_spanned(
-            attribute,
-            "`args` takes the whole object, so this belongs on the fields of its type",
-        )),
-        None => Ok(Parameters::Whole(parameter.ty.clone())),
-    }
+fn parameter_type(parameter: &Parameter) -> Result<&Type> {
+    parameter.ty.as_ref().ok_or_else(|| Error::new_spanned(parameter, "a tool's parameter needs a type"))
 }
 
 impl Property {
-    fn parse(parameter: &PatType) -> Result<Self> {
-        let name = match &*parameter.pat {
-            Pat::Ident(pattern) if pattern.subpat.is_none() && pattern.by_ref.is_none() => pattern.ident.clone(),
-            other => {
-                return Err(Error::new_spanned(
-                    other,
-                    "a tool's parameter needs a plain name, which becomes the property's name",
-                ));
-            }
-        };
-        if let Type::Reference(reference) = &*parameter.ty {
+    fn parse(parameter: &Parameter) -> Result<Self> {
+        let name = parameter.name().ok_or_else(|| {
+            let why = "a tool's parameter needs a plain name, which becomes the property's name";
+            Error::new_spanned(&parameter.pattern, why)
+        })?;
+        let ty = parameter_type(parameter)?;
+        if let Type::Reference(reference) = ty {
             return Err(Error::new_spanned(
                 reference,
                 "a tool owns its arguments: take `String` rather than `&str`, `Vec<T>` rather than `&[T]`",
             ));
         }
-        if let Type::ImplTrait(_) = &*parameter.ty {
-            return Err(Error::new_spanned(&parameter.ty, "a tool's parameter needs a schema; name its type"));
+        if let Type::ImplTrait(_) = ty {
+            return Err(Error::new_spanned(ty, "a tool's parameter needs a schema; name its type"));
         }
         let mut default = None;
         let mut attributes = Vec::new();
-        for attribute in &parameter.attrs {
+        for attribute in &parameter.attributes {
             if attribute.path().is_ident("default") {
                 if default.replace(DefaultValue::parse(attribute)?).is_some() {
                     return Err(Error::new_spanned(attribute, "a parameter has one default; keep one of them"));
@@ -134,7 +123,7 @@ impl Property {
                 attributes.push(attribute.clone());
             }
         }
-        Ok(Self { name, ty: (*parameter.ty).clone(), attributes, default })
+        Ok(Self { name, ty: ty.clone(), attributes, default })
     }
 
     fn field(&self) -> TokenStream {
@@ -160,9 +149,9 @@ impl Property {
         let function = self.default_name();
         let ty = &self.ty;
         // Converted, so that a `String` can have a literal as its default.
-        let value = match &**value {
-            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => quote!(::core::convert::From::from(#text)),
-            other => quote!(#other),
+        let value = match syn::parse2::<LitStr>(value.clone()) {
+            Ok(text) => quote!(::core::convert::From::from(#text)),
+            Err(_) => value.clone(),
         };
         Some(quote!(fn #function() -> #ty { #value }))
     }
@@ -172,8 +161,8 @@ impl DefaultValue {
     fn parse(attribute: &Attribute) -> Result<Self> {
         match &attribute.meta {
             Meta::Path(_) => Ok(Self::TypeDefault),
-            Meta::List(list) => Ok(Self::Value(list.parse_args()?)),
-            Meta::NameValue(_) => Err(Error::new_spanned(attribute, "write `#[default(…)]` or `#[default]`")),
+            Meta::List(list) if !list.tokens.is_empty() => Ok(Self::Value(list.tokens.clone())),
+            _ => Err(Error::new_spanned(attribute, "write `#[default(…)]` or `#[default]`")),
         }
     }
 }
@@ -186,15 +175,16 @@ pub(crate) fn is_helper(attribute: &Attribute) -> bool {
 #[cfg(test)]
 mod tests {
     use quote::quote;
-    use syn::{ItemFn, parse_quote};
+    use syn::parse_quote;
 
     use super::Parameters;
+    use crate::function::Function;
 
-    fn parse(function: &ItemFn) -> syn::Result<Parameters> {
-        Parameters::parse(&function.sig.inputs)
+    fn parse(function: &Function) -> syn::Result<Parameters> {
+        Parameters::parse(&function.parameters)
     }
 
-    fn refusal(function: &ItemFn) -> String {
+    fn refusal(function: &Function) -> String {
         parse(function).err().expect("an error").to_string()
     }
 
@@ -228,7 +218,7 @@ mod tests {
 
     #[test]
     fn parameters_become_fields() {
-        let function: ItemFn = parse_quote!(
+        let function: Function = parse_quote!(
             fn f(
                 #[doc = " How often"]
                 #[default(1)]

@@ -6,8 +6,9 @@ use syn::ext::IdentExt;
 use syn::meta::ParseNestedMeta;
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
-use syn::{Error, ItemFn, LitBool, LitStr, Result, Token, parenthesized};
+use syn::{Error, LitBool, LitStr, Result, Token, parenthesized};
 
+use crate::function::Function;
 use crate::{documentation, signature};
 
 /// The scheme of pages, with its colon.
@@ -111,19 +112,19 @@ fn add_texts(list: &mut Vec<LitStr>, meta: &ParseNestedMeta<'_>) -> Result<()> {
 
 /// Expands one `#[resource]`.
 pub(crate) fn resource(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
-    let function: ItemFn = syn::parse2(item).map_err(|error| {
+    let function: Function = syn::parse2(item).map_err(|error| {
         Error::new(error.span(), format!("`#[resource]` belongs on a free function with a body: {error}"))
     })?;
     let options = Options::parse(attribute)?;
-    signature::check(&function.sig)?;
-    if let Some(parameter) = function.sig.inputs.first() {
+    signature::check(&function)?;
+    if let Some(parameter) = function.parameters.first() {
         let why = "a resource has no parameters: its URI is all that a client names";
         return Err(Error::new_spanned(parameter, why));
     }
     let Some(uri) = &options.uri else {
         let why =
             "a resource needs a URI: `#[resource(uri = \"notes://help\")]`, or one with the scheme `ui` for a page";
-        return Err(Error::new(function.sig.ident.span(), why));
+        return Err(Error::new(function.name.span(), why));
     };
     let is_page = uri.value().get(..PAGE_SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(PAGE_SCHEME));
     if !is_page && !options.page.is_empty() {
@@ -140,11 +141,11 @@ pub(crate) fn resource(attribute: TokenStream, item: TokenStream) -> Result<Toke
 }
 
 /// Expands the `Resource` implementation, on a struct with the function's name.
-fn expand_resource(function: &ItemFn, options: &Options, uri: &LitStr, is_page: bool) -> Result<TokenStream> {
-    let ident = &function.sig.ident;
-    let vis = &function.vis;
+fn expand_resource(function: &Function, options: &Options, uri: &LitStr, is_page: bool) -> Result<TokenStream> {
+    let ident = &function.name;
+    let vis = &function.visibility;
     let text = |text: String| quote!(::std::string::String::from(#text));
-    let description = documentation::text(&function.attrs)?;
+    let description = documentation::text(&function.attributes)?;
     let description = optional((!description.is_empty()).then(|| text(description)));
     let name = text(options.name.as_ref().map_or_else(|| ident.unraw().to_string(), LitStr::value));
     let title = optional(options.title.as_ref().map(|title| text(title.value())));

@@ -2,41 +2,42 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Error, FnArg, Result, ReturnType, Signature, Type};
+use syn::{Error, Result, ReturnType, Type};
+
+use crate::function::Function;
 
 /// Rejects a function that cannot be called with JSON arguments. All problems are reported at once.
-pub(crate) fn check(signature: &Signature) -> Result<()> {
+pub(crate) fn check(function: &Function) -> Result<()> {
     let mut problems = Vec::new();
-    if let Some(token) = &signature.asyncness {
+    if let Some(token) = &function.asyncness {
         problems.push(Error::new_spanned(
             token,
             "a tool cannot be async: a call runs alone in its instance, so block instead",
         ));
     }
-    if let Some(token) = &signature.unsafety {
+    if let Some(token) = &function.unsafety {
         problems.push(Error::new_spanned(token, "a tool cannot be unsafe: its arguments come from a model"));
     }
-    if let Some(token) = &signature.abi {
+    if let Some(token) = &function.abi {
         problems.push(Error::new_spanned(token, "a tool is an ordinary Rust function; remove the ABI"));
     }
-    if let Some(token) = &signature.variadic {
-        problems.push(Error::new_spanned(token, "a tool's parameters have to be named one by one"));
-    }
-    if !signature.generics.params.is_empty() {
+    if !function.generics.params.is_empty() {
         problems.push(Error::new_spanned(
-            &signature.generics,
+            &function.generics,
             "a tool cannot be generic, because its schema must be known; name the types",
         ));
     }
-    for input in &signature.inputs {
-        if let FnArg::Receiver(receiver) = input {
+    for parameter in &function.parameters {
+        if parameter.is_receiver() {
             problems.push(Error::new_spanned(
-                receiver,
+                parameter,
                 "a tool cannot take `self`: every call starts from nothing; make it a free function",
             ));
+        } else if parameter.ty.is_none() {
+            problems.push(Error::new_spanned(parameter, "a tool's parameters have to be named one by one"));
         }
     }
-    if let ReturnType::Type(_, returned) = &signature.output
+    if let ReturnType::Type(_, returned) = &function.output
         && let Type::ImplTrait(_) = &**returned
     {
         problems.push(Error::new_spanned(returned, "a tool's result needs a schema; name its type instead of `impl`"));
@@ -54,8 +55,8 @@ pub(crate) fn combine(mut first: Error, second: Error) -> Error {
 }
 
 /// Returns the return type of the function, `()` included.
-pub(crate) fn return_type(signature: &Signature) -> TokenStream {
-    match &signature.output {
+pub(crate) fn return_type(function: &Function) -> TokenStream {
+    match &function.output {
         ReturnType::Default => quote!(()),
         ReturnType::Type(_, returned) => quote!(#returned),
     }
@@ -63,21 +64,22 @@ pub(crate) fn return_type(signature: &Signature) -> TokenStream {
 
 #[cfg(test)]
 mod tests {
-    use syn::{ItemFn, parse_quote};
+    use syn::parse_quote;
 
     use super::check;
+    use crate::function::Function;
 
-    fn refusal(function: &ItemFn) -> String {
-        let error = check(&function.sig).expect_err("an error");
+    fn refusal(function: &Function) -> String {
+        let error = check(function).expect_err("an error");
         error.into_iter().map(|error| error.to_string()).collect::<Vec<_>>().join("\n")
     }
 
     #[test]
     fn accepts_an_ordinary_function() {
-        let function: ItemFn = parse_quote!(
+        let function: Function = parse_quote!(
             fn add(args: Add) -> Result<Sum, ToolError> {}
         );
-        assert!(check(&function.sig).is_ok());
+        assert!(check(&function).is_ok());
     }
 
     #[test]

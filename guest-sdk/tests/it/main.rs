@@ -2,5 +2,6 @@
 
 #![allow(clippy::needless_pass_by_value, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod bindings;
 mod guide;
 mod tools;

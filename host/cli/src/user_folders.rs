@@ -78,7 +78,16 @@ pub(crate) fn approvals() -> Option<PathBuf> {
 
 /// Returns the default folder for compiled code.
 pub(crate) fn default_cache() -> Option<PathBuf> {
-    Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("fumehood").join("code"))
+    Some(caches()?.join("code"))
+}
+
+/// Returns the folder in which `build` compiles projects in Rust; `None` without a home folder.
+pub(crate) fn compiled_crates() -> Option<PathBuf> {
+    Some(caches()?.join("rust"))
+}
+
+fn caches() -> Option<PathBuf> {
+    Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("fumehood"))
 }
 
 /// Returns the folder of the store of components.

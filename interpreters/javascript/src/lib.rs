@@ -4,8 +4,8 @@
 //! program begins at once. Nothing is imported but the calls of tools and the console.
 
 #![allow(unsafe_code, reason = "the symbols that the C library and the pre-initializer look for are exported by name")]
-#![allow(unreachable_pub, reason = "the macro that exports the bindings makes its modules public")]
 
+#[rustfmt::skip]
 mod bindings;
 mod clock;
 mod compile;

@@ -14,6 +14,7 @@ pub(crate) use python::COMPONENTIZE_PY;
 mod rust;
 mod sbom;
 mod syntax;
+mod target_folder;
 mod toolchain;
 
 use std::fs;
@@ -58,13 +59,13 @@ struct CompilerOutput {
     messages: String,
 }
 
-/// The folder of intermediate files of a build.
+/// The folders of intermediate files of a build.
 #[derive(Debug, Clone, Copy)]
-enum Workspace<'a> {
-    /// That of the project, which makes the next build faster.
-    Own,
-    /// Another one, in which the component is compiled from nothing.
-    Fresh(&'a Path),
+struct Workspace<'a> {
+    /// The folder that projects share.
+    shared: Option<&'a Path>,
+    /// An empty folder, in which the component is compiled from nothing.
+    fresh: Option<&'a Path>,
 }
 
 impl BuildOutput {
@@ -99,24 +100,27 @@ fn set_default_permissions(file: &fs::File) -> std::io::Result<()> {
 
 /// Builds the component of a project. The compilers of Rust and C report their progress on stderr.
 ///
+/// A project in Rust is compiled in a folder of `shared`, together with others that need the same crates, unless cargo's
+/// settings name a folder. Without `shared` it is compiled in its own.
+///
 /// # Errors
 /// If a tool is missing or fails, or the result is not a component.
-pub fn build(project: &Project) -> Result<BuildOutput, BuildError> {
-    build_in(project, Workspace::Own)
+pub fn build(project: &Project, shared: Option<&Path>) -> Result<BuildOutput, BuildError> {
+    build_in(project, Workspace { shared, fresh: None })
 }
 
-/// Compiles the component of a project twice, each time from nothing, and compares the results.
+/// Builds the component of a project, compiles it once more from nothing, and compares the results.
 ///
 /// # Errors
 /// Those of [`build`], [`BuildError::Irreproducible`] if the results differ, and [`BuildError::RandomRuntime`] if they
 /// always do.
-pub fn build_reproducibly(project: &Project) -> Result<BuildOutput, BuildError> {
+pub fn build_reproducibly(project: &Project, shared: Option<&Path>) -> Result<BuildOutput, BuildError> {
     if matches!(project.language, Language::Python | Language::Javascript) {
         return Err(BuildError::RandomRuntime(project.language));
     }
     let folder = scratch()?;
-    let first = build_in(project, Workspace::Fresh(folder.path()))?;
-    let second = build_in(project, Workspace::Fresh(folder.path()))?;
+    let first = build(project, shared)?;
+    let second = build_in(project, Workspace { shared, fresh: Some(folder.path()) })?;
     match first_difference(&first.component, &second.component) {
         None => Ok(second),
         Some(offset) => Err(BuildError::Irreproducible { first: first.digest(), second: second.digest(), offset }),

@@ -21,6 +21,8 @@ pub(super) struct CargoMetadata {
     pub(super) packages: Vec<CargoPackage>,
     pub(super) resolve: Option<Resolve>,
     pub(super) target_directory: std::path::PathBuf,
+    /// The folder of intermediate files; `None` for a cargo that has no setting for it.
+    pub(super) build_directory: Option<std::path::PathBuf>,
     pub(super) workspace_root: std::path::PathBuf,
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Build {
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     pub(crate) project: PathBuf,
 
-    /// Build twice from scratch, and fail if the components differ
+    /// Build once more from nothing, and fail if the components differ
     #[arg(long)]
     pub(crate) check: bool,
 

@@ -10,6 +10,7 @@ use fumehood_author::{Language, Project};
 
 use crate::args::{self, Arguments};
 use crate::exit::Exit;
+use crate::user_folders::compiled_crates;
 use crate::{host, render};
 
 pub(crate) fn run(arguments: &Arguments, options: &args::Build) -> Result<Exit> {
@@ -18,7 +19,10 @@ pub(crate) fn run(arguments: &Arguments, options: &args::Build) -> Result<Exit> 
         render::warning(&warning);
     }
     let output = options.output.clone().unwrap_or_else(|| project.component());
-    let built = if options.check { build_reproducibly(&project)? } else { build_visibly(&project, &output)? };
+    let shared = if arguments.no_cache { None } else { compiled_crates() };
+    let shared = shared.as_deref();
+    let built =
+        if options.check { build_reproducibly(&project, shared)? } else { build_visibly(&project, shared, &output)? };
     built.write(&output)?;
     let BuildOutput { component, dependencies, notes, labels, .. } = &built;
     let output = output.display().to_string();
@@ -47,16 +51,16 @@ pub(crate) fn run(arguments: &Arguments, options: &args::Build) -> Result<Exit> 
 }
 
 /// Builds a component. The compilers of Python and JavaScript print nothing while they work, so something else is shown.
-fn build_visibly(project: &Project, output: &Path) -> Result<BuildOutput, BuildError> {
+fn build_visibly(project: &Project, shared: Option<&Path>, output: &Path) -> Result<BuildOutput, BuildError> {
     if !matches!(project.language, Language::Python | Language::Javascript) {
-        return build(project);
+        return build(project, shared);
     }
     let message = format!("building {}, which takes up to two minutes", output.display());
     if !std::io::stderr().is_terminal() {
         render::note(&message);
     }
     let spinner = host::spinner(message);
-    let built = build(project);
+    let built = build(project, shared);
     spinner.finish_and_clear();
     built
 }

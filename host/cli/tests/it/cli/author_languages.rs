@@ -73,6 +73,13 @@ pub(crate) fn cargo_variables() -> Vec<(&'static str, PathBuf)> {
     vec![("CARGO_TERM_COLOR", "never".into()), ("CARGO_TARGET_DIR", target.into())]
 }
 
+/// Returns the settings of builds in the folder that projects of a user share. The tests keep it, so that only the first one
+/// compiles the SDK.
+fn shared_variables() -> Vec<(&'static str, PathBuf)> {
+    let caches = concat!(env!("CARGO_TARGET_TMPDIR"), "/caches");
+    vec![("CARGO_TERM_COLOR", "never".into()), ("XDG_CACHE_HOME", caches.into())]
+}
+
 #[test]
 fn rust_project_is_built_reproducibly_and_tested() {
     let Some(compiler) = rust_compiler() else {
@@ -86,8 +93,9 @@ fn rust_project_is_built_reproducibly_and_tested() {
     assert_eq!(made.code, 0, "{made:?}");
     // The versions of this repository, which are on this machine.
     std::fs::copy(root().join("Cargo.lock"), bench.path("plain-facts/Cargo.lock")).unwrap();
-    let variables = [compiler, cargo_variables()].concat();
+    let variables = [compiler, shared_variables()].concat();
     play(&bench, "plain-facts", &["build", "--check"], &variables);
+    assert!(!bench.path("plain-facts/target").exists(), "the folder of compiled files is shared");
 
     let component = std::fs::read(bench.path("plain-facts/dist/plain-facts.wasm")).unwrap();
     let holds = |text: &str| component.windows(text.len()).any(|window| window == text.as_bytes());
@@ -95,6 +103,58 @@ fn rust_project_is_built_reproducibly_and_tested() {
     for path in [bench.path("."), root()] {
         assert!(!holds(path.canonicalize().unwrap().to_str().unwrap()), "{path:?}");
     }
+}
+
+#[test]
+fn projects_share_crates_and_no_component() {
+    let Some(compiler) = rust_compiler() else { return skipped("Rust", "there is no compiler for WebAssembly") };
+    let variables = [compiler, shared_variables()].concat();
+    let bench = Workbench::new();
+    for name in ["shared-facts", "other-facts"] {
+        let made = bench.run(&["new", name, "--sdk", root().to_str().unwrap()]);
+        assert_eq!(made.code, 0, "{made:?}");
+        std::fs::copy(root().join("Cargo.lock"), bench.path(name).join("Cargo.lock")).unwrap();
+    }
+    // A library of the same name, whose sources are older than the first component.
+    let manifest = bench.path("other-facts/Cargo.toml");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    std::fs::write(&manifest, text.replace("[lib]\n", "[lib]\nname = \"shared_facts\"\n")).unwrap();
+    let code = bench.path("other-facts/src/lib.rs");
+    let text = std::fs::read_to_string(&code).unwrap();
+    std::fs::write(&code, text.replace("Hello, {name}.", "Welcome, {name}.")).unwrap();
+    for file in [manifest, code] {
+        std::fs::File::open(file).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    }
+
+    let greets = |name: &str, greeting: &str| {
+        let built = run_slowly(&bench, name, &["build"], &variables);
+        let component = std::fs::read(bench.path(name).join(format!("dist/{name}.wasm"))).unwrap();
+        let is_its_own = component.windows(greeting.len()).any(|window| window == greeting.as_bytes());
+        assert!(built.code == 0 && is_its_own, "{built:?}");
+        built.stderr
+    };
+    greets("shared-facts", "Hello, ");
+    let messages = greets("other-facts", "Welcome, ");
+    assert!(messages.contains("Compiling other-facts") && !messages.contains("Compiling serde"), "{messages}");
+    greets("shared-facts", "Hello, ");
+}
+
+#[test]
+fn build_that_differs_each_time_fails_the_check() {
+    let Some(compiler) = rust_compiler() else { return skipped("Rust", "there is no compiler for WebAssembly") };
+    let bench = Workbench::new();
+    let made = bench.run(&["new", "dated-facts", "--sdk", root().to_str().unwrap()]);
+    assert_eq!(made.code, 0, "{made:?}");
+    std::fs::copy(root().join("Cargo.lock"), bench.path("dated-facts/Cargo.lock")).unwrap();
+    bench.put(
+        "dated-facts/build.rs",
+        "fn main() { println!(\"cargo:rustc-env=TIME={:?}\", std::time::Instant::now()); }",
+    );
+    let code = bench.path("dated-facts/src/lib.rs");
+    let text = std::fs::read_to_string(&code).unwrap();
+    std::fs::write(&code, text.replace("\"Hello, {name}.\"", "\"Hello, {name}, at {}.\", env!(\"TIME\")")).unwrap();
+    let built = run_slowly(&bench, "dated-facts", &["build", "--check"], &[compiler, shared_variables()].concat());
+    assert!(built.code == 1 && built.stderr.contains("two builds of the same sources differ"), "{built:?}");
 }
 
 #[test]
