@@ -8,7 +8,9 @@ use fumehood_core::policy::approval::Origin;
 use fumehood_core::text::untrusted::PrintableText;
 use fumehood_core::time::Timestamp;
 use fumehood_registry::client::{Progress, RegistryClient};
-use fumehood_registry::fetch::{FetchError, FetchedComponent, NewerVersion, fetch, fetch_offline, fetch_url, fetch_url_offline, newer_version};
+use fumehood_registry::fetch::{
+    FetchError, FetchedComponent, NewerVersion, fetch, fetch_offline, fetch_url, fetch_url_offline, newer_version,
+};
 use fumehood_registry::policy::{Policy, Trust};
 use fumehood_registry::reference::{OciReference, Reference, UrlReference};
 use fumehood_registry::signature::Provenance;

@@ -127,7 +127,10 @@ fn a_version_is_not_replaced_unasked() {
         assert_eq!(refused.code, 7, "{refused:?}");
         assert!(refused.stderr.contains(first["manifest"].as_str().unwrap()), "{refused:?}");
         assert!(refused.stderr.contains("`--replace`"), "{refused:?}");
-        assert_eq!(published.run(&["publish", &reference, "calculator.wasm", "--json"]).json()["replaced"], Value::Null);
+        assert_eq!(
+            published.run(&["publish", &reference, "calculator.wasm", "--json"]).json()["replaced"],
+            Value::Null
+        );
         let replaced = published.run(&["publish", &reference, "files.wasm", "--replace", "--json"]).json();
         assert_eq!(replaced["replaced"], first["manifest"]);
     }
