@@ -225,14 +225,14 @@ impl CommandTemplate {
                 format!("the command line would have {} arguments; at most {MAX_ARGS} are possible", args.len());
             return Err(CallError::new(ErrorKind::InvalidArguments, message));
         }
-        let mut input = json!({"args": args});
+        let mut input = Map::from_iter([("args".to_owned(), json!(args))]);
         if let Some(stdin) = self.stdin.as_ref().and_then(|template| template.text(arguments)) {
-            input["stdin"] = stdin.into();
+            input.insert("stdin".to_owned(), stdin.into());
         }
         if self.success != [0] {
-            input["success"] = json!(self.success);
+            input.insert("success".to_owned(), json!(self.success));
         }
-        Ok(input)
+        Ok(input.into())
     }
 
     /// Returns the template as a line of text, for approvals.
