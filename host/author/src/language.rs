@@ -13,6 +13,8 @@ pub enum Language {
     Python,
     /// JavaScript, with ComponentizeJS.
     Javascript,
+    /// TypeScript, which becomes JavaScript.
+    Typescript,
     /// C, with the compiler of Zig or of the WASI SDK.
     C,
 }
@@ -38,7 +40,7 @@ pub struct UnknownNameError {
 
 impl Language {
     /// All languages.
-    pub const ALL: [Self; 4] = [Self::Rust, Self::Python, Self::Javascript, Self::C];
+    pub const ALL: [Self; 5] = [Self::Rust, Self::Python, Self::Javascript, Self::Typescript, Self::C];
 
     /// Returns the name that [`FromStr`] reads.
     #[must_use]
@@ -47,7 +49,18 @@ impl Language {
             Self::Rust => "rust",
             Self::Python => "python",
             Self::Javascript => "javascript",
+            Self::Typescript => "typescript",
             Self::C => "c",
+        }
+    }
+
+    /// Returns the name of the manifest of a project.
+    pub(crate) const fn manifest(self) -> &'static str {
+        match self {
+            Self::Rust => "Cargo.toml",
+            Self::Python => "pyproject.toml",
+            Self::Javascript | Self::Typescript => "package.json",
+            Self::C => "tool.toml",
         }
     }
 
@@ -56,7 +69,8 @@ impl Language {
         match self {
             Self::Rust => &["rs"],
             Self::Python => &["py"],
-            Self::Javascript => &["js", "mjs", "cjs", "ts"],
+            Self::Javascript => &["js", "mjs", "cjs", "ts", "mts", "json"],
+            Self::Typescript => &["ts", "mts", "js", "mjs", "cjs", "json"],
             Self::C => &["c", "h"],
         }
     }
@@ -91,8 +105,15 @@ impl fmt::Display for Dialect {
 impl FromStr for Language {
     type Err = UnknownNameError;
 
+    /// Reads the name of a language, or the extension of its files.
     fn from_str(text: &str) -> Result<Self, UnknownNameError> {
-        find(Self::ALL, Self::as_str, "language", text)
+        match text {
+            "rs" => Ok(Self::Rust),
+            "py" => Ok(Self::Python),
+            "js" => Ok(Self::Javascript),
+            "ts" => Ok(Self::Typescript),
+            _ => find(Self::ALL, Self::as_str, "language", text),
+        }
     }
 }
 
@@ -126,11 +147,12 @@ mod tests {
     fn parses_every_name_and_lists_them_for_others() {
         for language in Language::ALL {
             assert_eq!(language.as_str().parse(), Ok(language));
+            assert_eq!(language.source_extensions().first().unwrap().parse(), Ok(language));
         }
         for dialect in Dialect::ALL {
             assert_eq!(dialect.as_str().parse(), Ok(dialect));
         }
         let error = "Rust".parse::<Language>().unwrap_err().to_string();
-        assert_eq!(error, "unknown language `Rust`; expected one of: rust, python, javascript, c");
+        assert_eq!(error, "unknown language `Rust`; expected one of: rust, python, javascript, typescript, c");
     }
 }

@@ -12,13 +12,8 @@ use crate::language::Language;
 
 /// The target that components of Rust are compiled for, unless the manifest says otherwise.
 const DEFAULT_RUST_TARGET: &str = "wasm32-unknown-unknown";
-/// The manifests of the languages, in the order in which they are looked for.
-const MANIFESTS: [(&str, Language); 4] = [
-    ("Cargo.toml", Language::Rust),
-    ("pyproject.toml", Language::Python),
-    ("package.json", Language::Javascript),
-    ("tool.toml", Language::C),
-];
+/// The languages whose manifests are looked for, in this order. A project in TypeScript has the manifest of JavaScript.
+const LANGUAGES: [Language; 4] = [Language::Rust, Language::Python, Language::Javascript, Language::C];
 /// Folders of a project without sources of its component. Hidden folders and virtual environments of Python are no sources
 /// either.
 const OTHER_FOLDERS: [&str; 4] = ["dist", "node_modules", "target", "tests"];
@@ -70,7 +65,7 @@ pub struct Settings {
     pub wit: Option<PathBuf>,
     /// The world in it.
     pub world: Option<String>,
-    /// True if a Python project without WIT of its own sends HTTP requests.
+    /// True if a project in Python or JavaScript without WIT of its own sends HTTP requests.
     pub http: bool,
     /// The features of the runtime of JavaScript that the component does without.
     pub disable: Vec<String>,
@@ -117,7 +112,7 @@ pub enum ProjectError {
 }
 
 fn manifests() -> String {
-    MANIFESTS.map(|(name, _)| name).join(", ")
+    LANGUAGES.map(Language::manifest).join(", ")
 }
 
 impl Project {
@@ -126,8 +121,8 @@ impl Project {
     /// # Errors
     /// If there is no manifest, or it is not valid.
     pub fn open(folder: &Path) -> Result<Self, ProjectError> {
-        for (name, language) in MANIFESTS {
-            let path = folder.join(name);
+        for language in LANGUAGES {
+            let path = folder.join(language.manifest());
             match fs::read_to_string(&path) {
                 Ok(text) => return Self::parse(folder, language, &path, &text),
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -142,9 +137,12 @@ impl Project {
         let (name, about, settings) = match language {
             Language::Rust => CargoManifest::read(text).map_err(malformed)?,
             Language::Python => PythonManifest::read(text).map_err(malformed)?,
-            Language::Javascript => NodeManifest::read(text).map_err(malformed)?,
+            Language::Javascript | Language::Typescript => NodeManifest::read(text).map_err(malformed)?,
             Language::C => ToolManifest::read(text).map_err(malformed)?,
         };
+        let is_typescript = language == Language::Javascript
+            && settings.module.as_deref().is_some_and(|module| module.ends_with(".ts") || module.ends_with(".mts"));
+        let language = if is_typescript { Language::Typescript } else { language };
         let name = component_name(&name);
         fumehood::Namespace::parse(&name).map_err(|error| malformed(error.to_string()))?;
         Ok(Self { folder: folder.to_owned(), name, language, about, settings })
@@ -200,7 +198,7 @@ impl Project {
 
     /// Returns whether a file of this name can change the component.
     fn is_source(&self, name: &str) -> bool {
-        let is_manifest = MANIFESTS.contains(&(name, self.language));
+        let is_manifest = name == self.language.manifest();
         let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
         is_manifest || extension.is_some_and(|it| it == "wit" || self.language.source_extensions().contains(&it))
     }

@@ -44,7 +44,7 @@ pub enum BuildError {
         /// Its messages, or the place where they are.
         reason: String,
     },
-    /// A source has a syntax error. The text is its file, line and message.
+    /// A source has an error. The text is its file, line and message.
     #[error("{0}")]
     Syntax(String),
     /// The result of the compiler is not a component, or cannot become one.

@@ -7,6 +7,8 @@
 mod c;
 mod error;
 mod javascript;
+pub(crate) use javascript::ESBUILD;
+mod javascript_sdk;
 mod metadata;
 mod python;
 mod python_sdk;
@@ -115,7 +117,7 @@ pub fn build(project: &Project, shared: Option<&Path>) -> Result<BuildOutput, Bu
 /// Those of [`build`], [`BuildError::Irreproducible`] if the results differ, and [`BuildError::RandomRuntime`] if they
 /// always do.
 pub fn build_reproducibly(project: &Project, shared: Option<&Path>) -> Result<BuildOutput, BuildError> {
-    if matches!(project.language, Language::Python | Language::Javascript) {
+    if matches!(project.language, Language::Python | Language::Javascript | Language::Typescript) {
         return Err(BuildError::RandomRuntime(project.language));
     }
     let folder = scratch()?;
@@ -125,6 +127,18 @@ pub fn build_reproducibly(project: &Project, shared: Option<&Path>) -> Result<Bu
         None => Ok(second),
         Some(offset) => Err(BuildError::Irreproducible { first: first.digest(), second: second.digest(), offset }),
     }
+}
+
+/// Writes a file of an SDK. An unchanged one keeps its time, which caches of languages compare.
+fn write_file(path: &Path, text: &str) -> Result<(), BuildError> {
+    let failed = |source| BuildError::io("write", path, source);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    if fs::read_to_string(path).is_ok_and(|found| found == text) {
+        return Ok(());
+    }
+    fs::write(path, text).map_err(failed)
 }
 
 /// Creates a folder for the files of one build.
@@ -137,7 +151,7 @@ fn build_in(project: &Project, workspace: Workspace<'_>) -> Result<BuildOutput, 
     let compiled = match project.language {
         Language::Rust => rust::compile(project, workspace)?,
         Language::Python => python::compile(project)?,
-        Language::Javascript => javascript::compile(project)?,
+        Language::Javascript | Language::Typescript => javascript::compile(project)?,
         Language::C => c::compile(project)?,
     };
     let CompilerOutput { component, mut labels, dependencies, messages } = compiled;

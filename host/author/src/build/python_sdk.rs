@@ -1,9 +1,8 @@
 //! The SDK for tools in Python, which is part of this program: its modules, and the WIT that they are built for.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::BuildError;
+use super::{BuildError, write_file};
 use crate::contract;
 
 /// Includes a file of the SDK.
@@ -56,39 +55,29 @@ impl PythonSdk {
         let modules = project.join(FOLDER);
         let package = modules.join("fumehood_tool");
         for (name, text) in MODULES.into_iter().chain([TYPED]) {
-            write(&package.join(name), text)?;
+            write_file(&package.join(name), text)?;
         }
         let wit = scratch.join("wit");
         for (name, text) in contract::FILES {
-            write(&wit.join(name), text)?;
+            write_file(&wit.join(name), text)?;
         }
         for (name, text) in WIT {
-            write(&wit.join(name.trim_start_matches("wit/")), text)?;
+            write_file(&wit.join(name.trim_start_matches("wit/")), text)?;
         }
         let entry = scratch.join("entry");
         let text = format!(
             "from fumehood_tool import _component\nfrom fumehood_tool._component import Tools, WitWorld\n\n\
              _component.prepare({module:?})\n"
         );
-        write(&entry.join(format!("{ENTRY}.py")), &text)?;
+        write_file(&entry.join(format!("{ENTRY}.py")), &text)?;
         Ok(Self { modules, entry, wit })
     }
 }
 
-fn write(path: &Path, text: &str) -> Result<(), BuildError> {
-    let failed = |source| BuildError::Io { action: "write", path: path.to_owned(), source };
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(failed)?;
-    }
-    // Unchanged files keep their time, which caches of Python compare.
-    if fs::read_to_string(path).is_ok_and(|found| found == text) {
-        return Ok(());
-    }
-    fs::write(path, text).map_err(failed)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

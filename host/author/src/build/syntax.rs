@@ -26,8 +26,9 @@ pub fn check_syntax(project: &Project) -> Result<Option<String>, BuildError> {
     let Some(module) = project.settings.module.as_deref() else { return Ok(None) };
     match project.language {
         Language::Python => check_python(project, module),
-        Language::Javascript => check_javascript(project, module).map(|()| None),
-        Language::Rust | Language::C => Ok(None),
+        // Without WIT of its own, the build joins the modules first, and finds errors then.
+        Language::Javascript if project.settings.world.is_some() => check_javascript(project, module).map(|()| None),
+        Language::Rust | Language::C | Language::Javascript | Language::Typescript => Ok(None),
     }
 }
 

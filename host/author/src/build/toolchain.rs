@@ -11,6 +11,8 @@ use super::BuildError;
 /// The environment variable with the compiler to use, which takes precedence.
 pub const RUSTC_VARIABLE: &str = "FUMEHOOD_GUEST_RUSTC";
 
+/// Exit code of a program of this crate after an error in the sources of a project.
+const SOURCE_ERROR: i32 = 3;
 /// Maximum length of the output of a failed tool that an error quotes, in bytes.
 const MAX_QUOTE_BYTES: usize = 4000;
 
@@ -193,10 +195,29 @@ pub(super) fn capture_messages(command: &mut Command, what: &str) -> Result<Stri
     Ok(String::from_utf8_lossy(&[stdout, stderr].concat()).trim().to_owned())
 }
 
+/// Runs a program of this crate, which writes an error of the sources to its standard output, and ends with
+/// [`SOURCE_ERROR`]. Returns its messages.
+pub(super) fn capture_source_errors(command: &mut Command, what: &str) -> Result<String, BuildError> {
+    let output = run_silently(command)?;
+    if output.status.code() == Some(SOURCE_ERROR) {
+        return Err(BuildError::Syntax(String::from_utf8_lossy(&output.stdout).trim_end().to_owned()));
+    }
+    let (stdout, stderr) = check(output, what)?;
+    Ok(String::from_utf8_lossy(&[stdout, stderr].concat()).trim().to_owned())
+}
+
 fn capture_all(command: &mut Command, what: &str) -> Result<(Vec<u8>, Vec<u8>), BuildError> {
+    check(run_silently(command)?, what)
+}
+
+fn run_silently(command: &mut Command) -> Result<Output, BuildError> {
     let program = name_of(command);
-    let output = command.stdin(Stdio::null()).output();
-    let Output { status, stdout, stderr } = output.map_err(|source| BuildError::Start { program, source })?;
+    command.stdin(Stdio::null()).output().map_err(|source| BuildError::Start { program, source })
+}
+
+/// Returns what a tool wrote, or the error with its messages if it failed.
+fn check(output: Output, what: &str) -> Result<(Vec<u8>, Vec<u8>), BuildError> {
+    let Output { status, stdout, stderr } = output;
     if status.success() {
         return Ok((stdout, stderr));
     }

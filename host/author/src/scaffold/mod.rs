@@ -96,14 +96,14 @@ pub enum ScaffoldError {
         reason: &'static str,
     },
     /// The language has no template for the dialect.
-    #[error(
-        "{language} does not support the interface {dialect}, because its library has no JSON; leave `--dialect` out"
-    )]
+    #[error("{language} does not support the interface {dialect}, because {reason}; leave `--dialect` out")]
     Dialect {
         /// The language.
         language: Language,
         /// The dialect.
         dialect: Dialect,
+        /// The reason.
+        reason: &'static str,
     },
     /// The folder exists, and is not empty.
     #[error("{} already exists; choose another name, or remove it", .0.display())]
@@ -132,13 +132,16 @@ impl Scaffold {
     /// # Errors
     /// If the name is not valid, or there is no such project.
     pub fn tool(name: &str, language: Language, dialect: Option<Dialect>) -> Result<Self, ScaffoldError> {
-        let dialect = match (language, dialect) {
-            (Language::C, Some(Dialect::Contract)) => {
-                return Err(ScaffoldError::Dialect { language, dialect: Dialect::Contract });
-            }
-            (Language::C, None) => Dialect::Typed,
-            (_, dialect) => dialect.unwrap_or(Dialect::Contract),
+        let default = if language == Language::C { Dialect::Typed } else { Dialect::Contract };
+        let dialect = dialect.unwrap_or(default);
+        let reason = match (language, dialect) {
+            (Language::C, Dialect::Contract) => Some("its library has no JSON"),
+            (Language::Typescript, Dialect::Typed) => Some("its types are those of the SDK"),
+            _ => None,
         };
+        if let Some(reason) = reason {
+            return Err(ScaffoldError::Dialect { language, dialect, reason });
+        }
         Self::new(name, Kind::Tool(language, dialect))
     }
 
@@ -257,7 +260,8 @@ mod tests {
         for language in Language::ALL {
             for dialect in Dialect::ALL {
                 let Ok(scaffold) = Scaffold::tool("city-facts", language, Some(dialect)) else {
-                    assert_eq!((language, dialect), (Language::C, Dialect::Contract));
+                    let missing = [(Language::C, Dialect::Contract), (Language::Typescript, Dialect::Typed)];
+                    assert!(missing.contains(&(language, dialect)));
                     continue;
                 };
                 let parent = tempfile::tempdir().unwrap();
@@ -281,8 +285,7 @@ mod tests {
                 assert_eq!((project.name.as_str(), project.language), ("city-facts", language));
                 let wit = project.wit();
                 // The SDKs have the contract.
-                let has_sdk = dialect == Dialect::Contract && matches!(language, Language::Rust | Language::Python);
-                assert_eq!(wit.is_dir(), !has_sdk);
+                assert_eq!(wit.is_dir(), dialect == Dialect::Typed);
                 if wit.is_dir() {
                     wit_parser::Resolve::default().push_path(&wit).unwrap();
                 }

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Kind;
-use crate::build::COMPONENTIZE_PY;
-use crate::contract;
+use crate::build::{COMPONENTIZE_PY, ESBUILD};
 use crate::language::{Dialect, Language};
 
 /// The releases of ComponentizeJS and of what it imports that scaffolds ask for, and that are tested.
@@ -85,7 +84,7 @@ pub(super) fn setup_command(language: Language) -> Option<String> {
         Language::Python => {
             Some(format!("python3 -m venv .venv && .venv/bin/pip install componentize-py=={COMPONENTIZE_PY}"))
         }
-        Language::Javascript => Some("npm install".to_owned()),
+        Language::Javascript | Language::Typescript => Some("npm install".to_owned()),
         Language::C => None,
     }
 }
@@ -119,16 +118,9 @@ fn words(language: Language, dialect: Dialect) -> Words {
             steps: to_steps(&[&install]),
             gitignore: template!("python/gitignore"),
         },
-        Language::Javascript => Words {
+        Language::Javascript | Language::Typescript => Words {
             setup: format!("Install Node 20 or newer, and run `{install}` once."),
-            rules: concat!(
-                "- Top-level code runs once, when the component is built. Every call starts from the resulting \
-                 state.\n",
-                "- Throw the error type of the interface, a text or a failure. The message of an `Error` may get \
-                 lost.\n",
-                "- `disable` in package.json lists features that the component does not need. Remove `\"http\"` to \
-                 send requests."
-            ),
+            rules: javascript_rules(dialect),
             before: "",
             steps: to_steps(&[&install]),
             gitignore: template!("javascript/gitignore"),
@@ -166,6 +158,24 @@ fn python_rules(dialect: Dialect) -> &'static str {
     }
 }
 
+fn javascript_rules(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Contract => concat!(
+            "- A tool is what `tool({ … })` makes. Models read its description, and the descriptions in its schema.\n",
+            "- Top-level code runs once, when the component is built. Every call starts from the resulting state.\n",
+            "- Throw `ToolError` with a message for the model. Of other errors, it reads the name and the message.\n",
+            "- Requests with `fetch` need `\"http\": true` in package.json, and the operator's grant.\n",
+            "- Packages of npm become part of the component. Modules of Node do not exist."
+        ),
+        Dialect::Typed => concat!(
+            "- Top-level code runs once, when the component is built. Every call starts from the resulting state.\n",
+            "- Throw the error type of the interface, such as a text. The message of an `Error` may get lost.\n",
+            "- `disable` in package.json lists features that the component does not need. Remove `\"http\"` to send \
+             requests."
+        ),
+    }
+}
+
 /// Returns the steps of a workflow that run these commands.
 fn to_steps(commands: &[&str]) -> String {
     commands.iter().map(|command| format!("      - run: {command}")).collect::<Vec<_>>().join("\n")
@@ -173,11 +183,6 @@ fn to_steps(commands: &[&str]) -> String {
 
 /// Returns the manifest, the code and the WIT of a tool.
 fn sources(name: &str, language: Language, dialect: Dialect, sdk: Option<&Path>) -> Vec<(PathBuf, String)> {
-    let world = match dialect {
-        Dialect::Contract => "tool",
-        Dialect::Typed => "tools",
-    };
-    let values = [("name", name), ("world", world)];
     let mut files = match language {
         Language::Rust => return rust_sources(name, dialect, sdk),
         Language::Python => {
@@ -188,23 +193,37 @@ fn sources(name: &str, language: Language, dialect: Dialect, sdk: Option<&Path>)
             let values = [("name", name), ("settings", settings.trim_end())];
             vec![file("pyproject.toml", template!("python/pyproject.toml.in"), &values), file("app.py", code, &[])]
         }
-        Language::Javascript => {
-            let code = match dialect {
-                Dialect::Contract => template!("javascript/contract/tool.js"),
-                Dialect::Typed => template!("javascript/typed/tool.js"),
-            };
-            let releases = [("componentize_js", COMPONENTIZE_JS), ("preview2_shim", PREVIEW2_SHIM)];
-            let values: Vec<_> = values.into_iter().chain(releases).collect();
-            vec![file("package.json", template!("javascript/package.json.in"), &values), file("tool.js", code, &[])]
-        }
+        Language::Javascript | Language::Typescript => javascript_sources(name, language, dialect),
         Language::C => vec![
-            file("tool.toml", template!("c/tool.toml.in"), &values),
+            file("tool.toml", template!("c/tool.toml.in"), &[("name", name)]),
             file("src/tool.c", template!("c/typed/tool.c"), &[]),
         ],
     };
-    if (language, dialect) != (Language::Python, Dialect::Contract) {
-        // Otherwise the SDK has it.
-        files.extend(wit(name, dialect));
+    files.extend(wit(name, dialect));
+    files
+}
+
+fn javascript_sources(name: &str, language: Language, dialect: Dialect) -> Vec<(PathBuf, String)> {
+    let is_typescript = language == Language::Typescript;
+    let (module, code, settings) = match dialect {
+        Dialect::Contract if is_typescript => ("tool.ts", template!("javascript/contract/tool.js"), "\"http\": false"),
+        Dialect::Contract => ("tool.js", template!("javascript/contract/tool.js"), "\"http\": false"),
+        Dialect::Typed => {
+            ("tool.js", template!("javascript/typed/tool.js"), template!("javascript/typed/settings.json"))
+        }
+    };
+    let values = [
+        ("name", name),
+        ("module", module),
+        ("settings", settings.trim_end()),
+        ("componentize_js", COMPONENTIZE_JS),
+        ("preview2_shim", PREVIEW2_SHIM),
+        ("esbuild", ESBUILD),
+    ];
+    let mut files =
+        vec![file("package.json", template!("javascript/package.json.in"), &values), file(module, code, &[])];
+    if is_typescript {
+        files.push(file("tsconfig.json", template!("javascript/contract/tsconfig.json"), &[]));
     }
     files
 }
@@ -222,18 +241,13 @@ fn rust_sources(name: &str, dialect: Dialect, sdk: Option<&Path>) -> Vec<(PathBu
     };
     let manifest = [("name", name), ("dependencies", dependencies.as_str())];
     let mut files = vec![file("Cargo.toml", template!("rust/Cargo.toml.in"), &manifest), file("src/lib.rs", code, &[])];
-    if dialect == Dialect::Typed {
-        files.extend(wit(name, dialect));
-    }
+    files.extend(wit(name, dialect));
     files
 }
 
-/// Returns the WIT of a tool: the contract, or its own.
-fn wit(name: &str, dialect: Dialect) -> Vec<(PathBuf, String)> {
-    match dialect {
-        Dialect::Contract => contract::FILES.map(|(name, text)| file(&format!("wit/{name}"), text, &[])).into(),
-        Dialect::Typed => vec![file("wit/world.wit", template!("common/world.wit"), &[("name", name)])],
-    }
+/// Returns the WIT of a tool with plain functions. The SDKs have the contract.
+fn wit(name: &str, dialect: Dialect) -> Option<(PathBuf, String)> {
+    (dialect == Dialect::Typed).then(|| file("wit/world.wit", template!("common/world.wit"), &[("name", name)]))
 }
 
 fn agent(name: &str, sdk: Option<&Path>) -> Vec<(PathBuf, String)> {

@@ -10,7 +10,7 @@ pub(crate) struct New {
     /// Name of the project, its component and its folder
     pub(crate) name: String,
 
-    /// Language: `rust`, `python`, `javascript` or `c`
+    /// Language: `rust`, `python`, `javascript`, `typescript` or `c`; `rs`, `py`, `js` and `ts` are short for them
     #[arg(long, value_name = "LANGUAGE", default_value = "rust", conflicts_with = "agent")]
     pub(crate) lang: Language,
 

@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments, options: &args::Build) -> Result<Exit> 
 
 /// Builds a component. The compilers of Python and JavaScript print nothing while they work, so something else is shown.
 fn build_visibly(project: &Project, shared: Option<&Path>, output: &Path) -> Result<BuildOutput, BuildError> {
-    if !matches!(project.language, Language::Python | Language::Javascript) {
+    if !matches!(project.language, Language::Python | Language::Javascript | Language::Typescript) {
         return build(project, shared);
     }
     let message = format!("building {}, which takes up to two minutes", output.display());

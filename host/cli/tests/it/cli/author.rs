@@ -66,7 +66,7 @@ fn new_rejects_bad_names_and_languages() {
     assert_new_refused(
         &bench,
         &["a", "--lang", "cobol"],
-        "unknown language `cobol`; expected one of: rust, python, javascript, c",
+        "unknown language `cobol`; expected one of: rust, python, javascript, typescript, c",
     );
     assert_new_refused(&bench, &["a", "--lang", "c", "--dialect", "contract"], "its library has no JSON");
     assert_new_refused(&bench, &["a", "--sdk", "/nowhere"], "/nowhere has no guest-sdk/Cargo.toml");
