@@ -62,7 +62,7 @@ export const tools = {
 /** Tells the operator where the tool failed. A failure that the tool chose itself is no fault. */
 function report(error) {
   const positions = JSON.parse(rows);
-  const [place] = framesOf(error, positions);
+  const [place] = framesOf(error?.stack, positions);
   const where = place ? ` at ${place.file}:${place.line}` : "";
   if (error instanceof ToolError) {
     log.info(`failed${where}: ${error.message}`);

@@ -5,7 +5,7 @@
 const { properties = {}, hasHttp = false } = globalThis.fumehoodBuild ?? {};
 
 /** Replaces `\p{…}` by its characters, because the engine has no tables of Unicode. The build found them. */
-function expand(pattern) {
+function expand(pattern, hasNestedClasses) {
   let isInClass = false;
   const parts = /\\([pP])\{([^}]+)\}|\\[^]|[[\]]/g;
   return pattern.replace(parts, (part, letter, name) => {
@@ -17,20 +17,15 @@ function expand(pattern) {
     if (!ranges) {
       return part;
     }
-    return isInClass ? ranges : `[${ranges}]`;
+    return isInClass && !hasNestedClasses ? ranges : `[${ranges}]`;
   });
 }
-
-const expanded = new Map();
 
 function installRegExp() {
   const Native = RegExp;
   function Expanding(pattern, flags) {
-    let source = pattern;
-    if (typeof pattern === "string" && /[uv]/.test(flags ?? "") && /\\p\{/i.test(pattern)) {
-      source = expanded.get(pattern) ?? expand(pattern);
-      expanded.set(pattern, source);
-    }
+    const isUnicode = typeof pattern === "string" && /[uv]/.test(flags ?? "") && /\\p\{/i.test(pattern);
+    const source = isUnicode ? expand(pattern, flags.includes("v")) : pattern;
     return Reflect.construct(Native, [source, flags], new.target ?? Native);
   }
   Object.setPrototypeOf(Expanding, Native);

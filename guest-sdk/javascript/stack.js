@@ -25,22 +25,27 @@ export function findSource({ files, rows }, line, column) {
 }
 
 /** Returns the frames of the author and of the libraries in a stack: functions, files and lines. */
-export function framesOf(error, positions) {
+export function framesOf(stack, positions) {
   const frames = [];
-  for (const text of String(error?.stack ?? "").split("\n")) {
-    const found = FRAME.exec(text);
-    const source = found && findSource(positions, Number(found[2]), Number(found[3]) - 1);
+  for (const text of String(stack).split("\n")) {
+    const [, name, line, column] = FRAME.exec(text.trim()) ?? [];
+    const source = line && findSource(positions, Number(line), Number(column) - 1);
     if (source && !source.file.startsWith(SDK)) {
-      frames.push({ name: found[1], ...source });
+      frames.push({ name, ...source });
     }
   }
   return frames;
 }
 
+/** Returns frames as lines. */
+export function showFrames(frames) {
+  return frames.map(({ name, file, line }) => `    at ${name && `${name} `}(${file}:${line})`);
+}
+
 /** Returns what was thrown and where, as people read it. */
 export function describe(error, positions) {
   const head = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-  const frames = framesOf(error, positions).map(({ name, file, line }) => `    at ${name && `${name} `}(${file}:${line})`);
+  const frames = showFrames(framesOf(error?.stack, positions));
   const cause = error?.cause === undefined ? [] : [`caused by: ${describe(error.cause, positions)}`];
   return [head, ...frames, ...cause].join("\n");
 }

@@ -8,19 +8,19 @@ const disableFeatures = disabled.split(",").filter((feature) => feature !== "");
 /** Exit code after an error in the sources. */
 const WRONG = 3;
 
-/** Returns the exception of the top-level code, with the places of the sources in place of those of the bundle. */
+/** Returns the exception of the top-level code of a bundle, with the places of the sources. */
 async function describe(message) {
   const [, rest] = message.split("Exception while evaluating top-level script\n");
   if (rest === undefined || positions === undefined) {
     return undefined;
   }
-  const { findSource } = await import("fumehood-tool/stack");
-  const rows = JSON.parse(await readFile(positions, "utf8"));
-  const text = rest.split("\nError: the `componentize.wizer`")[0].trim();
-  return text.replace(/(?:[^\s@]*\/)?bundle\.js:(\d+):(\d+)/g, (place, line, column) => {
-    const found = findSource(rows, Number(line), Number(column) - 1);
-    return found ? `${found.file}:${found.line}` : place;
-  });
+  const { framesOf, showFrames } = await import("fumehood-tool/stack");
+  const [head] = rest.split("\n", 1);
+  const [, first, text] = /^(.*?:\d+:\d+) (.*)$/.exec(head) ?? [];
+  const stack = rest.split("\nStack:\n")[1] ?? `@${first}`;
+  const frames = framesOf(stack, JSON.parse(await readFile(positions, "utf8")));
+  const place = frames.length === 0 ? "" : `${frames[0].file}:${frames[0].line}: `;
+  return [place + (text ?? head), ...showFrames(frames)].join("\n");
 }
 
 // The library names its working folder, which becomes part of the component, after a random number. Here it is in a

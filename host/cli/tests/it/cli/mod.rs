@@ -13,6 +13,8 @@ mod arguments;
 #[cfg(test)]
 mod author;
 #[cfg(test)]
+mod author_javascript;
+#[cfg(test)]
 mod author_languages;
 #[cfg(test)]
 mod bad_files;

@@ -3,14 +3,15 @@
 //!
 //! It takes Debian's `docker-registry` and the toolchains of `author_languages`. What is missing prints `SKIPPED`.
 
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use super::add::{assert_ok, assert_refused};
 use super::author::root;
-use super::author_languages::{cargo_variables, node, python_compiler, run_slowly, rust_compiler, skipped, toolchain};
+use super::author_languages::{
+    cargo_variables, install_packages, node, python_compiler, run_slowly, rust_compiler, skipped, toolchain,
+};
 use super::key::{PASSPHRASE, run_with_passphrase};
 use super::published::{Registry, store_files};
 use super::session::Session;
@@ -214,11 +215,10 @@ fn road_of_a_python_tool() {
 
 #[test]
 fn road_of_a_javascript_tool() {
-    let folder = match toolchain("javascript") {
-        Ok(folder) => folder,
-        Err(why) => return skipped("JavaScript", &why),
-    };
-    let prepare = |project: &Path| symlink(folder.join("node_modules"), project.join("node_modules")).unwrap();
+    if let Err(why) = toolchain("javascript") {
+        return skipped("JavaScript", &why);
+    }
+    let prepare = |project: &Path| assert!(install_packages(project));
     let Some(road) = Road::of_author(&["--lang", "javascript"], prepare, &node()) else { return };
     road.play();
 }
