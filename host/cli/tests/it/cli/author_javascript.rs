@@ -99,7 +99,7 @@ fn javascript_tools_of_the_page_work() {
     assert!(chosen.stderr.contains("error[unavailable]: │ try later"), "{chosen:?}");
     let fault = call(&["fail", "how=deep"]);
     assert!(fault.stderr.contains("error[tool_failed]: │ RangeError: too deep"), "{fault:?}");
-    for frame in ["RangeError at corners.ts:34", "at deeper (corners.ts:34)", "at run (corners.ts:28)"] {
+    for frame in ["RangeError at corners.ts:32", "at deeper (corners.ts:32)", "at run (corners.ts:27)"] {
         assert!(fault.stderr.contains(frame), "{frame}: {fault:?}");
     }
 }

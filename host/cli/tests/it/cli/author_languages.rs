@@ -337,7 +337,7 @@ pub(crate) fn install_packages(project: &Path) -> bool {
 
 #[test]
 fn javascript_projects_are_built_and_tested() {
-    let found = ["Unexpected \";\"\n    return name +;", "Unexpected token ';'\n"];
+    let found = ["Unexpected \";\"\n        return name +;", "Unexpected token ';'\n"];
     for (dialect, message) in ["contract", "typed"].into_iter().zip(found) {
         let bench = Workbench::new();
         assert_eq!(bench.run(&["new", "city-facts", "--lang", "js", "--dialect", dialect]).code, 0);
