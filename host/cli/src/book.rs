@@ -15,14 +15,14 @@ use crate::args::{self, Arguments};
 use crate::config;
 
 /// Languages of blocks that other tests run or compile, and of those that nothing here could run.
-const ELSEWHERE: [&str; 6] = [
+const ELSEWHERE: [&str; 7] = [
     // host/fumehood/tests/it/fragments.rs
     "rust", // The declaration that the compiler for C generates: host/author has the program around it.
     "c",    // tests/postgres
     "sql",  // What a program printed, and drawings.
     "text", // release/systemd; its commands are parsed below.
-    "ini",  // guests: tests/languages; embedding: bindings
-    "js",
+    "ini",  // guests: tests/languages, host/cli/tests/it/cli/author_javascript.rs; embedding: bindings
+    "js", "ts",
 ];
 
 /// The keys that every node of a cell has.
