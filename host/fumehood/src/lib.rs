@@ -251,7 +251,7 @@ pub use fumehood_core::tool::name::{NameError, Namespace, QualifiedName, SEPARAT
 pub use fumehood_core::tool::resource::ResourceDefinition;
 pub use fumehood_core::tool::{
     Changes, InvalidCall, NameForm, PendingCall, ProviderKind, ResultForm, Revision, Stop, Tool, ToolAliases,
-    ToolLayer, ToolProvider, ValidatedCall, is_named,
+    ToolLayer, ToolProvider, ValidatedCall, WISHES_SECTION, is_named,
 };
 pub use fumehood_core::trace_context;
 pub use fumehood_layers::{CallEntry, CallLog, CallLogError, CallLogOptions, RecordingProvider, Source, Stack};

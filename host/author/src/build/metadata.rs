@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use wasm_encoder_258::ComponentSection as _;
+use fumehood::WISHES_SECTION;
+use fumehood::settings::Wishes;
+use wasm_encoder_258::{ComponentSection as _, CustomSection};
 use wasm_metadata::{
     AddMetadata, AddMetadataField, Authors, Description, Homepage, Licenses, Revision, Source, Version,
 };
@@ -65,6 +67,20 @@ pub fn finish(
         dependencies.section()?.append_to_component(&mut labelled);
     }
     Ok(labelled)
+}
+
+/// Adds the section with the wishes of the author, if there are any.
+///
+/// # Errors
+/// If they are too large.
+pub(super) fn embed_wishes(component: &mut Vec<u8>, wishes: &Wishes) -> Result<(), BuildError> {
+    if wishes.is_empty() {
+        return Ok(());
+    }
+    let text = wishes.to_section().map_err(|error| metadata_error("wishes (`wants`)", &error))?;
+    let section = CustomSection { name: WISHES_SECTION.into(), data: text.as_bytes().into() };
+    section.append_to_component(component);
+    Ok(())
 }
 
 fn to_metadata(labels: &Labels) -> Result<AddMetadata, BuildError> {

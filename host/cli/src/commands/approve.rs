@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::config::amount::MAX_MEMORY_BYTES;
 use crate::configured::{self, ConfiguredComponent, Version};
 use crate::exit::{Exit, UnansweredError, UsageError};
-use crate::render::Origin;
+use crate::render::{Origin, WishReport};
 use crate::servers::{self, Server};
 use crate::signing_key::KeyFiles;
 use crate::{host, moment, question, render};
@@ -38,6 +38,8 @@ pub(crate) struct ApprovalLine<'a> {
     changes: &'a [fumehood::approval::Change],
     #[serde(skip_serializing_if = "Option::is_none")]
     parts: Option<&'a Manifest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wishes: Option<WishReport>,
 }
 
 /// The command or address of a server, for `--json`.
@@ -279,7 +281,7 @@ fn decide(
     };
     if arguments.json {
         let proposed = is_proposed(lock, name, check);
-        render::json(&ApprovalLine { proposed, ..approval_line(name.as_str(), status, check) })?;
+        render::json(&ApprovalLine { proposed, ..approval_line(name.as_str(), status, origin, check) })?;
     } else {
         render::approval(name.as_str(), origin, check, approve.full)?;
         if is_proposed(lock, name, check) {
@@ -345,14 +347,20 @@ pub(crate) fn approval_note(by: Option<&str>) -> ApprovalNote {
     ApprovalNote { by: by.map(PrintableText::from), at: moment::now() }
 }
 
-pub(crate) fn approval_line<'a>(name: &'a str, status: &'static str, check: &'a ApprovalCheck) -> ApprovalLine<'a> {
+pub(crate) fn approval_line<'a>(
+    name: &'a str,
+    status: &'static str,
+    origin: &Origin,
+    check: &'a ApprovalCheck,
+) -> ApprovalLine<'a> {
     let (changes, parts) = match check.standing() {
         ApprovalStatus::NeverApproved => (&[][..], Some(check.parts())),
         ApprovalStatus::Proposed(changes) if changes.is_empty() => (&[][..], Some(check.parts())),
         ApprovalStatus::Changed(changes) | ApprovalStatus::Proposed(changes) => (changes.as_slice(), None),
         ApprovalStatus::Approved => (&[][..], None),
     };
-    ApprovalLine { name, status, pin: check.parts().pin().to_string(), proposed: false, changes, parts }
+    let pin = check.parts().pin().to_string();
+    ApprovalLine { name, status, pin, proposed: false, changes, parts, wishes: origin.wishes() }
 }
 
 /// Compares a loaded component with its approval; `None` if it needs no approval or has no tools.

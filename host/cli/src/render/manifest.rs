@@ -48,6 +48,9 @@ pub(super) fn print_manifest(quotation: &mut Quotation, origin: &Origin, parts: 
     for grant in &parts.grants {
         quotation.write_block(4, &format_grant(grant))?;
     }
+    if let Some(wishes) = origin.wishes() {
+        wishes.print(quotation)?;
+    }
     if !quotation.is_full() {
         return summarize_texts(quotation, parts);
     }

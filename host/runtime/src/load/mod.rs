@@ -8,6 +8,7 @@ mod embed_docs;
 pub(crate) mod error;
 pub(crate) mod imports;
 pub(crate) mod preview1;
+pub(crate) mod statements;
 pub(crate) mod surface;
 
 use std::sync::Arc;
