@@ -44,85 +44,83 @@ const PLAIN_FORMS: [(&str, &str); 6] = [
 ];
 /// The host folder where the operator has not named one.
 const FOLDER_PLACEHOLDER: &str = "FOLDER";
-/// The value of a variable where the operator has not given one.
+/// The value of a variable or secret where the operator has not given one. It is as long as a secret has to be.
 const VALUE_PLACEHOLDER: &str = "VALUE";
-/// A value of a secret that is as long as a value has to be.
-const SECRET_PLACEHOLDER: &str = "VALUE";
 
 /// One wish, and the reason for it.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Wish<T> {
+struct Wish<T> {
     /// The power or limits, in the words of the configuration.
     #[serde(flatten)]
-    pub wanted: T,
+    wanted: T,
     /// The reason, for people, such as "to read the weather".
-    pub reason: Option<String>,
+    reason: Option<String>,
 }
 
 /// Requests that it makes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct HttpWish {
+struct HttpWish {
     /// The requests, as "METHOD URL", such as "GET https://api.example.com/v1/**".
-    pub rule: String,
+    rule: String,
 }
 
 /// A folder of the host, which the operator chooses.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct FolderWish {
+struct FolderWish {
     /// The path at which the tool sees it, such as "/docs".
-    pub guest: String,
+    guest: String,
 }
 
 /// A folder of the host that it changes, which the operator chooses.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct WriteFolderWish {
+struct WriteFolderWish {
     /// The path at which the tool sees it, such as "/out".
-    pub guest: String,
+    guest: String,
     /// Maximum number of bytes that it adds.
-    pub bytes: Option<Bytes>,
+    bytes: Option<Bytes>,
     /// Maximum number of files and folders that it adds.
-    pub entries: Option<Count>,
+    entries: Option<Count>,
 }
 
 /// An amount of space.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct SizeWish {
+struct SizeWish {
     /// The size, such as "1MiB".
-    pub bytes: Bytes,
+    bytes: Bytes,
 }
 
 /// An environment variable, whose value the operator gives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct EnvWish {
+struct EnvWish {
     /// The name of the variable.
-    pub name: String,
+    name: String,
 }
 
 /// A secret that the host adds to requests. The operator says where its value comes from.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct SecretWish {
+struct SecretWish {
     /// The name of the secret.
-    pub name: String,
+    name: String,
     /// The requests that get it, such as `https://api.example.com/**`. `http` must have them too.
     #[serde(rename = "for")]
-    pub requests: String,
+    requests: String,
     /// The header that carries it, such as "Authorization". Set either `header` or `query`.
-    pub header: Option<String>,
+    header: Option<String>,
     /// The query parameter that carries it. Set either `header` or `query`.
-    pub query: Option<String>,
+    query: Option<String>,
     /// The text to send, where {secret} stands for the value, such as "Bearer {secret}". Default: "{secret}".
-    pub value: Option<String>,
+    value: Option<String>,
 }
 
 /// The wishes of a component, with the keys of `[tools.NAME]`.
@@ -142,27 +140,27 @@ pub struct SecretWish {
 pub struct Wishes {
     /// Requests that it makes: "METHOD URL", or tables with `rule`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub http: Vec<Wish<HttpWish>>,
+    http: Vec<Wish<HttpWish>>,
     /// Limits on the requests of one call.
-    pub http_limits: Option<Wish<HttpLimitsSection>>,
+    http_limits: Option<Wish<HttpLimitsSection>>,
     /// Folders that it reads: paths at which it sees them, or tables with `guest`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub read: Vec<Wish<FolderWish>>,
+    read: Vec<Wish<FolderWish>>,
     /// Folders that it reads and changes: paths at which it sees them, or tables with `guest`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub write: Vec<Wish<WriteFolderWish>>,
+    write: Vec<Wish<WriteFolderWish>>,
     /// An empty folder for each call, /scratch: its size, or a table with `bytes`.
-    pub scratch: Option<Wish<SizeWish>>,
+    scratch: Option<Wish<SizeWish>>,
     /// A private key-value store: its size, or a table with `bytes`.
-    pub key_value: Option<Wish<SizeWish>>,
+    key_value: Option<Wish<SizeWish>>,
     /// Environment variables: their names, or tables with `name`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub env: Vec<Wish<EnvWish>>,
+    env: Vec<Wish<EnvWish>>,
     /// Secrets that the host adds to its requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub secrets: Vec<Wish<SecretWish>>,
+    secrets: Vec<Wish<SecretWish>>,
     /// Limits of one call.
-    pub limits: Option<Wish<LimitsSection>>,
+    limits: Option<Wish<LimitsSection>>,
 }
 
 /// Wishes that have no meaning: every fault, one a line.
@@ -347,7 +345,7 @@ impl Wishes {
         let mut powers = Powers::default();
         let mut limits = LimitsSection::default();
         self.add_to(&mut powers, &mut limits, None);
-        if let Err(found) = powers.grant(Path::new("/"), &|_| Ok(SECRET_PLACEHOLDER.to_owned())) {
+        if let Err(found) = powers.grant(Path::new("/"), &|_| Ok(VALUE_PLACEHOLDER.to_owned())) {
             faults.extend(found.iter().map(|fault: &PowerFault| format!("`wants.{}`: {}", fault.key, fault.message)));
         }
         if let Err(error) = limits.over(Limits::default()).check(MAX_MEMORY_BYTES) {

@@ -260,8 +260,8 @@ pub use fumehood_runtime::TrustError;
 pub use fumehood_runtime::{
     ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, CompileBudget, CompileLimit, CompileLimits, Compiler,
     Component, Dialect, EngineProfile, FolderError, Import, Isolation, JailReport, LoadError as ComponentError,
-    LoadReport, Network, Resolver, SandboxError, Skipped, SystemResolver, Ungranted, Workers, serve_compiler,
-    serve_worker,
+    LoadReport, Network, Resolver, SandboxError, Skipped, SystemResolver, Ungranted, Workers, read_wishes,
+    serve_compiler, serve_worker,
 };
 #[cfg(feature = "http")]
 pub use fumehood_server::http_api;

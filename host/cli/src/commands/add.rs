@@ -54,17 +54,20 @@ pub(crate) async fn run(arguments: &Arguments, add: &args::Add) -> Result<Exit> 
     let mut lock = configured::open_lock(&changed)?;
     let host = host::builder_for(arguments, &changed)?.memory_ceiling(MAX_MEMORY_BYTES).build()?;
     let component = prepare(add, &changed, &lock, &name, stored.clone())?;
-    let mut origin = Origin::File(component.label.clone(), host::load(&host, &component.label, component.load).await?);
+    let loaded = host::load(&host, &component.label, component.load).await?;
+    let mut origin = Origin::File { file: component.label, component: loaded, approved_wishes: None };
     if let Some(wishes) = origin.wishes() {
         if may_ask && !add.grant_wishes {
             wishes.show()?;
         }
         let default = if add.grant_wishes { Answer::All } else { Answer::None };
-        grants.decide(wishes.wanted(), default, may_ask, &changed.absolute_folder())?;
+        let is_more = grants.decide(wishes.wanted(), default, may_ask, &changed.absolute_folder())?;
         change.grant(name.as_str(), &grants)?;
-        let component = prepare(add, &change.config()?, &lock, &name, stored)?;
-        let loaded = host::reload(&host, &component.label, component.load).await?;
-        origin = Origin::File(component.label, loaded);
+        if is_more {
+            let component = prepare(add, &change.config()?, &lock, &name, stored)?;
+            let loaded = host::reload(&host, &component.label, component.load).await?;
+            origin = Origin::File { file: component.label, component: loaded, approved_wishes: None };
+        }
     }
     let check = approve::approval_check(&host, &name).context("the component was loaded without a comparison")?;
     host.shutdown(Duration::ZERO).await;

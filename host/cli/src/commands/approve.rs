@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
 use fumehood::approval::{ApprovalNote, ApprovalStatus, Entry, Manifest};
+use fumehood::settings::Wishes;
 use fumehood::{ApprovalCheck, Host, Lock, McpTools, Namespace, PrintableText};
 use serde::Serialize;
 
@@ -12,12 +13,13 @@ use crate::app::App;
 use crate::args::{self, Arguments};
 use crate::config::Config;
 use crate::config::amount::MAX_MEMORY_BYTES;
+use crate::config::registry::{Place, place};
 use crate::configured::{self, ConfiguredComponent, Version};
 use crate::exit::{Exit, UnansweredError, UsageError};
 use crate::render::{Origin, WishReport};
 use crate::servers::{self, Server};
 use crate::signing_key::KeyFiles;
-use crate::{host, moment, question, render};
+use crate::{host, moment, published, question, render};
 
 /// Maximum length of the name of an approver, in bytes.
 const MAX_NAME_BYTES: usize = 256;
@@ -219,7 +221,9 @@ async fn inspect_candidate(
             let loaded = host::load(host, &component.label, component.load.clone()).await?;
             let check =
                 approval_check(host, &component.name).context("the component was loaded without a comparison")?;
-            Ok((Origin::File(component.label.clone(), loaded), check))
+            let approved_wishes =
+                if check.standing().is_approved() { None } else { approved_wishes(config, lock, component) };
+            Ok((Origin::File { file: component.label.clone(), component: loaded, approved_wishes }, check))
         }
         Candidate::Server(server) => {
             let name = &server.name;
@@ -232,6 +236,15 @@ async fn inspect_candidate(
             Ok((Origin::Server, check))
         }
     }
+}
+
+/// Returns the wishes of the approved version of a component; `None` if it is not in the store.
+fn approved_wishes(config: &Config, lock: &Lock, component: &ConfiguredComponent) -> Option<Wishes> {
+    let Ok(Place::Reference(reference)) = place(component.terms.section.as_ref()?) else { return None };
+    let approved = configured::pinned_reference(lock, component.name.as_str(), &reference)?;
+    let stored = published::stored_source(config).ok()?.stored_all(&[approved]).pop()?.ok()?;
+    let text = fumehood::read_wishes(&std::fs::read(stored.path).ok()?);
+    Some(text.and_then(|text| Wishes::from_section(&text).ok()).unwrap_or_default())
 }
 
 /// Shows the command or address of a server before it is used, and approves it if the operator says so. Returns whether

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use fumehood::approval::{ApprovalStatus, Change, Manifest, ToolManifest};
+use fumehood::settings::Wishes;
 use fumehood::{ApprovalCheck, Component, Untrusted};
 
 use super::component::{format_grant, summarize_imports};
@@ -25,7 +26,14 @@ const GRANT: &str = "grant";
 /// Origin of tools that need approval.
 pub(crate) enum Origin {
     /// A file, with the component in it.
-    File(String, Component),
+    File {
+        /// Its name or reference.
+        file: String,
+        /// The component.
+        component: Component,
+        /// The wishes of the approved version, if that is known.
+        approved_wishes: Option<Wishes>,
+    },
     /// An MCP server: what its tools do is not known.
     Server,
 }
@@ -34,7 +42,7 @@ impl Origin {
     /// Returns the wishes of the author; `None` if there are none.
     pub(crate) fn wishes(&self) -> Option<WishReport> {
         match self {
-            Self::File(_, component) => WishReport::read(component),
+            Self::File { component, .. } => WishReport::read(component),
             Self::Server => None,
         }
     }
@@ -100,13 +108,20 @@ pub(crate) fn server_entry(name: &str, old: Option<&[String]>, new: &[String]) -
 
 /// Prints the imports of a component whose bytes changed, because a comparison of bytes does not show what they do.
 fn print_changed_imports(quotation: &mut Quotation, origin: &Origin, changes: &[Change]) -> Result<()> {
-    let Origin::File(_, component) = origin else { return Ok(()) };
+    let Origin::File { component, approved_wishes, .. } = origin else { return Ok(()) };
     if !changes.iter().any(|it| it.what == "component") {
         return Ok(());
     }
     write_host_text(2, &format!("imports    {}", summarize_imports(component.imports())))?;
-    if let Some(wishes) = origin.wishes() {
-        wishes.print(quotation)?;
+    let wishes = origin.wishes();
+    let wanted = wishes.as_ref().map(|wishes| wishes.wanted().clone()).unwrap_or_default();
+    match approved_wishes {
+        Some(approved) if *approved != wanted => {
+            let [old, new] = [approved, &wanted].map(|wishes| Some(Untrusted::from(wishes.to_string())));
+            let change = Change { what: "wishes of its author, which grant nothing".to_owned(), old, new };
+            print_change(quotation, &change, usize::MAX)?;
+        }
+        _ => wishes.map_or(Ok(()), |wishes| wishes.print(quotation))?,
     }
     match changes {
         [_] => write_host_text(2, "tools, texts and grants unchanged"),

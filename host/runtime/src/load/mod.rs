@@ -22,6 +22,7 @@ use fumehood_core::tool::name::Namespace;
 
 use cache::CacheReport;
 pub use embed_docs::embed_docs;
+pub use statements::read_wishes;
 
 /// Options for loading one component.
 #[derive(Debug, Clone, Default)]

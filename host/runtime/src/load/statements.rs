@@ -51,6 +51,12 @@ impl Statements {
     }
 }
 
+/// Reads the wishes of a component's author, as [`Component::wishes`](crate::Component::wishes) returns them, without loading it.
+#[must_use]
+pub fn read_wishes(component: &[u8]) -> Option<Untrusted<String>> {
+    Statements::read(component).wishes
+}
+
 fn add_producers(section: &CustomSectionReader<'_>, producers: &mut Vec<(String, Vec<String>)>) {
     if section.data().len() > MAX_PRODUCERS_BYTES {
         return;

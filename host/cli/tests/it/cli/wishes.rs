@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 use serde_json::json;
 
 use super::add::{assert_ok, assert_refused};
-use super::published::unwrapped;
+use super::published::{KEY, Registry, trusting_bench, unwrapped};
 use super::terminal::TerminalCommand;
 use super::workbench::Workbench;
 
@@ -12,9 +12,13 @@ const HTTP: &str = "GET https://api.example.com/**";
 
 /// A component with one function, and this in its section of wishes.
 fn component(section: &str) -> Vec<u8> {
+    component_importing("", section)
+}
+
+fn component_importing(import: &str, section: &str) -> Vec<u8> {
     let escaped: String = section.bytes().map(|byte| format!("\\{byte:02x}")).collect();
     let text = format!(
-        r#"(component
+        r#"(component {import}
              (core module $m (func (export "f") (result i32) i32.const 7))
              (core instance $i (instantiate $m))
              (func (export "seven") (result u32) (canon lift (core func $i "f")))
@@ -74,15 +78,11 @@ fn inspect_shows_wishes_and_imports_beyond_them() {
 #[test]
 fn imports_beyond_the_wishes_are_named() {
     let bench = Workbench::new();
-    let text = r#"(component
-        (import "wasi:filesystem/preopens@0.2.0" (instance))
-        (@custom "fumehood-wishes" "{\"scratch\": \"1MiB\"}"))"#;
-    let with_files = text.replace("{\\\"scratch\\\": \\\"1MiB\\\"}", "{\\\"env\\\": [\\\"LANG\\\"]}");
-    assert_ne!(text, with_files);
-    bench.put("a.wasm", wat::parse_str(text).unwrap());
-    bench.put("b.wasm", wat::parse_str(with_files).unwrap());
-    let inside = bench.run(&["inspect", "a.wasm"]);
-    let beyond = bench.run(&["inspect", "b.wasm"]);
+    let import = r#"(import "wasi:filesystem/preopens@0.2.0" (instance))"#;
+    bench.put("inside.wasm", component_importing(import, r#"{"scratch": "1MiB"}"#));
+    bench.put("beyond.wasm", component_importing(import, r#"{"env": ["LANG"]}"#));
+    let inside = assert_ok(bench.run(&["inspect", "inside.wasm"]));
+    let beyond = assert_ok(bench.run(&["inspect", "beyond.wasm"]));
     assert!(!inside.stdout.contains("imports more than that"), "{inside:?}");
     assert!(beyond.stdout.contains("imports more than that: files"), "{beyond:?}");
 }
@@ -137,7 +137,18 @@ fn one_option_grants_all_wishes() {
     let bench = bench();
     let added = assert_ok(bench.run(&["add", "files.wasm", "--yes", "--grant-wishes"]));
     assert!(added.stderr.contains("not granted: read: /docs — to search in it; write the folder"), "{added:?}");
-    check_configuration(&bench, expect![[""]]);
+    check_configuration(
+        &bench,
+        expect![[r#"
+        [tools.files]
+        component = "files.wasm"
+        # Wanted to look up words.
+        http = ["GET https://api.example.com/**"]
+        limits = { deadline = "20s" }
+        # Wanted to search in it. To grant it, write the folder of this machine that the tool sees as /docs, and approve again:
+        # read = ["FOLDER:/docs"]
+    "#]],
+    );
     let called = bench.run(&["call", "files", "search", "path=/docs", "text=hood"]);
     assert_ne!(called.code, 0, "{called:?}");
 }
@@ -148,7 +159,17 @@ fn from_add_to_the_first_result_are_two_commands() {
     assert_ok(bench.run(&["add", "files.wasm", "--yes", "--grant-wishes", "--allow-read", "docs:/docs"]));
     let called = assert_ok(bench.run(&["call", "files", "search", "path=/docs", "text=hood"]));
     assert!(called.stdout.contains("a.txt"), "{called:?}");
-    check_configuration(&bench, expect![[""]]);
+    check_configuration(
+        &bench,
+        expect![[r#"
+        [tools.files]
+        component = "files.wasm"
+        read = ["docs:/docs"]
+        # Wanted to look up words.
+        http = ["GET https://api.example.com/**"]
+        limits = { deadline = "20s" }
+    "#]],
+    );
     assert_ok(bench.run(&["approve", "--check"]));
 }
 
@@ -159,7 +180,26 @@ fn options_grant_a_component_without_wishes() {
     let secret = r#"name="a", from={env="PATH"}, for="https://a.example/**", header="A""#;
     let options = ["--key-value=1MiB", "--memory=32MiB", "--allow-http=https://a.example/**", "--secret", secret];
     assert_ok(bench.run(&[&["add", "notes.wasm", "--yes"], &options[..]].concat()));
-    check_configuration(&bench, expect![[""]]);
+    check_configuration(
+        &bench,
+        expect![[r#"
+        tools = { notes = { component = "notes.wasm", http = ["https://a.example/**"], key_value = "1.0 MiB", limits = { memory = "32.0 MiB" }, secrets = [{ for = "https://a.example/**", from = { env = "PATH" }, header = "A", name = "a" }] } }
+    "#]],
+    );
+}
+
+#[test]
+fn an_update_shows_old_wishes_beside_new_ones() {
+    let Some(registry) = Registry::start() else { return };
+    registry.publish_component("1", component(r#"{"scratch": "1MiB", "env": ["LANG"]}"#), Some(&KEY));
+    let bench = trusting_bench();
+    assert_ok(bench.run(&["add", &registry.reference("1"), "--yes"]));
+    registry.publish_component("1", component(r#"{"scratch": "9MiB", "env": ["LANG"]}"#), Some(&KEY));
+    let shown = bench.run(&["update", "--dry-run"]);
+    for part in ["wishes of its author", "- │ scratch: 1.0 MiB", "+ │ scratch: 9.0 MiB"] {
+        assert!(shown.stdout.contains(part), "{part}: {shown:?}");
+    }
+    assert!(!shown.stdout.contains("LANG"), "{shown:?}");
 }
 
 fn add_at_terminal(bench: &Workbench) -> TerminalCommand {
@@ -183,7 +223,18 @@ fn a_person_grants_all_with_one_answer() {
     terminal.wait_for("Type the folder of this machine that the tool sees as /docs");
     terminal.type_in("./docs\n");
     approve_at_terminal(terminal);
-    check_configuration(&bench, expect![[""]]);
+    check_configuration(
+        &bench,
+        expect![[r#"
+        [tools.files]
+        component = "files.wasm"
+        # Wanted to look up words.
+        http = ["GET https://api.example.com/**"]
+        limits = { deadline = "20s" }
+        # Wanted to search in it.
+        read = ["./docs:/docs"]
+    "#]],
+    );
 }
 
 #[test]
@@ -201,7 +252,16 @@ fn a_person_chooses_one_by_one_or_grants_none() {
     terminal.wait_for("Grant limits: deadline = \"20s\"? [y/N]");
     terminal.type_in("y\n");
     approve_at_terminal(terminal);
-    check_configuration(&bench, expect![[""]]);
+    check_configuration(
+        &bench,
+        expect![[r#"
+        [tools.files]
+        component = "files.wasm"
+        limits = { deadline = "20s" }
+        # Wanted to search in it. To grant it, write the folder of this machine that the tool sees as /docs, and approve again:
+        # read = ["FOLDER:/docs"]
+    "#]],
+    );
     std::fs::remove_file(bench.path("fumehood.toml")).unwrap();
     let mut terminal = add_at_terminal(&bench);
     terminal.type_in("\n");
