@@ -172,6 +172,21 @@ mod tests {
     }
 
     #[test]
+    fn embeds_wishes_if_there_are_any() {
+        let mut component = EMPTY.to_vec();
+        embed_wishes(&mut component, &Wishes::default()).unwrap();
+        assert_eq!(component, EMPTY);
+        let wishes = Wishes::new(serde_json::json!({"env": [{"name": "LANG", "reason": "to greet"}]})).unwrap();
+        embed_wishes(&mut component, &wishes).unwrap();
+        let embedded = fumehood::read_wishes(&component).unwrap();
+        assert_eq!(Wishes::from_section(&embedded).unwrap(), wishes);
+        let rules: Vec<String> = (0..60).map(|it| format!("GET https://{it}.example/{}", "a".repeat(400))).collect();
+        let large = Wishes::new(serde_json::json!({"http": rules})).unwrap();
+        let error = embed_wishes(&mut component, &large).unwrap_err().to_string();
+        assert!(error.contains("the maximum is 16384"), "{error}");
+    }
+
+    #[test]
     fn rejects_values_that_have_no_meaning() {
         fn check(labels: Labels, expected: &str) {
             let error = finish(EMPTY.to_vec(), &labels, None, None).unwrap_err().to_string();
