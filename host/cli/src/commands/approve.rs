@@ -239,12 +239,12 @@ async fn inspect_candidate(
 }
 
 /// Returns the wishes of the approved version of a component; `None` if it is not in the store.
-fn approved_wishes(config: &Config, lock: &Lock, component: &ConfiguredComponent) -> Option<Wishes> {
+fn approved_wishes(config: &Config, lock: &Lock, component: &ConfiguredComponent) -> Option<Box<Wishes>> {
     let Ok(Place::Reference(reference)) = place(component.terms.section.as_ref()?) else { return None };
     let approved = configured::pinned_reference(lock, component.name.as_str(), &reference)?;
     let stored = published::stored_source(config).ok()?.stored_all(&[approved]).pop()?.ok()?;
     let text = fumehood::read_wishes(&std::fs::read(stored.path).ok()?);
-    Some(text.and_then(|text| Wishes::from_section(&text).ok()).unwrap_or_default())
+    Some(Box::new(text.and_then(|text| Wishes::from_section(&text).ok()).unwrap_or_default()))
 }
 
 /// Shows the command or address of a server before it is used, and approves it if the operator says so. Returns whether

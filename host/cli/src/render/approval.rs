@@ -32,7 +32,7 @@ pub(crate) enum Origin {
         /// The component.
         component: Component,
         /// The wishes of the approved version, if that is known.
-        approved_wishes: Option<Wishes>,
+        approved_wishes: Option<Box<Wishes>>,
     },
     /// An MCP server: what its tools do is not known.
     Server,
@@ -116,8 +116,8 @@ fn print_changed_imports(quotation: &mut Quotation, origin: &Origin, changes: &[
     let wishes = origin.wishes();
     let wanted = wishes.as_ref().map(|wishes| wishes.wanted().clone()).unwrap_or_default();
     match approved_wishes {
-        Some(approved) if *approved != wanted => {
-            let [old, new] = [approved, &wanted].map(|wishes| Some(Untrusted::from(wishes.to_string())));
+        Some(approved) if **approved != wanted => {
+            let [old, new] = [&**approved, &wanted].map(|wishes| Some(Untrusted::from(wishes.to_string())));
             let change = Change { what: "wishes of its author, which grant nothing".to_owned(), old, new };
             print_change(quotation, &change, usize::MAX)?;
         }
