@@ -512,7 +512,11 @@ mod tests {
         let misspelt = format!("{python}htpp = []");
         check("pyproject.toml", &misspelt, "unknown key `htpp` in [wants]; did you mean `http`?");
         check("pyproject.toml", &format!("{python}http = ['GTE https://a.example/']"), "did you mean `GET`?");
-        check("pyproject.toml", &format!("{python}scratch = 2026-01-01"), "`wants.scratch`");
+        check(
+            "pyproject.toml",
+            &format!("{python}scratch = true"),
+            "`wants.scratch` is true or false; expected a table",
+        );
         check("pyproject.toml", "[project]\nname = 'a'\n[tool.fumehood]\nwants = 1", "wants");
         check("tool.toml", "name = 'a'\n[build.wants]\nenv = ['A']", "name the section [wants]");
         let json = r#"{"name": "a", "fumehood": {"wants": {"key_value": "lots"}}}"#;
