@@ -5,8 +5,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use serde::Deserialize;
+use fumehood::settings::Wishes;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 
 use crate::language::Language;
 
@@ -69,6 +70,13 @@ pub struct Settings {
     pub http: bool,
     /// The features of the runtime of JavaScript that the component does without.
     pub disable: Vec<String>,
+    /// The grants and limits that the tool asks for. In `tool.toml`, they are in `[wants]`.
+    #[serde(deserialize_with = "read_wishes")]
+    pub wants: Wishes,
+}
+
+fn read_wishes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Wishes, D::Error> {
+    Wishes::new(serde_json::Value::deserialize(deserializer)?).map_err(serde::de::Error::custom)
 }
 
 /// Errors of opening a project.
@@ -367,12 +375,19 @@ struct ToolManifest {
     authors: Vec<String>,
     #[serde(default)]
     build: Settings,
+    #[serde(default, deserialize_with = "read_wishes")]
+    wants: Wishes,
 }
 
 impl ToolManifest {
     fn read(text: &str) -> Result<Parts, String> {
-        let Self { name, version, description, license, repository, homepage, authors, build } = read_toml(text)?;
-        Ok((name, About { version, description, license, repository, homepage, authors }, build))
+        let Self { name, version, description, license, repository, homepage, authors, build, wants } =
+            read_toml(text)?;
+        if !build.wants.is_empty() {
+            return Err("`wants` is not a key of [build]; name the section [wants]".to_owned());
+        }
+        let about = About { version, description, license, repository, homepage, authors };
+        Ok((name, about, Settings { wants, ..build }))
     }
 }
 
@@ -467,5 +482,42 @@ mod tests {
         check("tool.toml", "name = 'a'\ncolour = 1", "unknown field `colour`");
         check("tool.toml", "name = 'a b'", "contains ' '");
         check("tool.toml", "name = 'a'\n[build]\nsource = []", "unknown field `source`");
+    }
+
+    #[test]
+    fn reads_the_wishes_of_each_manifest() {
+        fn check(name: &str, text: &str) {
+            let wants = open(name, text).unwrap().settings.wants;
+            assert_eq!(wants.to_string(), "http: GET https://a.example/** — to read", "{name}");
+        }
+
+        let http = "http = [{ rule = 'GET https://a.example/**', reason = 'to read' }]";
+        check("Cargo.toml", &format!("[package]\nname = 'a'\n[package.metadata.fumehood.wants]\n{http}"));
+        check("pyproject.toml", &format!("[project]\nname = 'a'\n[tool.fumehood.wants]\n{http}"));
+        check("tool.toml", &format!("name = 'a'\n[wants]\n{http}"));
+        let http = r#"{"http": [{"rule": "GET https://a.example/**", "reason": "to read"}]}"#;
+        check("package.json", &format!(r#"{{"name": "a", "fumehood": {{"wants": {http}}}}}"#));
+    }
+
+    #[test]
+    fn rejects_wishes_without_a_meaning() {
+        fn check(name: &str, text: &str, expected: &str) {
+            let error = open(name, text).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains(expected), "{error}");
+        }
+
+        let python = "[project]\nname = 'a'\n[tool.fumehood.wants]\n";
+        let misspelt = format!("{python}htpp = []");
+        check("pyproject.toml", &misspelt, "unknown key `htpp` in [wants]; did you mean `http`?");
+        check("pyproject.toml", &format!("{python}http = ['GTE https://a.example/']"), "did you mean `GET`?");
+        check(
+            "pyproject.toml",
+            &format!("{python}scratch = true"),
+            "`wants.scratch` is true or false; expected a table",
+        );
+        check("pyproject.toml", "[project]\nname = 'a'\n[tool.fumehood]\nwants = 1", "wants");
+        check("tool.toml", "name = 'a'\n[build.wants]\nenv = ['A']", "name the section [wants]");
+        let json = r#"{"name": "a", "fumehood": {"wants": {"key_value": "lots"}}}"#;
+        check("package.json", json, "invalid size `lots`");
     }
 }

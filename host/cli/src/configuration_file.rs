@@ -11,6 +11,7 @@ use toml_edit::{Array, DocumentMut, Item, Table, TableLike, value};
 
 use crate::config::{self, Config, text_of};
 use crate::exit::UsageError;
+use crate::grants::Grants;
 use crate::trust::{TrustStatus, TrustStore};
 
 /// Maximum wait for another process that changes the file.
@@ -46,6 +47,36 @@ impl ConfigurationChange {
         let mut tool = Table::new();
         tool.insert(key, value(place));
         tools.insert(name, Item::Table(tool));
+        Ok(())
+    }
+
+    /// Adds the grants of a component that was added before, each with the reason of its author, and comments for those that
+    /// wait for the operator. A table in one line has no place for comments.
+    ///
+    /// # Errors
+    /// If the file has something else in that place.
+    pub(crate) fn grant(&mut self, name: &str, grants: &Grants) -> Result<()> {
+        let tools = table_in(self.document.as_table_mut(), "tools")?;
+        let tool = tools.get_mut(name).ok_or_else(|| misplaced(name))?;
+        let granted = grants.table()?;
+        let Some(section) = tool.as_table_mut() else {
+            let section = tool.as_table_like_mut().ok_or_else(|| misplaced(name))?;
+            for (key, granted) in &granted {
+                section.insert(key, inline(granted)?);
+            }
+            return Ok(());
+        };
+        for (key, granted) in &granted {
+            section.insert(key, inline(granted)?);
+            let reasons = grants.reasons(key);
+            if let Some(mut key) = section.key_mut(key).filter(|_| !reasons.is_empty()) {
+                key.leaf_decor_mut().set_prefix(format!("# Wanted {}.\n", reasons.join("; ")));
+            }
+        }
+        let comments: String = grants.comments()?.iter().map(|comment| format!("\n# {comment}")).collect();
+        if let Some((_, Item::Value(last))) = section.iter_mut().last() {
+            last.decor_mut().set_suffix(comments);
+        }
         Ok(())
     }
 
@@ -113,6 +144,12 @@ fn table_in<'a>(parent: &'a mut dyn TableLike, key: &str) -> Result<&'a mut dyn 
     let mut empty = Table::new();
     empty.set_implicit(true);
     parent.entry(key).or_insert(Item::Table(empty)).as_table_like_mut().ok_or_else(|| misplaced(key))
+}
+
+/// Returns a value in one line.
+fn inline(granted: &toml::Value) -> Result<Item> {
+    let parsed: toml_edit::Value = granted.to_string().parse().context("cannot write the grants")?;
+    Ok(value(parsed))
 }
 
 fn misplaced(key: &str) -> anyhow::Error {

@@ -4,18 +4,39 @@ use std::net::IpAddr;
 use std::sync::LazyLock;
 
 use clap::{Arg, Args as _, Command};
+use fumehood_config::limits::LimitsSection;
 use fumehood_config::powers::Powers;
 use toml::Value;
 
 /// Keys of `[tools.NAME]`, with their options on the command line.
 static OPTIONS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let command = Powers::augment_args(Command::new("powers"));
-    command.get_arguments().filter_map(key_and_option).collect()
+    command.get_arguments().filter_map(|arg| key_and_option(arg, "powers.")).collect()
 });
 
-fn key_and_option(arg: &Arg) -> Option<(String, String)> {
-    let key = arg.get_id().as_str().strip_prefix("powers.")?;
+/// Keys of `limits`, with their options on the command line.
+static LIMIT_OPTIONS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
+    let command = LimitsSection::augment_args(Command::new("limits"));
+    command.get_arguments().filter_map(|arg| key_and_option(arg, "limits.")).collect()
+});
+
+fn key_and_option(arg: &Arg, prefix: &str) -> Option<(String, String)> {
+    let key = arg.get_id().as_str().strip_prefix(prefix)?;
     Some((key.to_owned(), format!("--{}", arg.get_long()?)))
+}
+
+/// Formats a key of `[tools.NAME]` and its value as options, quoted for a shell. `None` if there are none.
+pub(crate) fn options_of(key: &str, value: &Value) -> Option<String> {
+    match value {
+        Value::Table(limits) if key == "limits" => {
+            let known = limits.iter().filter_map(|(name, value)| {
+                let (_, option) = LIMIT_OPTIONS.iter().find(|(known, _)| known == name)?;
+                options(option, value)
+            });
+            Some(known.collect::<Vec<_>>().join(" "))
+        }
+        value => options(option(key)?, value),
+    }
 }
 
 /// Returns the option of a key, if there is one.

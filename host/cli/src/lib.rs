@@ -17,6 +17,7 @@ mod configured;
 mod exit;
 mod flags;
 mod flows;
+mod grants;
 mod hooks;
 mod host;
 mod hostile_env;

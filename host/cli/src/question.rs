@@ -1,4 +1,4 @@
-//! Questions asked at the terminal: with the answer yes or no, or for a passphrase.
+//! Questions asked at the terminal: with the answer yes or no, for a line of text, or for a passphrase.
 //!
 //! An answer is typed after its question was shown. Input that was typed or pasted before is discarded, and so is a
 //! line that comes together with others. Nothing but a terminal is read: a pipe answers no question.
@@ -29,6 +29,7 @@ const MAX_PASTES: u32 = 3;
 /// Maximum size of an answer, in bytes.
 const MAX_ANSWER_BYTES: usize = 4096;
 const PROMPT: &str = "[y/N] ";
+const UNREADABLE: &str = "cannot read the answer";
 
 /// Returns whether a person can be asked: standard input and standard error are a terminal.
 pub(crate) fn can_ask() -> bool {
@@ -40,11 +41,23 @@ pub(crate) fn can_ask() -> bool {
 /// # Errors
 /// If the terminal cannot be read.
 pub(crate) fn ask(question: &str) -> Result<bool> {
-    const UNREADABLE: &str = "cannot read the answer";
     let _hold = logging::hold();
     discard_input(&io::stdin()).context(UNREADABLE)?;
     render::prompt(&format!("{} {}", printable(question), styled(STRONG, PROMPT)));
     read_answer(&AtomicBool::new(false)).context(UNREADABLE)
+}
+
+/// Asks for a line of text. Returns it without the spaces around it; it is empty if there is no answer.
+///
+/// # Errors
+/// If the terminal cannot be read.
+pub(crate) fn ask_text(question: &str) -> Result<String> {
+    let _hold = logging::hold();
+    discard_input(&io::stdin()).context(UNREADABLE)?;
+    let prompt = format!("{} ", printable(question));
+    render::prompt(&prompt);
+    let typed = read_typed(&AtomicBool::new(false), &prompt).context(UNREADABLE)?;
+    Ok(typed.unwrap_or_default().trim().to_owned())
 }
 
 /// Asks the question that `show` prints, without blocking the runtime. Returns whether the answer is a clear yes.
@@ -157,20 +170,26 @@ impl HiddenLine {
 
 /// Reads the answer to a question that has been shown.
 fn read_answer(is_cancelled: &AtomicBool) -> io::Result<bool> {
+    let typed = read_typed(is_cancelled, &styled(STRONG, PROMPT))?;
+    Ok(typed.is_some_and(|text| is_yes(&text)))
+}
+
+/// Reads the line that answers a question which has been shown, and shows `prompt` again after a paste.
+fn read_typed(is_cancelled: &AtomicBool, prompt: &str) -> io::Result<Option<String>> {
     let stdin = io::stdin();
     for _ in 0..MAX_PASTES {
         match read_line(&stdin, is_cancelled)? {
-            Line::Typed(text) => return Ok(is_yes(&text)),
-            Line::End => return Ok(false),
+            Line::Typed(text) => return Ok(Some(text)),
+            Line::End => return Ok(None),
             Line::Pasted => {
                 discard_input(&stdin)?;
                 render::note("input before the question is ignored; type the answer on a separate line");
-                render::prompt(&styled(STRONG, PROMPT));
+                render::prompt(prompt);
             }
         }
     }
     discard_input(&stdin)?;
-    Ok(false)
+    Ok(None)
 }
 
 /// Discards input until there is none for a while.

@@ -58,6 +58,15 @@ impl<'de> Deserialize<'de> for WriteFolder {
 }
 
 impl WriteFolder {
+    /// Returns the path at which the tool sees the folder; `None` if the text has none.
+    #[must_use]
+    pub fn guest(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => text.rsplit_once(':').map(|(_, guest)| guest),
+            Self::Table(table) => Some(&table.guest),
+        }
+    }
+
     /// Returns the folder, as it is written: its path may be relative.
     ///
     /// # Errors

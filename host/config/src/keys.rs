@@ -10,11 +10,11 @@ use toml::de::{DeArray, DeTable, DeValue};
 const SYNONYMS: [(&str, &str); 4] =
     [("timeout", "deadline"), ("max_output", "output"), ("max_log", "log"), ("max_string", "string")];
 
-/// Returns the faults, with their offsets in the text. Values with a fault are removed from the table.
-pub(crate) fn check(schema: &Value, table: &mut Spanned<DeTable<'_>>) -> Vec<(usize, String)> {
+/// Returns the faults of the table at `path`, with their offsets in the text. Values with a fault are removed from the table.
+pub(crate) fn check(schema: &Value, table: &mut Spanned<DeTable<'_>>, path: &str) -> Vec<(usize, String)> {
     let mut walk = Walk { root: schema, found: Vec::new() };
     let at = table.span().start;
-    walk.table(&walk.choices(schema), table.get_mut(), at, "");
+    walk.table(&walk.choices(schema), table.get_mut(), at, path);
     walk.found
 }
 

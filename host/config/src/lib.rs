@@ -68,3 +68,4 @@ pub mod telemetry;
 pub mod tenant;
 pub mod text;
 pub mod tool;
+pub mod wishes;

@@ -53,6 +53,19 @@ pub struct LimitsSection {
 }
 
 impl LimitsSection {
+    /// Returns the limits that are written here, and those of `other` that are not.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        Self {
+            deadline: self.deadline.or(other.deadline),
+            fuel: self.fuel.or(other.fuel),
+            memory: self.memory.or(other.memory),
+            output: self.output.or(other.output),
+            log: self.log.or(other.log),
+            string: self.string.or(other.string),
+        }
+    }
+
     /// Returns `defaults`, overridden by the limits that are written here.
     pub fn over(&self, defaults: Limits) -> Limits {
         defaults

@@ -64,7 +64,7 @@ fn parse(text: &str, check: Check<'_>, faults: &mut Vec<(usize, String)>) -> Opt
         }
     };
     let mut pruned = whole.clone();
-    faults.extend(keys::check(&schema(), &mut pruned));
+    faults.extend(keys::check(&schema(), &mut pruned, ""));
     read_powers(pruned.get_mut(), faults);
     let config = read_values(&mut pruned, "", faults)?;
     let broken = check(&config);

@@ -251,7 +251,7 @@ pub use fumehood_core::tool::name::{NameError, Namespace, QualifiedName, SEPARAT
 pub use fumehood_core::tool::resource::ResourceDefinition;
 pub use fumehood_core::tool::{
     Changes, InvalidCall, NameForm, PendingCall, ProviderKind, ResultForm, Revision, Stop, Tool, ToolAliases,
-    ToolLayer, ToolProvider, ValidatedCall, is_named,
+    ToolLayer, ToolProvider, ValidatedCall, WISHES_SECTION, is_named,
 };
 pub use fumehood_core::trace_context;
 pub use fumehood_layers::{CallEntry, CallLog, CallLogError, CallLogOptions, RecordingProvider, Source, Stack};
@@ -260,8 +260,8 @@ pub use fumehood_runtime::TrustError;
 pub use fumehood_runtime::{
     ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, CompileBudget, CompileLimit, CompileLimits, Compiler,
     Component, Dialect, EngineProfile, FolderError, Import, Isolation, JailReport, LoadError as ComponentError,
-    LoadReport, Network, Resolver, SandboxError, Skipped, SystemResolver, Ungranted, Workers, serve_compiler,
-    serve_worker,
+    LoadReport, Network, Resolver, SandboxError, Skipped, SystemResolver, Ungranted, Workers, read_wishes,
+    serve_compiler, serve_worker,
 };
 #[cfg(feature = "http")]
 pub use fumehood_server::http_api;

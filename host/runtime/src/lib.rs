@@ -52,7 +52,7 @@ pub use load::dialect::convert_typed;
 pub use load::dialect::{Dialect, HOOK_FUNCTIONS, Skipped};
 pub use load::error::{ACCEPTED_CONTRACT, CompileLimit, LoadError, MAX_COMPONENT_BYTES, SLOW_COMPILE_BYTES};
 pub use load::imports::{Import, Ungranted};
-pub use load::{Isolation, LoadOptions, LoadReport, embed_docs};
+pub use load::{Isolation, LoadOptions, LoadReport, embed_docs, read_wishes};
 #[cfg(feature = "tls")]
 pub use network::TrustError;
 pub use network::{Network, Resolver, SystemResolver};

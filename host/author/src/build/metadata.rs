@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use wasm_encoder_258::ComponentSection as _;
+use fumehood::WISHES_SECTION;
+use fumehood::settings::Wishes;
+use wasm_encoder_258::{ComponentSection as _, CustomSection};
 use wasm_metadata::{
     AddMetadata, AddMetadataField, Authors, Description, Homepage, Licenses, Revision, Source, Version,
 };
@@ -65,6 +67,20 @@ pub fn finish(
         dependencies.section()?.append_to_component(&mut labelled);
     }
     Ok(labelled)
+}
+
+/// Adds the section with the wishes of the author, if there are any.
+///
+/// # Errors
+/// If they are too large.
+pub(super) fn embed_wishes(component: &mut Vec<u8>, wishes: &Wishes) -> Result<(), BuildError> {
+    if wishes.is_empty() {
+        return Ok(());
+    }
+    let text = wishes.to_section().map_err(|error| metadata_error("wishes (`wants`)", &error))?;
+    let section = CustomSection { name: WISHES_SECTION.into(), data: text.as_bytes().into() };
+    section.append_to_component(component);
+    Ok(())
 }
 
 fn to_metadata(labels: &Labels) -> Result<AddMetadata, BuildError> {
@@ -153,6 +169,21 @@ mod tests {
         assert_eq!(text(found.authors.as_ref().map(|v| v as _)).as_deref(), Some("Ada, Max"));
         let docs = b"Runs it.";
         assert!(component.windows(docs.len()).any(|window| window == docs));
+    }
+
+    #[test]
+    fn embeds_wishes_if_there_are_any() {
+        let mut component = EMPTY.to_vec();
+        embed_wishes(&mut component, &Wishes::default()).unwrap();
+        assert_eq!(component, EMPTY);
+        let wishes = Wishes::new(serde_json::json!({"env": [{"name": "LANG", "reason": "to greet"}]})).unwrap();
+        embed_wishes(&mut component, &wishes).unwrap();
+        let embedded = fumehood::read_wishes(&component).unwrap();
+        assert_eq!(Wishes::from_section(&embedded).unwrap(), wishes);
+        let rules: Vec<String> = (0..60).map(|it| format!("GET https://{it}.example/{}", "a".repeat(400))).collect();
+        let large = Wishes::new(serde_json::json!({"http": rules})).unwrap();
+        let error = embed_wishes(&mut component, &large).unwrap_err().to_string();
+        assert!(error.contains("the maximum is 16384"), "{error}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Builds of components: the toolchain of the project's language, and then what every component gets.
 //!
 //! A component has its memory up front, so that most calls never grow it; the doc comments of its WIT, if it exports
-//! plain functions; a name, a version, a licence and a source revision; and, in Rust, the list of crates that it was
-//! built from, in the format of cargo-auditable.
+//! plain functions; a name, a version, a licence and a source revision; the wishes of its author; and, in Rust, the list
+//! of crates that it was built from, in the format of cargo-auditable.
 
 mod c;
 mod error;
@@ -166,7 +166,8 @@ fn build_in(project: &Project, workspace: Workspace<'_>) -> Result<BuildOutput, 
         );
     }
     let wit = plain_wit(project, &mut notes)?;
-    let finished = finish(component, &labels, wit.as_deref(), dependencies.as_ref())?;
+    let mut finished = finish(component, &labels, wit.as_deref(), dependencies.as_ref())?;
+    metadata::embed_wishes(&mut finished, &project.settings.wants)?;
     if let Some(trace) = find_build_path(&finished, &project.folder) {
         notes.push(format!("the component contains the path {trace}, which reveals details of this machine"));
     }

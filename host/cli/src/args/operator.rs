@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use fumehood_config::limits::LimitsSection;
+use fumehood_config::powers::Powers;
 
 use super::key::PassphraseArguments;
 use crate::plot::{PlotFile, parse_plot_file};
@@ -25,6 +27,10 @@ pub(crate) struct Add {
     #[arg(long)]
     pub(crate) yes: bool,
 
+    /// Grant everything that its author asks for; folders, values and secrets without an option become comments
+    #[arg(long)]
+    pub(crate) grant_wishes: bool,
+
     /// Show all texts in full, and schemas as JSON
     #[arg(long)]
     pub(crate) full: bool,
@@ -32,6 +38,12 @@ pub(crate) struct Add {
     /// Compile it even if that takes many seconds
     #[arg(long)]
     pub(crate) allow_slow_compile: bool,
+
+    #[command(flatten)]
+    pub(crate) limits: LimitsSection,
+
+    #[command(flatten)]
+    pub(crate) powers: Powers,
 }
 
 #[derive(Debug, Args)]

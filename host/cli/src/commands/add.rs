@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use fumehood::{Load, Namespace};
+use fumehood::{Load, Lock, Namespace, StoredComponent};
 use fumehood_registry::fetch::FetchError;
 use fumehood_registry::policy::PolicyError;
 use fumehood_registry::reference::{OciReference, Reference, ReferenceError};
@@ -19,8 +19,9 @@ use crate::config::Config;
 use crate::config::amount::MAX_MEMORY_BYTES;
 use crate::config::tool::fold_name;
 use crate::configuration_file::ConfigurationChange;
-use crate::configured;
+use crate::configured::{self, ConfiguredComponent};
 use crate::exit::{Exit, UnansweredError, UsageError};
+use crate::grants::{Answer, Grants};
 use crate::render::Origin;
 use crate::trust::ConfigSource;
 use crate::{host, published, question, render, source};
@@ -39,10 +40,10 @@ pub(crate) async fn run(arguments: &Arguments, add: &args::Add) -> Result<Exit> 
         let key = read_key(file)?;
         change.trust_key(&name_in_registry(&place)?.name(), &String::from(key))?;
     }
+    let may_ask = approve::can_ask(arguments) && !add.yes;
+    let mut grants = Grants::typed(&add.powers, &add.limits);
+    change.grant(name.as_str(), &grants)?;
     let changed = change.config()?;
-    let Some(section) = changed.tools.get(name.as_str()) else {
-        return Err(UsageError(format!("cannot add `{name}` to the configuration; add the lines by hand")).into());
-    };
     let stored = match &place {
         Reference::File(_) => None,
         reference => {
@@ -51,20 +52,34 @@ pub(crate) async fn run(arguments: &Arguments, add: &args::Add) -> Result<Exit> 
         }
     };
     let mut lock = configured::open_lock(&changed)?;
-    let component = configured::from_section(&changed, &lock, name.as_str(), section, stored)?;
     let host = host::builder_for(arguments, &changed)?.memory_ceiling(MAX_MEMORY_BYTES).build()?;
-    let load = if add.allow_slow_compile { component.load.allow_slow_compile() } else { component.load };
-    let loaded = host::load(&host, &component.label, load).await?;
+    let component = prepare(add, &changed, &lock, &name, stored.clone())?;
+    let loaded = host::load(&host, &component.label, component.load).await?;
+    let mut origin = Origin::File { file: component.label, component: loaded, approved_wishes: None };
+    if let Some(wishes) = origin.wishes() {
+        if may_ask && !add.grant_wishes {
+            wishes.show()?;
+        }
+        let default = if add.grant_wishes { Answer::All } else { Answer::None };
+        let is_more = grants.decide(wishes.wanted(), default, may_ask, &changed.absolute_folder())?;
+        change.grant(name.as_str(), &grants)?;
+        if is_more {
+            let component = prepare(add, &change.config()?, &lock, &name, stored)?;
+            let loaded = host::reload(&host, &component.label, component.load).await?;
+            origin = Origin::File { file: component.label, component: loaded, approved_wishes: None };
+        }
+    }
     let check = approve::approval_check(&host, &name).context("the component was loaded without a comparison")?;
     host.shutdown(Duration::ZERO).await;
     if !arguments.json {
-        render::approval(name.as_str(), &Origin::File(component.label, loaded), &check, add.full)?;
+        render::approval(name.as_str(), &origin, &check, add.full)?;
     }
     let is_wanted = add.yes || (approve::can_ask(arguments) && question::ask(&format!("Add and approve `{name}`?"))?);
     if arguments.json {
         let status = if is_wanted { "approved" } else { "needs_approval" };
-        render::json(&approve::approval_line(name.as_str(), status, &check))?;
+        render::json(&approve::approval_line(name.as_str(), status, &origin, &check))?;
     }
+    grants.report(name.as_str())?;
     if !is_wanted {
         if approve::can_ask(arguments) {
             return Ok(Exit::Refused);
@@ -77,6 +92,24 @@ pub(crate) async fn run(arguments: &Arguments, add: &args::Add) -> Result<Exit> 
     let origin = changed.origin.display();
     render::note(&format!("added `{name}` to {origin}, and approved it in {}", lock.path().display()));
     Ok(Exit::Ok)
+}
+
+/// Prepares the component that the changed configuration has under its name.
+fn prepare(
+    add: &args::Add,
+    changed: &Config,
+    lock: &Lock,
+    name: &Namespace,
+    stored: Option<StoredComponent>,
+) -> Result<ConfiguredComponent> {
+    let section = changed.tools.get(name.as_str());
+    let section = section
+        .ok_or_else(|| UsageError(format!("cannot add `{name}` to the configuration; add the lines by hand")))?;
+    let component = configured::from_section(changed, lock, name.as_str(), section, stored)?;
+    if add.allow_slow_compile {
+        return Ok(ConfiguredComponent { load: component.load.allow_slow_compile(), ..component });
+    }
+    Ok(component)
 }
 
 fn parse_place(typed: &str) -> Result<Reference> {

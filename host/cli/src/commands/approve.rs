@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
 use fumehood::approval::{ApprovalNote, ApprovalStatus, Entry, Manifest};
+use fumehood::settings::Wishes;
 use fumehood::{ApprovalCheck, Host, Lock, McpTools, Namespace, PrintableText};
 use serde::Serialize;
 
@@ -12,12 +13,13 @@ use crate::app::App;
 use crate::args::{self, Arguments};
 use crate::config::Config;
 use crate::config::amount::MAX_MEMORY_BYTES;
+use crate::config::registry::{Place, place};
 use crate::configured::{self, ConfiguredComponent, Version};
 use crate::exit::{Exit, UnansweredError, UsageError};
-use crate::render::Origin;
+use crate::render::{Origin, WishReport};
 use crate::servers::{self, Server};
 use crate::signing_key::KeyFiles;
-use crate::{host, moment, question, render};
+use crate::{host, moment, published, question, render};
 
 /// Maximum length of the name of an approver, in bytes.
 const MAX_NAME_BYTES: usize = 256;
@@ -38,6 +40,8 @@ pub(crate) struct ApprovalLine<'a> {
     changes: &'a [fumehood::approval::Change],
     #[serde(skip_serializing_if = "Option::is_none")]
     parts: Option<&'a Manifest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wishes: Option<WishReport>,
 }
 
 /// The command or address of a server, for `--json`.
@@ -217,7 +221,9 @@ async fn inspect_candidate(
             let loaded = host::load(host, &component.label, component.load.clone()).await?;
             let check =
                 approval_check(host, &component.name).context("the component was loaded without a comparison")?;
-            Ok((Origin::File(component.label.clone(), loaded), check))
+            let approved_wishes =
+                if check.standing().is_approved() { None } else { approved_wishes(config, lock, component) };
+            Ok((Origin::File { file: component.label.clone(), component: loaded, approved_wishes }, check))
         }
         Candidate::Server(server) => {
             let name = &server.name;
@@ -230,6 +236,15 @@ async fn inspect_candidate(
             Ok((Origin::Server, check))
         }
     }
+}
+
+/// Returns the wishes of the approved version of a component; `None` if it is not in the store.
+fn approved_wishes(config: &Config, lock: &Lock, component: &ConfiguredComponent) -> Option<Box<Wishes>> {
+    let Ok(Place::Reference(reference)) = place(component.terms.section.as_ref()?) else { return None };
+    let approved = configured::pinned_reference(lock, component.name.as_str(), &reference)?;
+    let stored = published::stored_source(config).ok()?.stored_all(&[approved]).pop()?.ok()?;
+    let text = fumehood::read_wishes(&std::fs::read(stored.path).ok()?);
+    Some(Box::new(text.and_then(|text| Wishes::from_section(&text).ok()).unwrap_or_default()))
 }
 
 /// Shows the command or address of a server before it is used, and approves it if the operator says so. Returns whether
@@ -279,7 +294,7 @@ fn decide(
     };
     if arguments.json {
         let proposed = is_proposed(lock, name, check);
-        render::json(&ApprovalLine { proposed, ..approval_line(name.as_str(), status, check) })?;
+        render::json(&ApprovalLine { proposed, ..approval_line(name.as_str(), status, origin, check) })?;
     } else {
         render::approval(name.as_str(), origin, check, approve.full)?;
         if is_proposed(lock, name, check) {
@@ -345,14 +360,20 @@ pub(crate) fn approval_note(by: Option<&str>) -> ApprovalNote {
     ApprovalNote { by: by.map(PrintableText::from), at: moment::now() }
 }
 
-pub(crate) fn approval_line<'a>(name: &'a str, status: &'static str, check: &'a ApprovalCheck) -> ApprovalLine<'a> {
+pub(crate) fn approval_line<'a>(
+    name: &'a str,
+    status: &'static str,
+    origin: &Origin,
+    check: &'a ApprovalCheck,
+) -> ApprovalLine<'a> {
     let (changes, parts) = match check.standing() {
         ApprovalStatus::NeverApproved => (&[][..], Some(check.parts())),
         ApprovalStatus::Proposed(changes) if changes.is_empty() => (&[][..], Some(check.parts())),
         ApprovalStatus::Changed(changes) | ApprovalStatus::Proposed(changes) => (changes.as_slice(), None),
         ApprovalStatus::Approved => (&[][..], None),
     };
-    ApprovalLine { name, status, pin: check.parts().pin().to_string(), proposed: false, changes, parts }
+    let pin = check.parts().pin().to_string();
+    ApprovalLine { name, status, pin, proposed: false, changes, parts, wishes: origin.wishes() }
 }
 
 /// Compares a loaded component with its approval; `None` if it needs no approval or has no tools.

@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::args::{self, Arguments};
 use crate::configured::{ConfiguredComponent, Version};
 use crate::exit::{Exit, UsageError};
-use crate::render::{self, Report};
+use crate::render::{self, Report, WishReport};
 use crate::{host, published};
 
 pub(crate) async fn run(arguments: &Arguments, inspect: &args::Inspect) -> Result<Exit> {
@@ -67,6 +67,7 @@ fn report(file: String, component: &Component) -> Report<'_> {
         producers: component.producers(),
         imports: component.imports(),
         powers: render::powers(component.imports()),
+        wishes: WishReport::read(component),
         tools: component.definitions(),
         resources: component.resources(),
         sanitized: hidden.sum(),

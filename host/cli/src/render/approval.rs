@@ -2,13 +2,14 @@
 
 use anyhow::Result;
 use fumehood::approval::{ApprovalStatus, Change, Manifest, ToolManifest};
+use fumehood::settings::Wishes;
 use fumehood::{ApprovalCheck, Component, Untrusted};
 
 use super::component::{format_grant, summarize_imports};
 use super::manifest::print_manifest;
 use super::quotation::{Quotation, one_line, write_host_text};
 use super::schema::describe_schema;
-use super::{BAD, FAINT, GOOD, STRONG, line, styled};
+use super::{BAD, FAINT, GOOD, STRONG, WishReport, line, styled};
 
 /// Number of lines that `--full` shows before and after a change.
 const CONTEXT_LINES: usize = 2;
@@ -25,9 +26,26 @@ const GRANT: &str = "grant";
 /// Origin of tools that need approval.
 pub(crate) enum Origin {
     /// A file, with the component in it.
-    File(String, Component),
+    File {
+        /// Its name or reference.
+        file: String,
+        /// The component.
+        component: Component,
+        /// The wishes of the approved version, if that is known.
+        approved_wishes: Option<Box<Wishes>>,
+    },
     /// An MCP server: what its tools do is not known.
     Server,
+}
+
+impl Origin {
+    /// Returns the wishes of the author; `None` if there are none.
+    pub(crate) fn wishes(&self) -> Option<WishReport> {
+        match self {
+            Self::File { component, .. } => WishReport::read(component),
+            Self::Server => None,
+        }
+    }
 }
 
 /// Prints what a person decides on: the component, its signer, its powers and its tools, or the changes since the last
@@ -56,7 +74,7 @@ pub(crate) fn approval(name: &str, origin: &Origin, check: &ApprovalCheck, full:
         ApprovalStatus::Changed(changes) | ApprovalStatus::Proposed(changes) => {
             print_heading(&mut quotation, &styled(BAD, "!"), name, "changed since it was approved")?;
             print_changes(&mut quotation, changes)?;
-            print_changed_imports(origin, changes)?;
+            print_changed_imports(&mut quotation, origin, changes)?;
             changes.iter().flat_map(|it| [&it.old, &it.new]).flatten().map(Untrusted::<String>::hidden_chars).sum()
         }
     };
@@ -89,12 +107,22 @@ pub(crate) fn server_entry(name: &str, old: Option<&[String]>, new: &[String]) -
 }
 
 /// Prints the imports of a component whose bytes changed, because a comparison of bytes does not show what they do.
-fn print_changed_imports(origin: &Origin, changes: &[Change]) -> Result<()> {
-    let Origin::File(_, component) = origin else { return Ok(()) };
+fn print_changed_imports(quotation: &mut Quotation, origin: &Origin, changes: &[Change]) -> Result<()> {
+    let Origin::File { component, approved_wishes, .. } = origin else { return Ok(()) };
     if !changes.iter().any(|it| it.what == "component") {
         return Ok(());
     }
     write_host_text(2, &format!("imports    {}", summarize_imports(component.imports())))?;
+    let wishes = origin.wishes();
+    let wanted = wishes.as_ref().map(|wishes| wishes.wanted().clone()).unwrap_or_default();
+    match approved_wishes {
+        Some(approved) if **approved != wanted => {
+            let [old, new] = [&**approved, &wanted].map(|wishes| Some(Untrusted::from(wishes.to_string())));
+            let change = Change { what: "wishes of its author, which grant nothing".to_owned(), old, new };
+            print_change(quotation, &change, usize::MAX)?;
+        }
+        _ => wishes.map_or(Ok(()), |wishes| wishes.print(quotation))?,
+    }
     match changes {
         [_] => write_host_text(2, "tools, texts and grants unchanged"),
         _ => Ok(()),

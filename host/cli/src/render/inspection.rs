@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::component::{describe_annotations, print_imports_with_names};
 use super::quotation::{Quotation, one_line, paragraphs, write_host_text};
 use super::schema::describe_schema;
-use super::{STRONG, line, styled};
+use super::{STRONG, WishReport, line, styled};
 
 /// Everything that is known about a component.
 #[derive(Serialize)]
@@ -24,6 +24,8 @@ pub(crate) struct Report<'a> {
     pub(crate) producers: &'a [(String, Vec<String>)],
     pub(crate) imports: &'a [Import],
     pub(crate) powers: Vec<Power>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) wishes: Option<WishReport>,
     pub(crate) tools: &'a [ToolDefinition],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub(crate) resources: &'a [ResourceDefinition],
@@ -46,6 +48,10 @@ pub(crate) fn inspection(report: &Report<'_>, full: bool) -> Result<()> {
     line(&styled(STRONG, "Imports"))?;
     print_imports_with_names(report.imports, &mut quotation)?;
     line("")?;
+    if let Some(wishes) = &report.wishes {
+        wishes.print(&mut quotation)?;
+        line("")?;
+    }
     let heading = if matches!(report.dialect, Dialect::Hook(_)) { "Functions" } else { "Tools" };
     line(&styled(STRONG, &format!("{heading} ({})", report.tools.len())))?;
     report.tools.iter().try_for_each(|it| print_tool(it, &mut quotation))?;

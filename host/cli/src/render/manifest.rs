@@ -19,7 +19,7 @@ const MAX_STATEMENTS: usize = 6;
 /// Prints what an approval pins: with `--full` all of it, otherwise what a decision needs, with one line for each tool.
 pub(super) fn print_manifest(quotation: &mut Quotation, origin: &Origin, parts: &Manifest) -> Result<()> {
     match origin {
-        Origin::File(file, component) => {
+        Origin::File { file, component, .. } => {
             quotation.write_labelled("  component  ", file)?;
             let digest = component.digest().to_string();
             let size = display_bytes(component.size() as u64);
@@ -47,6 +47,9 @@ pub(super) fn print_manifest(quotation: &mut Quotation, origin: &Origin, parts: 
     }
     for grant in &parts.grants {
         quotation.write_block(4, &format_grant(grant))?;
+    }
+    if let Some(wishes) = origin.wishes() {
+        wishes.print(quotation)?;
     }
     if !quotation.is_full() {
         return summarize_texts(quotation, parts);

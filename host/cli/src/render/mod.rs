@@ -13,6 +13,7 @@ mod result;
 mod schema;
 mod styled_line;
 pub(crate) mod table;
+mod wishes;
 
 use std::io::Write as _;
 
@@ -30,6 +31,7 @@ pub(crate) use failure::{CALL_ID, FailureForm, failure};
 pub(crate) use inspection::{Report, inspection};
 pub(crate) use result::{event, format_duration, result};
 pub(crate) use schema::describe_schema;
+pub(crate) use wishes::WishReport;
 
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default();

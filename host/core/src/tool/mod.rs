@@ -39,6 +39,11 @@ pub use validated_call::{InvalidCall, ValidatedCall};
 /// another thread would cost more than it saves.
 pub const MAX_INLINE_STEPS: u64 = 100_000;
 
+/// The name of the custom section with the wishes of a component's author, as JSON.
+pub const WISHES_SECTION: &str = "fumehood-wishes";
+/// Maximum size of that section, in bytes.
+pub const MAX_WISHES_BYTES: usize = 16 << 10;
+
 /// A tool that can be called: its name, its definition and the compiled schemas of its arguments and results.
 ///
 /// Made once by its provider, and shared by all calls. Cheap to clone.

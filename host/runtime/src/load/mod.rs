@@ -8,6 +8,7 @@ mod embed_docs;
 pub(crate) mod error;
 pub(crate) mod imports;
 pub(crate) mod preview1;
+pub(crate) mod statements;
 pub(crate) mod surface;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use fumehood_core::tool::name::Namespace;
 
 use cache::CacheReport;
 pub use embed_docs::embed_docs;
+pub use statements::read_wishes;
 
 /// Options for loading one component.
 #[derive(Debug, Clone, Default)]

@@ -12,6 +12,7 @@ use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallError;
 use fumehood_core::digest::Digest;
 use fumehood_core::policy::redact::Redactor;
+use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::command_template::CommandTemplate;
 use fumehood_core::tool::definition::ToolDefinition;
 use fumehood_core::tool::resource::ResourceDefinition;
@@ -28,6 +29,7 @@ use crate::jail::JailReport;
 use crate::load::LoadReport;
 use crate::load::dialect::{Dialect, Skipped, command};
 use crate::load::imports::{Import, Ungranted};
+use crate::load::statements::Statements;
 use crate::wasi::Invocation;
 
 /// A loaded component and the definitions of its tools. Cheap to clone.
@@ -57,7 +59,7 @@ pub(crate) struct ComponentParts {
     pub(crate) imports: Vec<Import>,
     pub(crate) ungranted: Vec<Ungranted>,
     pub(crate) skipped: Vec<Skipped>,
-    pub(crate) producers: Vec<(String, Vec<String>)>,
+    pub(crate) statements: Statements,
     pub(crate) report: LoadReport,
 }
 
@@ -135,7 +137,13 @@ impl Component {
     /// as it states them.
     #[must_use]
     pub fn producers(&self) -> &[(String, Vec<String>)] {
-        &self.0.producers
+        &self.0.statements.producers
+    }
+
+    /// Returns the wishes of its author: JSON, as its section has it. They may be malformed, and grant nothing.
+    #[must_use]
+    pub fn wishes(&self) -> Option<&Untrusted<String>> {
+        self.0.statements.wishes.as_ref()
     }
 
     /// Returns the duration of loading it, and its use of the code cache.

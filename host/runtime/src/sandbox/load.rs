@@ -27,6 +27,7 @@ use crate::load::dialect::{self, Dialect};
 use crate::load::error::{LoadError, MAX_COMPONENT_BYTES};
 use crate::load::imports::{Import, find_ungranted};
 use crate::load::preview1;
+use crate::load::statements::Statements;
 use crate::load::surface::Surface;
 use crate::load::{LoadOptions, LoadReport};
 use crate::wasi::http::OutboundConfig;
@@ -52,7 +53,7 @@ struct Source {
 struct ModuleFacts {
     /// The digest of the file, which identifies it whatever this host makes of it.
     digest: Digest,
-    producers: Vec<(String, Vec<String>)>,
+    statements: Statements,
 }
 
 impl Source {
@@ -62,7 +63,7 @@ impl Source {
             return Ok(Self { bytes: file, module: None });
         }
         let adapting = run_blocking(shared, &file, |_, module| {
-            let facts = ModuleFacts { digest: Digest::of(module), producers: dialect::read_producers(module) };
+            let facts = ModuleFacts { digest: Digest::of(module), statements: Statements::read(module) };
             Ok((preview1::adapt(module)?, facts))
         });
         let (component, facts) = adapting.await?;
@@ -156,7 +157,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
         ungranted: find_ungranted(&imports, &options.grant),
         imports,
         skipped,
-        producers: module.map_or_else(|| dialect::read_producers(&bytes), |module| module.producers),
+        statements: module.map_or_else(|| Statements::read(&bytes), |module| module.statements),
         report: LoadReport { cache: compiled.report, time: started.elapsed() },
     }))
 }
@@ -201,7 +202,7 @@ pub(crate) async fn load_again(
         imports: parts.imports.clone(),
         ungranted: find_ungranted(&parts.imports, &options.grant),
         skipped: parts.skipped.clone(),
-        producers: parts.producers.clone(),
+        statements: parts.statements.clone(),
         report: LoadReport { cache: CacheReport::Hit, time: started.elapsed() },
     }))
 }

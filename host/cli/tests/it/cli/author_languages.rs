@@ -367,7 +367,12 @@ fn c_project_is_built_and_tested() {
     }
     let bench = Workbench::new();
     assert_eq!(bench.run(&["new", "city-facts", "--lang", "c"]).code, 0);
+    let manifest = std::fs::read_to_string(bench.path("city-facts/tool.toml")).unwrap();
+    let wishes = "[wants]\nscratch = { bytes = \"1MiB\", reason = \"to sort\" }\n";
+    bench.put("city-facts/tool.toml", format!("{manifest}\n{wishes}"));
     play(&bench, "city-facts", &["build", "--check"], &[]);
+    let inspected = bench.run(&["inspect", "city-facts/dist/city-facts.wasm"]);
+    assert!(inspected.stdout.contains("│ scratch: 1.0 MiB — to sort"), "{inspected:?}");
 }
 
 fn put_file(folder: &tempfile::TempDir, name: &str, text: &str) {

@@ -177,6 +177,8 @@ mod trust;
 mod update;
 #[cfg(test)]
 mod watch;
+#[cfg(test)]
+mod wishes;
 mod wkg;
 #[cfg(test)]
 mod workbench;

@@ -39,7 +39,11 @@ impl Registry {
 
     /// Publishes a component under [`Self::reference`] that describes these tools and answers `hello`.
     pub(crate) fn publish(&self, tag: &str, tools: &[ToolDescription], key: Option<&SigningKey>) -> PublishReport {
-        let component = fumehood_tests::answering(tools, Answer::Text(b"hello")).unwrap();
+        self.publish_component(tag, fumehood_tests::answering(tools, Answer::Text(b"hello")).unwrap(), key)
+    }
+
+    /// Publishes a component under a tag.
+    pub(crate) fn publish_component(&self, tag: &str, component: Vec<u8>, key: Option<&SigningKey>) -> PublishReport {
         let reference = self.reference(tag).parse().unwrap();
         let publication = Publication::new(reference, component, BTreeMap::new()).unwrap();
         let provenance = Provenance {

@@ -15,7 +15,7 @@ use super::limits::CompileLimits;
 use super::proposals::{self, DisabledProposal, require};
 use super::types::{self, TypeError};
 use crate::engine::features::ENABLED;
-use crate::load::dialect::PRODUCERS_SECTION;
+use crate::load::statements::PRODUCERS_SECTION;
 
 /// A reason for not compiling a component.
 #[derive(Debug)]

@@ -5,7 +5,6 @@ pub(crate) mod typed;
 
 use fumehood_core::tool::definition::{DefinitionLimits, ToolDefinition};
 use serde::Serialize;
-use wasmparser::{KnownCustom, Parser, Payload};
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
 
 use crate::load::error::LoadError;
@@ -169,46 +168,6 @@ pub(crate) fn check_contract(imports: &[Import]) -> Result<(), LoadError> {
 fn is_accepted(version: &str) -> bool {
     let patch = version.strip_prefix("0.1.");
     patch.is_some_and(|patch| !patch.is_empty() && patch.bytes().all(|digit| digit.is_ascii_digit()))
-}
-
-/// The name of the section that lists the languages and tools that a component was built with (WebAssembly tool
-/// conventions, "Producers Section").
-pub(crate) const PRODUCERS_SECTION: &str = "producers";
-/// Maximum size of a section that is read, in bytes.
-const MAX_PRODUCERS_BYTES: usize = 16 << 10;
-/// Maximum number of fields, and of values of one field. The convention has three fields.
-const MAX_PRODUCERS: usize = 32;
-
-/// Reads the fields of a component's `producers` section with their values. Sections that are malformed or too large
-/// are ignored.
-pub(crate) fn read_producers(bytes: &[u8]) -> Vec<(String, Vec<String>)> {
-    let mut producers = Vec::new();
-    let mut depth = 0_usize;
-    for payload in Parser::new(0).parse_all(bytes) {
-        match payload {
-            Ok(Payload::ModuleSection { .. } | Payload::ComponentSection { .. }) => depth += 1,
-            Ok(Payload::End(_)) => depth = depth.saturating_sub(1),
-            Ok(Payload::CustomSection(section)) if depth == 0 && section.data().len() <= MAX_PRODUCERS_BYTES => {
-                if let KnownCustom::Producers(fields) = section.as_known() {
-                    let fields = fields.into_iter().map_while(Result::ok);
-                    producers.extend(fields.filter_map(|field| read_producer(&field)));
-                    producers.truncate(MAX_PRODUCERS);
-                }
-            }
-            Ok(_) => {}
-            Err(_) => return producers,
-        }
-    }
-    producers
-}
-
-fn read_producer(field: &wasmparser::ProducersField<'_>) -> Option<(String, Vec<String>)> {
-    let values = field.values.clone().into_iter().take(MAX_PRODUCERS).map(|value| {
-        let value = value.ok()?;
-        let text = format!("{} {}", value.name, value.version);
-        Some(crate::wasi::guest_output::cut(text.trim()))
-    });
-    Some((crate::wasi::guest_output::cut(field.name), values.collect::<Option<_>>()?))
 }
 
 #[cfg(test)]
