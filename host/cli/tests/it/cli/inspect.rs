@@ -222,7 +222,7 @@ fn everything_is_in_the_json() {
     assert!(report["digest"].as_str().unwrap().starts_with("sha256:"));
     assert_eq!(report["bytes"], std::fs::metadata(bench.path("countdown.wasm")).unwrap().len());
     assert_eq!(report["dialect"]["kind"], "contract");
-    assert_eq!(report["powers"], serde_json::json!(["env", "files"]));
+    assert_eq!(report["powers"], serde_json::json!(["env"]));
     assert!(report["imports"].as_array().unwrap().iter().all(|import| import["meaning"].is_string()));
     assert_eq!(report["tools"][0]["name"], "countdown");
     assert_eq!(report["tools"][0]["input_schema"]["required"], serde_json::json!(["from"]));
