@@ -48,10 +48,10 @@ impl WishReport {
     /// Prints the wishes below a heading.
     pub(super) fn print(&self, quotation: &mut Quotation) -> Result<()> {
         if let Some(fault) = &self.fault {
-            write_host_text(2, "wants      nothing, because the wishes of its author are not valid")?;
+            write_host_text(2, "the wishes of the author are ignored, because they are not valid")?;
             return quotation.write_block(4, fault);
         }
-        line("  wants, by the word of its author, which grants nothing")?;
+        line("  the author asks for (this grants nothing)")?;
         self.wanted.to_string().lines().try_for_each(|wish| quotation.write_block(4, wish))?;
         if self.imports_beyond.is_empty() {
             return Ok(());

@@ -61,7 +61,7 @@ fn inspect_shows_wishes_and_imports_beyond_them() {
     let bench = bench();
     let shown = assert_ok(bench.run(&["inspect", "files.wasm"])).stdout;
     for part in [
-        "wants, by the word of its author",
+        "the author asks for (this grants nothing)",
         "│ http: GET https://api.example.com/** — to look up words",
         "│ read: /docs — to search in it",
         "│ limits: deadline = \"20s\"",
@@ -103,7 +103,7 @@ fn hostile_wishes_are_a_note() {
     ] {
         bench.put("seven.wasm", component(section));
         let shown = assert_ok(bench.run(&["inspect", "seven.wasm"]));
-        assert!(shown.stdout.contains("wants      nothing, because"), "{part}: {shown:?}");
+        assert!(shown.stdout.contains("the wishes of the author are ignored"), "{part}: {shown:?}");
         assert!(unwrapped(&shown.stdout).contains(&part.replace(' ', "")), "{part}: {shown:?}");
         assert!(!shown.stdout.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
         assert!(shown.stdout.len() < 4_000, "{shown:?}");
