@@ -11,6 +11,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::{Metric, NumberDataPoint, number_data_point};
 use prost::Message as _;
 
 /// Maximum time to wait for something, far above what an export takes.
@@ -52,6 +53,19 @@ pub struct Histogram {
     pub attributes: BTreeMap<String, String>,
 }
 
+/// A value of a counter or gauge that was exported.
+#[derive(Debug, Clone)]
+pub struct Number {
+    /// The name of the metric.
+    pub name: String,
+    /// The value.
+    pub value: f64,
+    /// Whether it only rises.
+    pub is_counter: bool,
+    /// The attributes, as text.
+    pub attributes: BTreeMap<String, String>,
+}
+
 /// Everything that was exported so far.
 #[derive(Debug, Clone, Default)]
 pub struct ExportedTelemetry {
@@ -59,6 +73,8 @@ pub struct ExportedTelemetry {
     pub spans: Vec<Span>,
     /// Histograms, once for each report.
     pub histograms: Vec<Histogram>,
+    /// Values of counters and gauges, once for each report.
+    pub numbers: Vec<Number>,
     /// The heads of all requests.
     pub heads: Vec<String>,
     /// The bodies of all requests, as they came.
@@ -168,7 +184,7 @@ impl Collector {
         if head.starts_with("post /v1/traces ") {
             exported.spans.extend(spans(&body)?);
         } else if head.starts_with("post /v1/metrics ") {
-            exported.histograms.extend(histograms(&body)?);
+            exported.add_metrics(&body)?;
         }
         exported.heads.push(head);
         exported.bodies.push(body);
@@ -176,6 +192,38 @@ impl Collector {
         self.state.1.notify_all();
         // An empty message: everything was taken.
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n").ok()
+    }
+}
+
+impl ExportedTelemetry {
+    fn add_metrics(&mut self, body: &[u8]) -> Option<()> {
+        let request = ExportMetricsServiceRequest::decode(body).ok()?;
+        let scopes = request.resource_metrics.into_iter().flat_map(|resource| resource.scope_metrics);
+        for Metric { name, unit, data, .. } in scopes.flat_map(|scope| scope.metrics) {
+            match data? {
+                Data::Histogram(histogram) => {
+                    self.histograms.extend(histogram.data_points.into_iter().map(|point| Histogram {
+                        name: name.clone(),
+                        unit: unit.clone(),
+                        count: point.count,
+                        bounds: point.explicit_bounds,
+                        attributes: attributes(point.attributes),
+                    }));
+                }
+                Data::Gauge(gauge) => self.add_numbers(&name, false, gauge.data_points),
+                Data::Sum(sum) => self.add_numbers(&name, sum.is_monotonic, sum.data_points),
+                _ => {}
+            }
+        }
+        Some(())
+    }
+
+    fn add_numbers(&mut self, name: &str, is_counter: bool, points: Vec<NumberDataPoint>) {
+        for point in points {
+            let Some(number_data_point::Value::AsDouble(value)) = point.value else { continue };
+            let attributes = attributes(point.attributes);
+            self.numbers.push(Number { name: name.to_owned(), value, is_counter, attributes });
+        }
     }
 }
 
@@ -194,22 +242,6 @@ fn spans(body: &[u8]) -> Option<Vec<Span>> {
                 attributes: attributes(span.attributes),
                 resource: resource.clone(),
             });
-        }
-    }
-    Some(found)
-}
-
-fn histograms(body: &[u8]) -> Option<Vec<Histogram>> {
-    let request = ExportMetricsServiceRequest::decode(body).ok()?;
-    let scopes = request.resource_metrics.into_iter().flat_map(|resource| resource.scope_metrics);
-    let mut found = Vec::new();
-    for metric in scopes.flat_map(|scope| scope.metrics) {
-        let Some(Data::Histogram(histogram)) = metric.data else { continue };
-        for point in histogram.data_points {
-            let name = metric.name.clone();
-            let unit = metric.unit.clone();
-            let attributes = attributes(point.attributes);
-            found.push(Histogram { name, unit, count: point.count, bounds: point.explicit_bounds, attributes });
         }
     }
     Some(found)

@@ -5,20 +5,26 @@
 /// A listener answers its readiness check with 503 while a dependency is lost, and the metrics of a service have its measurements.
 ///
 /// ```
-/// use fumehood_core::dependency::{Dependency, Measurement};
+/// use fumehood_core::dependency::{Dependency, Measurement, Metric};
 ///
 /// /// A pool of connections to a database that tools need.
 /// struct Pool {
 ///     free: usize,
 /// }
 ///
+/// static FREE: Metric = Metric::gauge("database_connections_free", "Connections that no call uses");
+///
 /// impl Dependency for Pool {
 ///     fn outage(&self) -> Option<&'static str> {
 ///         (self.free == 0).then_some("database")
 ///     }
 ///
+///     fn metrics(&self) -> Vec<&'static Metric> {
+///         vec![&FREE]
+///     }
+///
 ///     fn measurements(&self) -> Vec<Measurement> {
-///         vec![Measurement::gauge("database_connections_free", "Connections that no call uses", self.free as f64)]
+///         vec![FREE.value(self.free as f64)]
 ///     }
 /// }
 ///
@@ -29,48 +35,67 @@ pub trait Dependency: Send + Sync {
     /// made. Called for every check of readiness, so it must not wait.
     fn outage(&self) -> Option<&'static str>;
 
-    /// Returns what is measured, as it is now. The names do not depend on the state.
+    /// Returns all metrics that it ever has measurements of. Asked for once.
+    fn metrics(&self) -> Vec<&'static Metric>;
+
+    /// Returns what is measured, as it is now.
     fn measurements(&self) -> Vec<Measurement>;
 }
 
-/// The way in which the value of a [`Measurement`] changes.
+/// The way in which the value of a [`Metric`] changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum MeasurementKind {
+pub enum MetricKind {
     /// It rises and falls.
     Gauge,
     /// It only rises while the process lives.
     Counter,
 }
 
-/// One value of a metric.
-#[derive(Debug, Clone, PartialEq)]
+/// A metric of a dependency. Two with the same name are the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub struct Measurement {
+pub struct Metric {
     /// The name without the prefix `fumehood_` and, for counters, without the suffix `_total`. It ends with its unit.
     pub name: &'static str,
     /// What it counts.
     pub help: &'static str,
     /// How it changes.
-    pub kind: MeasurementKind,
-    /// The labels. Their values are from a bounded set.
+    pub kind: MetricKind,
+}
+
+impl Metric {
+    /// Describes a value that rises and falls.
+    #[must_use]
+    pub const fn gauge(name: &'static str, help: &'static str) -> Self {
+        Self { name, help, kind: MetricKind::Gauge }
+    }
+
+    /// Describes a value that only rises.
+    #[must_use]
+    pub const fn counter(name: &'static str, help: &'static str) -> Self {
+        Self { name, help, kind: MetricKind::Counter }
+    }
+
+    /// Creates a measurement without labels.
+    #[must_use]
+    pub const fn value(&'static self, value: f64) -> Measurement {
+        Measurement { metric: self, labels: Vec::new(), value }
+    }
+}
+
+/// One value of a metric.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Measurement {
+    /// What was measured.
+    pub metric: &'static Metric,
+    /// The labels. Their values are from a bounded set. All measurements of a metric have the same.
     pub labels: Vec<(&'static str, String)>,
     /// The value.
     pub value: f64,
 }
 
 impl Measurement {
-    /// Creates the value of a gauge without labels.
-    #[must_use]
-    pub fn gauge(name: &'static str, help: &'static str, value: f64) -> Self {
-        Self { name, help, kind: MeasurementKind::Gauge, labels: Vec::new(), value }
-    }
-
-    /// Creates the value of a counter without labels.
-    #[must_use]
-    pub fn counter(name: &'static str, help: &'static str, value: f64) -> Self {
-        Self { kind: MeasurementKind::Counter, ..Self::gauge(name, help, value) }
-    }
-
     /// Adds a label.
     #[must_use]
     pub fn label(mut self, name: &'static str, value: impl Into<String>) -> Self {

@@ -1,14 +1,16 @@
 //! The metrics of calls as instruments of OpenTelemetry.
 
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use fumehood_core::call::result::Metadata;
+use fumehood_core::dependency::{Dependency, Metric, MetricKind};
 use fumehood_core::telemetry::{
     CALL_DURATION_METRIC, CALL_QUEUE_METRIC, CHAT, ERROR_TYPE, FUEL_METRIC, HOST_CALL_FIELD, HOST_CALL_METRIC,
     HTTP_REQUEST_METRIC, MODEL_REQUEST_METRIC, OPERATION_NAME, PEAK_MEMORY_METRIC, PROVIDER_NAME, TOOL_NAME,
 };
 use opentelemetry::KeyValue;
-use opentelemetry::metrics::{Histogram, Meter};
+use opentelemetry::metrics::{AsyncInstrument, Histogram, Meter};
 
 use crate::histograms::{BYTES, FUEL, SECONDS};
 use crate::labels::OK;
@@ -20,6 +22,7 @@ fn seconds(meter: &Meter, name: &'static str) -> Histogram<f64> {
 
 /// The instruments of calls, and of what they wait for.
 pub(crate) struct Instruments {
+    meter: Meter,
     duration: Histogram<f64>,
     queue: Histogram<f64>,
     fuel: Histogram<u64>,
@@ -33,6 +36,7 @@ impl Instruments {
     pub(crate) fn new(meter: &Meter) -> Self {
         let memory = meter.u64_histogram(PEAK_MEMORY_METRIC).with_unit("By").with_boundaries(BYTES.bounds());
         Self {
+            meter: meter.clone(),
             duration: seconds(meter, CALL_DURATION_METRIC),
             queue: seconds(meter, CALL_QUEUE_METRIC),
             fuel: meter.u64_histogram(FUEL_METRIC).with_boundaries(FUEL.bounds()).build(),
@@ -40,6 +44,26 @@ impl Instruments {
             host_calls: seconds(meter, HOST_CALL_METRIC),
             http_requests: seconds(meter, HTTP_REQUEST_METRIC),
             model_requests: seconds(meter, MODEL_REQUEST_METRIC),
+        }
+    }
+
+    /// Reports the metrics of a dependency, for as long as somebody else holds it.
+    pub(crate) fn observe(&self, dependency: &Arc<dyn Dependency>) {
+        for metric in dependency.metrics() {
+            let name = format!("fumehood.{}", metric.name);
+            let weak = Arc::downgrade(dependency);
+            let callback = move |observer: &dyn AsyncInstrument<f64>| report(&weak, metric, observer);
+            // The meter keeps what it has built.
+            match metric.kind {
+                MetricKind::Gauge => {
+                    let gauge = self.meter.f64_observable_gauge(name).with_description(metric.help);
+                    drop(gauge.with_callback(callback).build());
+                }
+                MetricKind::Counter => {
+                    let counter = self.meter.f64_observable_counter(name).with_description(metric.help);
+                    drop(counter.with_callback(callback).build());
+                }
+            }
         }
     }
 
@@ -69,5 +93,15 @@ impl Instruments {
     pub(crate) fn record_model_request(&self, provider: &str, duration: Duration) {
         let attributes = [KeyValue::new(OPERATION_NAME, CHAT), KeyValue::new(PROVIDER_NAME, provider.to_owned())];
         self.model_requests.record(duration.as_secs_f64(), &attributes);
+    }
+}
+
+/// Reports what a dependency measures of one metric.
+fn report(dependency: &Weak<dyn Dependency>, metric: &'static Metric, observer: &dyn AsyncInstrument<f64>) {
+    let Some(dependency) = dependency.upgrade() else { return };
+    for measurement in dependency.measurements().into_iter().filter(|it| it.metric == metric) {
+        let labels = measurement.labels.into_iter();
+        let attributes: Vec<KeyValue> = labels.map(|(name, value)| KeyValue::new(name, value)).collect();
+        observer.observe(measurement.value, &attributes);
     }
 }

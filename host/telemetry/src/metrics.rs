@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use fumehood_core::call::result::CallResult;
-use fumehood_core::dependency::{Dependency, Measurement, MeasurementKind};
+use fumehood_core::dependency::{Dependency, Measurement, MetricKind};
 use fumehood_core::tool::ToolProvider;
 use fumehood_core::trace_context;
 use fumehood_server::{CallSink, EndedCall, RunningCalls};
@@ -83,24 +83,28 @@ fn gauge_of(count: usize) -> ConstGauge<i64> {
     ConstGauge::new(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-/// Registers measurements. Those of one name have the same labels.
+/// Registers measurements.
 fn register_measurements(registry: &mut Registry, measurements: impl Iterator<Item = Measurement>) {
     let mut gauges = BTreeMap::<_, Family<Labels, Gauge<f64, AtomicU64>>>::new();
     let mut counters = BTreeMap::<_, Family<Labels, Counter<f64, AtomicU64>>>::new();
-    for Measurement { name, help, kind, labels, value, .. } in measurements {
-        match kind {
-            MeasurementKind::Gauge if labels.is_empty() => registry.register(name, help, ConstGauge::new(value)),
-            MeasurementKind::Counter if labels.is_empty() => registry.register(name, help, ConstCounter::new(value)),
-            MeasurementKind::Gauge => {
-                gauges.entry((name, help)).or_default().get_or_create_owned(&labels).set(value);
+    for Measurement { metric, labels, value, .. } in measurements {
+        match metric.kind {
+            MetricKind::Gauge if labels.is_empty() => {
+                registry.register(metric.name, metric.help, ConstGauge::new(value));
             }
-            MeasurementKind::Counter => {
-                counters.entry((name, help)).or_default().get_or_create_owned(&labels).inc_by(value);
+            MetricKind::Counter if labels.is_empty() => {
+                registry.register(metric.name, metric.help, ConstCounter::new(value));
+            }
+            MetricKind::Gauge => {
+                gauges.entry(metric).or_default().get_or_create_owned(&labels).set(value);
+            }
+            MetricKind::Counter => {
+                counters.entry(metric).or_default().get_or_create_owned(&labels).inc_by(value);
             }
         }
     }
-    gauges.into_iter().for_each(|((name, help), family)| registry.register(name, help, family));
-    counters.into_iter().for_each(|((name, help), family)| registry.register(name, help, family));
+    gauges.into_iter().for_each(|(metric, family)| registry.register(metric.name, metric.help, family));
+    counters.into_iter().for_each(|(metric, family)| registry.register(metric.name, metric.help, family));
 }
 
 impl Metrics {
@@ -151,6 +155,7 @@ impl Metrics {
 
     /// Adds the measurements of a part of the service.
     pub fn follow_dependency(&self, dependency: Arc<dyn Dependency>) {
+        self.instruments.iter().for_each(|instruments| instruments.observe(&dependency));
         self.dependencies.write().unwrap_or_else(PoisonError::into_inner).push(dependency);
     }
 
@@ -247,6 +252,7 @@ mod tests {
     use fumehood_core::boxed::BoxFuture;
     use fumehood_core::call::CallContext;
     use fumehood_core::call::result::Metadata;
+    use fumehood_core::dependency::Metric;
     use fumehood_core::schema::gate::{Gate, GateLimits};
     use fumehood_core::tool::definition::{DefinitionLimits, RawDefinition};
     use fumehood_core::tool::name::Namespace;
@@ -295,15 +301,21 @@ mod tests {
 
     struct Pool;
 
+    static FREE: Metric = Metric::gauge("pool_free", "Free connections");
+    static WAIT_SECONDS: Metric = Metric::counter("pool_wait_seconds", "Time that calls waited");
+
     impl Dependency for Pool {
         fn outage(&self) -> Option<&'static str> {
             None
         }
 
+        fn metrics(&self) -> Vec<&'static Metric> {
+            vec![&FREE, &WAIT_SECONDS]
+        }
+
         fn measurements(&self) -> Vec<Measurement> {
-            let free = |server: &str| Measurement::gauge("pool_free", "Free connections", 2.0).label("server", server);
-            let seconds = Measurement::counter("pool_wait_seconds", "Time that calls waited", 1.5);
-            vec![free("a"), free("b"), seconds]
+            let free = |server: &str| FREE.value(2.0).label("server", server);
+            vec![free("a"), free("b"), WAIT_SECONDS.value(1.5)]
         }
     }
 

@@ -11,7 +11,7 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{CallContext, Observer};
-use fumehood_core::dependency::{Dependency, Measurement};
+use fumehood_core::dependency::{Dependency, Measurement, Metric};
 use fumehood_core::log;
 use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 use futures_util::{FutureExt as _, StreamExt as _};
@@ -196,6 +196,12 @@ impl CellTools {
     }
 }
 
+static CONNECTED: Metric = Metric::gauge("cell_connected", "1 if NATS can be reached, else 0");
+static WORKERS: Metric = Metric::gauge("cell_workers", "Workers that announce themselves");
+static WORKERS_LOST: Metric = Metric::counter("cell_workers_lost", "Times that a worker left without a word");
+static WORKER_PLACES: Metric = Metric::gauge("cell_worker_places", "Calls that a worker takes at once");
+static WORKER_CALLS: Metric = Metric::gauge("cell_worker_calls", "Calls that run at a worker, from all gateways");
+
 impl Dependency for CellTools {
     fn outage(&self) -> Option<&'static str> {
         let inner = &self.inner;
@@ -206,22 +212,23 @@ impl Dependency for CellTools {
         (!inner.state().roster.has_worker() && is_needed()).then_some("workers")
     }
 
+    fn metrics(&self) -> Vec<&'static Metric> {
+        vec![&CONNECTED, &WORKERS, &WORKERS_LOST, &WORKER_PLACES, &WORKER_CALLS]
+    }
+
     #[allow(clippy::cast_precision_loss, reason = "a metric needs no more than 52 bits")]
     fn measurements(&self) -> Vec<Measurement> {
-        let gauge = Measurement::gauge;
         let is_connected = self.inner.link.is_connected();
         let state = self.inner.state();
         let mut measured = vec![
-            gauge("cell_connected", "1 if NATS can be reached, else 0", if is_connected { 1.0 } else { 0.0 }),
-            gauge("cell_workers", "Workers that announce themselves", state.roster.len() as f64),
-            Measurement::counter("cell_workers_lost", "Times that a worker left without a word", state.losses as f64),
+            CONNECTED.value(if is_connected { 1.0 } else { 0.0 }),
+            WORKERS.value(state.roster.len() as f64),
+            WORKERS_LOST.value(state.losses as f64),
         ];
         for (worker, announcement) in state.roster.iter() {
-            let of_worker = |name, help, value| gauge(name, help, value).label("worker", worker);
             let places = if announcement.draining { 0 } else { announcement.places };
-            let running = f64::from(announcement.running);
-            measured.push(of_worker("cell_worker_places", "Calls that a worker takes at once", f64::from(places)));
-            measured.push(of_worker("cell_worker_calls", "Calls that run at a worker, from all gateways", running));
+            measured.push(WORKER_PLACES.value(f64::from(places)).label("worker", worker));
+            measured.push(WORKER_CALLS.value(f64::from(announcement.running)).label("worker", worker));
         }
         measured
     }

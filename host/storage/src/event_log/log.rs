@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::dependency::{Dependency, Measurement};
+use fumehood_core::dependency::{Dependency, Measurement, Metric};
 use fumehood_core::record::{Durability, Record, RecordError, Recorder};
 use fumehood_core::saved_session::{SessionEntry, SessionStore};
 use futures_timer::Delay;
@@ -315,22 +315,30 @@ impl Drop for EventLog {
     }
 }
 
+static UP: Metric = Metric::gauge("event_log_up", "1 if records can be written, else 0");
+static RECORDS_WAITING: Metric = Metric::gauge("event_log_records_waiting", "Records that are not written yet");
+static RECORDS: Metric = Metric::counter("event_log_records", "Records that were written");
+static TRANSACTIONS: Metric = Metric::counter("event_log_transactions", "Transactions that wrote records");
+static WRITE_SECONDS: Metric = Metric::counter("event_log_write_seconds", "Time that these transactions took");
+
 impl Dependency for EventLog {
     fn outage(&self) -> Option<&'static str> {
         self.queue.health().is_failing.then_some("event_log")
     }
 
     #[allow(clippy::cast_precision_loss, reason = "a metric needs no more than 52 bits")]
+    fn metrics(&self) -> Vec<&'static Metric> {
+        vec![&UP, &RECORDS_WAITING, &RECORDS, &TRANSACTIONS, &WRITE_SECONDS]
+    }
+
     fn measurements(&self) -> Vec<Measurement> {
         let LogHealth { is_failing, waiting, written, transactions, writing } = self.queue.health();
-        let gauge = Measurement::gauge;
-        let counter = Measurement::counter;
         vec![
-            gauge("event_log_up", "1 if records can be written, else 0", if is_failing { 0.0 } else { 1.0 }),
-            gauge("event_log_records_waiting", "Records that are not written yet", waiting as f64),
-            counter("event_log_records", "Records that were written", written as f64),
-            counter("event_log_transactions", "Transactions that wrote records", transactions as f64),
-            counter("event_log_write_seconds", "Time that these transactions took", writing.as_secs_f64()),
+            UP.value(if is_failing { 0.0 } else { 1.0 }),
+            RECORDS_WAITING.value(waiting as f64),
+            RECORDS.value(written as f64),
+            TRANSACTIONS.value(transactions as f64),
+            WRITE_SECONDS.value(writing.as_secs_f64()),
         ]
     }
 }

@@ -8,13 +8,14 @@
     reason = "a test fails by panicking"
 )]
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::result::{CallResult, Metadata};
 use fumehood_core::call::{Arguments, Call, CallContext};
+use fumehood_core::dependency::{Dependency, Measurement, Metric};
 use fumehood_core::persistence::Persistence;
 use fumehood_core::schema::gate::{Gate, GateLimits};
 use fumehood_core::telemetry::{self, CallContent};
@@ -95,6 +96,42 @@ fn spans_arrive_with_names_kinds_and_parents() {
     assert!(bounds[0] < 0.001 && bounds[bounds.len() - 1] > 60.0, "{bounds:?}");
     let heads = collector.exported().heads;
     assert!(heads.iter().any(|head| head.contains("x-key: header-secret")), "{heads:?}");
+}
+
+/// Workers that come and go, and the calls that they have taken.
+struct Workers(Mutex<Vec<&'static str>>);
+
+static WORKER_CALLS: Metric = Metric::gauge("tested_worker_calls", "Calls that a worker runs");
+static TAKEN: Metric = Metric::counter("tested_calls_taken", "Calls that workers have taken");
+
+impl Dependency for Workers {
+    fn outage(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn metrics(&self) -> Vec<&'static Metric> {
+        vec![&WORKER_CALLS, &TAKEN]
+    }
+
+    fn measurements(&self) -> Vec<Measurement> {
+        let of_worker = |name: &&'static str| WORKER_CALLS.value(3.0).label("worker", *name);
+        let workers = self.0.lock().unwrap();
+        workers.iter().map(of_worker).chain([TAKEN.value(7.0)]).collect()
+    }
+}
+
+#[test]
+fn metrics_of_a_dependency_arrive_although_it_had_no_measurements_at_first() {
+    let (installed, collector) = stage();
+    let workers = Arc::new(Workers(Mutex::default()));
+    installed.metrics().follow_dependency(Arc::clone(&workers) as _);
+    let find =
+        |name: &str| collector.wait(|all| all.numbers.iter().find(|it| it.name == format!("fumehood.{name}")).cloned());
+    let taken = find("tested_calls_taken").unwrap();
+    assert_eq!((taken.value, taken.is_counter), (7.0, true));
+    workers.0.lock().unwrap().push("w1");
+    let calls = find("tested_worker_calls").unwrap();
+    assert_eq!((calls.value, calls.is_counter, calls.attributes["worker"].as_str()), (3.0, false, "w1"));
 }
 
 #[test]

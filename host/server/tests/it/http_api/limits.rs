@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fumehood_core::dependency::{Dependency, Measurement};
+use fumehood_core::dependency::{Dependency, Measurement, Metric};
 use fumehood_server::http_api::{Api, ApiOptions};
 use fumehood_server::{Access, HttpOptions, Listener};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -204,6 +204,10 @@ struct EventLog(AtomicBool);
 impl Dependency for EventLog {
     fn outage(&self) -> Option<&'static str> {
         self.0.load(Ordering::Relaxed).then_some("event_log")
+    }
+
+    fn metrics(&self) -> Vec<&'static Metric> {
+        Vec::new()
     }
 
     fn measurements(&self) -> Vec<Measurement> {
