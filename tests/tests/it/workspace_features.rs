@@ -19,9 +19,7 @@ fn features(selection: &[&str], edges: &str) -> Features {
     let mut features = Features::new();
     for line in cargo(&[&tree, selection].concat()).lines() {
         let line = line.trim_end_matches(" (*)");
-        if let Some((package, set)) = line.rsplit_once('|')
-            && !package.contains("(/")
-        {
+        if let Some((package, set)) = line.rsplit_once('|') {
             let package = package.trim_end_matches(" (proc-macro)");
             features.entry(package.to_owned()).or_default().insert(set.to_owned());
         }
@@ -61,7 +59,8 @@ fn host_crates_share_compiled_dependencies() {
     assert!(command.len() > 100, "{command:?}");
     let mut wrong = BTreeSet::new();
     let mut compare = |name: &str, selection: &[&str], edges| {
-        for (package, sets) in features(selection, edges) {
+        let of_others = features(selection, edges).into_iter().filter(|(package, _)| !package.contains("(/"));
+        for (package, sets) in of_others {
             let others = workspace.get(&package).cloned().unwrap_or_default();
             for set in sets.difference(&others).filter(|_| command.contains_key(&package)) {
                 wrong.insert(format!("{package} for {name}: [{set}] instead of {others:?}"));
@@ -74,6 +73,21 @@ fn host_crates_share_compiled_dependencies() {
     // The sandbox alone is tested, too.
     compare("the tests of the sandbox", &["--package", "fumehood", "--no-default-features"], "normal,build,dev");
     let wrong: Vec<String> = wrong.into_iter().collect();
+    assert!(wrong.is_empty(), "add these features to host/workspace-hack/Cargo.toml:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn tests_use_the_crates_of_the_command() {
+    // What macros are compiled from may differ.
+    let workspace = features(&["--workspace", "--exclude", "fumehood-guest-macros"], "normal,dev,no-proc-macro");
+    let command = features(&["--package", "fumehood-cli"], "normal,no-proc-macro");
+    assert!(command.keys().any(|package| package.starts_with("fumehood-runtime ")), "{command:?}");
+    let differs = |(package, set): &(&String, &BTreeSet<String>)| workspace.get(*package) != Some(*set);
+    let wrong: Vec<String> = command
+        .iter()
+        .filter(differs)
+        .map(|(package, set)| format!("{package}: {set:?} for the command, {:?} for the tests", workspace.get(package)))
+        .collect();
     assert!(wrong.is_empty(), "add these features to host/workspace-hack/Cargo.toml:\n{}", wrong.join("\n"));
 }
 
