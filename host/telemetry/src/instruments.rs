@@ -57,11 +57,11 @@ impl Instruments {
             match metric.kind {
                 MetricKind::Gauge => {
                     let gauge = self.meter.f64_observable_gauge(name).with_description(metric.help);
-                    drop(gauge.with_callback(callback).build());
+                    let _gauge = gauge.with_callback(callback).build();
                 }
                 MetricKind::Counter => {
                     let counter = self.meter.f64_observable_counter(name).with_description(metric.help);
-                    drop(counter.with_callback(callback).build());
+                    let _counter = counter.with_callback(callback).build();
                 }
             }
         }
