@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use fumehood::settings::{LimitsSection, Powers, Wishes};
+use fumehood::settings::{LimitsSection, Powers, Wish, Wishes};
 use toml::Table;
 
 use crate::flags;
@@ -26,11 +26,11 @@ pub(crate) struct Grants {
     powers: Powers,
     limits: LimitsSection,
     /// Wishes that were granted, for their reasons.
-    granted: Vec<Wishes>,
+    granted: Vec<Wish>,
     /// Wishes that are to be granted once the operator has named a folder, a value or a secret.
-    unfilled: Vec<Wishes>,
+    unfilled: Vec<Wish>,
     /// Wishes that were refused, or not decided.
-    refused: Vec<Wishes>,
+    refused: Vec<Wish>,
 }
 
 impl Grants {
@@ -45,8 +45,8 @@ impl Grants {
     /// # Errors
     /// If the terminal cannot be read.
     pub(crate) fn decide(&mut self, wishes: &Wishes, default: Answer, may_ask: bool, base: &Path) -> Result<bool> {
-        let mut open = wishes.split();
-        open.retain(|wish| !wish.is_decided(&self.powers, &self.limits));
+        let is_open = |wish: &&Wish| !wish.is_decided(&self.powers, &self.limits);
+        let open: Vec<Wish> = wishes.iter().filter(is_open).cloned().collect();
         if open.is_empty() {
             return Ok(false);
         }
@@ -67,7 +67,7 @@ impl Grants {
     }
 
     /// Grants one wish, with a value of the operator if it needs one.
-    fn grant(&mut self, wish: Wishes, may_ask: bool, base: &Path) -> Result<()> {
+    fn grant(&mut self, wish: Wish, may_ask: bool, base: &Path) -> Result<()> {
         let value = match wish.missing_value() {
             None => None,
             Some(what) => {
@@ -108,9 +108,9 @@ impl Grants {
     }
 
     /// Returns the reasons for the grant of a key, as its author gives them.
-    pub(crate) fn reasons(&self, key: &str) -> Vec<String> {
+    pub(crate) fn reasons(&self, key: &str) -> Vec<&str> {
         let of_key = self.granted.iter().filter(|wish| table_of(wish).is_ok_and(|table| table.contains_key(key)));
-        of_key.filter_map(Wishes::reason).collect()
+        of_key.filter_map(Wish::reason).collect()
     }
 
     /// Returns comments for the wishes that wait for the operator: what to do, and the line that grants each.
@@ -160,7 +160,7 @@ fn ask_for_all(count: usize) -> Result<Answer> {
 }
 
 /// Returns a wish as lines of a configuration, with placeholders.
-fn table_of(wish: &Wishes) -> Result<Table> {
+fn table_of(wish: &Wish) -> Result<Table> {
     let mut powers = Powers::default();
     let mut limits = LimitsSection::default();
     wish.add_to(&mut powers, &mut limits, None);

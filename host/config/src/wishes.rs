@@ -13,15 +13,16 @@ use fumehood_core::text::line::PrintableLine;
 use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::MAX_WISHES_BYTES;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use schemars::generate::SchemaSettings;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value, json};
 use serde_with::skip_serializing_none;
 use toml::de::DeTable;
 
 use crate::amount::{Bytes, Count, MAX_MEMORY_BYTES};
 use crate::folder::{WriteFolder, WriteFolderTable};
 use crate::http_limits::HttpLimitsSection;
-use crate::json::deserialize_setting;
+use crate::json::SettingError;
 use crate::keys;
 use crate::limits::LimitsSection;
 use crate::powers::{PowerFault, Powers};
@@ -33,94 +34,98 @@ const MAX_WISHES: usize = 64;
 const MAX_REASON_CHARS: usize = 200;
 /// Maximum length of an error about the wishes of a component, in characters: it quotes them.
 const MAX_ERROR_CHARS: usize = 300;
-/// Keys whose wishes may be written without a table, with the key that the value then has. The first are lists.
-const PLAIN_FORMS: [(&str, &str); 6] = [
-    ("http", "rule"),
-    ("read", "guest"),
-    ("write", "guest"),
-    ("env", "name"),
-    ("scratch", "bytes"),
-    ("key_value", "bytes"),
-];
 /// The host folder where the operator has not named one.
 const FOLDER_PLACEHOLDER: &str = "FOLDER";
 /// The value of a variable or secret where the operator has not given one. It is as long as a secret has to be.
 const VALUE_PLACEHOLDER: &str = "VALUE";
 
-/// One wish, and the reason for it.
+/// The form in which wishes of one key are written.
+struct Form {
+    key: &'static str,
+    /// Whether a component may have several, in a list.
+    is_list: bool,
+    /// The member that a wish without a table is.
+    plain: Option<&'static str>,
+}
+
+/// The forms of all keys, in the order in which wishes are shown.
+const FORMS: [Form; 9] = [
+    Form { key: "http", is_list: true, plain: Some("rule") },
+    Form { key: "http_limits", is_list: false, plain: None },
+    Form { key: "read", is_list: true, plain: Some("guest") },
+    Form { key: "write", is_list: true, plain: Some("guest") },
+    Form { key: "scratch", is_list: false, plain: Some("bytes") },
+    Form { key: "key_value", is_list: false, plain: Some("bytes") },
+    Form { key: "env", is_list: true, plain: Some("name") },
+    Form { key: "secrets", is_list: true, plain: None },
+    Form { key: "limits", is_list: false, plain: None },
+];
+
+/// The powers or limits of one wish: a key of `[tools.NAME]`, and its value without what the operator decides.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Wish<T> {
-    /// The power or limits, in the words of the configuration.
-    #[serde(flatten)]
-    wanted: T,
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum Wanted {
+    /// Requests that it makes: "METHOD URL", or tables with `rule`.
+    Http {
+        /// The requests, as "METHOD URL", such as "GET https://api.example.com/v1/**".
+        rule: String,
+    },
+    /// Limits on the requests of one call.
+    HttpLimits(HttpLimitsSection),
+    /// Folders that it reads: paths at which it sees them, or tables with `guest`.
+    Read {
+        /// The path at which the tool sees it, such as "/docs".
+        guest: String,
+    },
+    /// Folders that it reads and changes: paths at which it sees them, or tables with `guest`.
+    Write {
+        /// The path at which the tool sees it, such as "/out".
+        guest: String,
+        /// Maximum number of bytes that it adds.
+        bytes: Option<Bytes>,
+        /// Maximum number of files and folders that it adds.
+        entries: Option<Count>,
+    },
+    /// An empty folder for each call, /scratch: its size, or a table with `bytes`.
+    Scratch {
+        /// The size, such as "1MiB".
+        bytes: Bytes,
+    },
+    /// A private key-value store: its size, or a table with `bytes`.
+    KeyValue {
+        /// The size, such as "1MiB".
+        bytes: Bytes,
+    },
+    /// Environment variables: their names, or tables with `name`.
+    Env {
+        /// The name of the variable.
+        name: String,
+    },
+    /// Secrets that the host adds to its requests.
+    Secrets {
+        /// The name of the secret.
+        name: String,
+        /// The requests that get it, such as `https://api.example.com/**`. `http` must have them too.
+        #[serde(rename = "for")]
+        requests: String,
+        /// The header that carries it, such as "Authorization". Set either `header` or `query`.
+        header: Option<String>,
+        /// The query parameter that carries it. Set either `header` or `query`.
+        query: Option<String>,
+        /// The text to send, where {secret} stands for the value, such as "Bearer {secret}". Default: "{secret}".
+        value: Option<String>,
+    },
+    /// Limits of one call.
+    Limits(LimitsSection),
+}
+
+/// One wish, and the reason for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wish {
+    wanted: Wanted,
     /// The reason, for people, such as "to read the weather".
     reason: Option<String>,
-}
-
-/// Requests that it makes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct HttpWish {
-    /// The requests, as "METHOD URL", such as "GET https://api.example.com/v1/**".
-    rule: String,
-}
-
-/// A folder of the host, which the operator chooses.
-#[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct FolderWish {
-    /// The path at which the tool sees it, such as "/docs".
-    guest: String,
-}
-
-/// A folder of the host that it changes, which the operator chooses.
-#[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct WriteFolderWish {
-    /// The path at which the tool sees it, such as "/out".
-    guest: String,
-    /// Maximum number of bytes that it adds.
-    bytes: Option<Bytes>,
-    /// Maximum number of files and folders that it adds.
-    entries: Option<Count>,
-}
-
-/// An amount of space.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SizeWish {
-    /// The size, such as "1MiB".
-    bytes: Bytes,
-}
-
-/// An environment variable, whose value the operator gives.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct EnvWish {
-    /// The name of the variable.
-    name: String,
-}
-
-/// A secret that the host adds to requests. The operator says where its value comes from.
-#[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SecretWish {
-    /// The name of the secret.
-    name: String,
-    /// The requests that get it, such as `https://api.example.com/**`. `http` must have them too.
-    #[serde(rename = "for")]
-    requests: String,
-    /// The header that carries it, such as "Authorization". Set either `header` or `query`.
-    header: Option<String>,
-    /// The query parameter that carries it. Set either `header` or `query`.
-    query: Option<String>,
-    /// The text to send, where {secret} stands for the value, such as "Bearer {secret}". Default: "{secret}".
-    value: Option<String>,
 }
 
 /// The wishes of a component, with the keys of `[tools.NAME]`.
@@ -134,34 +139,8 @@ struct SecretWish {
 /// assert_eq!(wishes.to_string(), "http: GET https://api.open-meteo.com/** — to read the weather\nscratch: 1.0 MiB");
 /// # Ok::<(), fumehood_config::wishes::WishesError>(())
 /// ```
-#[skip_serializing_none]
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Wishes {
-    /// Requests that it makes: "METHOD URL", or tables with `rule`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    http: Vec<Wish<HttpWish>>,
-    /// Limits on the requests of one call.
-    http_limits: Option<Wish<HttpLimitsSection>>,
-    /// Folders that it reads: paths at which it sees them, or tables with `guest`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    read: Vec<Wish<FolderWish>>,
-    /// Folders that it reads and changes: paths at which it sees them, or tables with `guest`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    write: Vec<Wish<WriteFolderWish>>,
-    /// An empty folder for each call, /scratch: its size, or a table with `bytes`.
-    scratch: Option<Wish<SizeWish>>,
-    /// A private key-value store: its size, or a table with `bytes`.
-    key_value: Option<Wish<SizeWish>>,
-    /// Environment variables: their names, or tables with `name`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    env: Vec<Wish<EnvWish>>,
-    /// Secrets that the host adds to its requests.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    secrets: Vec<Wish<SecretWish>>,
-    /// Limits of one call.
-    limits: Option<Wish<LimitsSection>>,
-}
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wishes(Vec<Wish>);
 
 /// Wishes that have no meaning: every fault, one a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -173,14 +152,22 @@ impl Wishes {
     ///
     /// # Errors
     /// Every unknown key and wrong type; otherwise everything that could not be granted, or that is too much.
-    pub fn new(written: Value) -> Result<Self, WishesError> {
-        let mut written = written;
+    pub fn new(mut written: Value) -> Result<Self, WishesError> {
         write_tables(&mut written);
         check_keys(&written)?;
-        let mut wishes: Self = deserialize_setting("wants", written).map_err(|error| WishesError(error.to_string()))?;
-        for reason in wishes.reasons_mut().into_iter().flatten() {
-            *reason = PrintableLine::from(&*reason).into();
+        let mut wishes = Vec::new();
+        for Form { key, .. } in FORMS {
+            match written.get_mut(key).map(Value::take) {
+                Some(Value::Array(items)) => {
+                    for (index, item) in items.into_iter().enumerate() {
+                        wishes.push(Wish::read(key, item, &format!("wants.{key}[{index}]"))?);
+                    }
+                }
+                Some(item) => wishes.push(Wish::read(key, item, &format!("wants.{key}"))?),
+                None => {}
+            }
         }
+        let wishes = Self(wishes);
         wishes.check()?;
         Ok(wishes)
     }
@@ -217,134 +204,32 @@ impl Wishes {
     /// Returns whether it asks for nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+        self.0.is_empty()
     }
 
-    /// Returns each wish by itself.
-    #[must_use]
-    pub fn split(&self) -> Vec<Self> {
-        let none = Self::default;
-        let http = self.http.iter().map(|wish| Self { http: vec![wish.clone()], ..none() });
-        let http_limits = self.http_limits.iter().map(|wish| Self { http_limits: Some(wish.clone()), ..none() });
-        let read = self.read.iter().map(|wish| Self { read: vec![wish.clone()], ..none() });
-        let write = self.write.iter().map(|wish| Self { write: vec![wish.clone()], ..none() });
-        let scratch = self.scratch.iter().map(|wish| Self { scratch: Some(wish.clone()), ..none() });
-        let key_value = self.key_value.iter().map(|wish| Self { key_value: Some(wish.clone()), ..none() });
-        let env = self.env.iter().map(|wish| Self { env: vec![wish.clone()], ..none() });
-        let secrets = self.secrets.iter().map(|wish| Self { secrets: vec![wish.clone()], ..none() });
-        let limits = self.limits.iter().map(|wish| Self { limits: Some(wish.clone()), ..none() });
-        let files = read.chain(write).chain(scratch);
-        http.chain(http_limits).chain(files).chain(key_value).chain(env).chain(secrets).chain(limits).collect()
-    }
-
-    /// Returns the reason of a single wish, if its author gives one.
-    #[must_use]
-    pub fn reason(&self) -> Option<String> {
-        self.clone().reasons_mut().into_iter().find_map(Option::take)
-    }
-
-    /// Returns the powers that it asks for.
-    #[must_use]
-    pub fn powers(&self) -> Vec<Power> {
-        let is_files = !self.read.is_empty() || !self.write.is_empty() || self.scratch.is_some();
-        let wanted = [
-            (Power::Http, !self.http.is_empty()),
-            (Power::Files, is_files),
-            (Power::KeyValue, self.key_value.is_some()),
-            (Power::Env, !self.env.is_empty()),
-            (Power::Secrets, !self.secrets.is_empty()),
-        ];
-        wanted.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(power, _)| power).collect()
-    }
-
-    /// Returns what an operator has to say before the wish can be granted; `None` if it can be granted as it is.
-    #[must_use]
-    pub fn missing_value(&self) -> Option<String> {
-        let folders = self.read.iter().map(|wish| &wish.wanted.guest);
-        let mut folders = folders.chain(self.write.iter().map(|wish| &wish.wanted.guest));
-        if let Some(guest) = folders.next() {
-            return Some(format!("the folder of this machine that the tool sees as {guest}"));
-        }
-        if let Some(wish) = self.env.first() {
-            return Some(format!("the value of {}", wish.wanted.name));
-        }
-        let secret = self.secrets.first()?;
-        Some(format!("the environment variable with the secret `{}`", secret.wanted.name))
-    }
-
-    /// Returns whether the operator has already decided on everything that it asks for.
-    #[must_use]
-    pub fn is_decided(&self, powers: &Powers, limits: &LimitsSection) -> bool {
-        let read = powers.read.iter().filter_map(|text| text.rsplit_once(':')).map(|(_, guest)| guest);
-        let guests = read.chain(powers.write.iter().filter_map(WriteFolder::guest)).collect::<Vec<_>>();
-        self.http.iter().all(|wish| powers.http.contains(&wish.wanted.rule))
-            && (self.http_limits.is_none() || powers.http_limits.is_some())
-            && self.read.iter().all(|wish| guests.contains(&&*wish.wanted.guest))
-            && self.write.iter().all(|wish| guests.contains(&&*wish.wanted.guest))
-            && (self.scratch.is_none() || powers.scratch.is_some())
-            && (self.key_value.is_none() || powers.key_value.is_some())
-            && self.env.iter().all(|wish| powers.env.iter().any(|(name, _)| *name == wish.wanted.name))
-            && self.secrets.iter().all(|wish| powers.secrets.iter().any(|it| it.name == wish.wanted.name))
-            && self.limits.as_ref().is_none_or(|wish| limits.or(&wish.wanted) == *limits)
-    }
-
-    /// Adds what it asks for to the powers and limits of a component. `value` is what [`Self::missing_value`] names; without
-    /// it, a placeholder is added.
-    pub fn add_to(&self, powers: &mut Powers, limits: &mut LimitsSection, value: Option<&str>) {
-        let folder = value.unwrap_or(FOLDER_PLACEHOLDER);
-        powers.http.extend(self.http.iter().map(|wish| wish.wanted.rule.clone()));
-        powers.read.extend(self.read.iter().map(|wish| format!("{folder}:{}", wish.wanted.guest)));
-        powers.write.extend(self.write.iter().map(|wish| wish.wanted.folder(folder)));
-        powers.env.extend(self.env.iter().map(|wish| {
-            let value = value.unwrap_or(VALUE_PLACEHOLDER);
-            (wish.wanted.name.clone(), value.to_owned())
-        }));
-        powers.secrets.extend(self.secrets.iter().map(|wish| wish.wanted.section(value)));
-        if let Some(wish) = &self.http_limits {
-            powers.http_limits = Some(wish.wanted.clone());
-        }
-        if let Some(wish) = &self.scratch {
-            powers.scratch = Some(wish.wanted.bytes);
-        }
-        if let Some(wish) = &self.key_value {
-            powers.key_value = Some(wish.wanted.bytes);
-        }
-        if let Some(wish) = &self.limits {
-            *limits = limits.or(&wish.wanted);
-        }
-    }
-
-    fn reasons_mut(&mut self) -> Vec<&mut Option<String>> {
-        let mut reasons: Vec<&mut Option<String>> = self.http.iter_mut().map(|wish| &mut wish.reason).collect();
-        reasons.extend(self.http_limits.iter_mut().map(|wish| &mut wish.reason));
-        reasons.extend(self.read.iter_mut().map(|wish| &mut wish.reason));
-        reasons.extend(self.write.iter_mut().map(|wish| &mut wish.reason));
-        reasons.extend(self.scratch.iter_mut().map(|wish| &mut wish.reason));
-        reasons.extend(self.key_value.iter_mut().map(|wish| &mut wish.reason));
-        reasons.extend(self.env.iter_mut().map(|wish| &mut wish.reason));
-        reasons.extend(self.secrets.iter_mut().map(|wish| &mut wish.reason));
-        reasons.extend(self.limits.iter_mut().map(|wish| &mut wish.reason));
-        reasons
+    /// Returns each wish.
+    pub fn iter(&self) -> std::slice::Iter<'_, Wish> {
+        self.0.iter()
     }
 
     /// Checks that everything could be granted, with any folders and values of an operator.
     fn check(&self) -> Result<(), WishesError> {
         let mut faults = Vec::new();
-        let found = self.split().len();
+        let found = self.0.len();
         if found > MAX_WISHES {
             faults.push(format!("`wants` has {found} wishes; the maximum is {MAX_WISHES}"));
         }
-        let mut reasons = self.split().into_iter().filter_map(|wish| wish.reason());
+        let mut reasons = self.iter().filter_map(Wish::reason);
         if let Some(long) = reasons.find(|reason| reason.chars().count() > MAX_REASON_CHARS) {
             let beginning: String = long.chars().take(40).collect();
             faults.push(format!("the reason \"{beginning}…\" has more than {MAX_REASON_CHARS} characters; shorten it"));
         }
-        if self.limits.as_ref().is_some_and(|wish| wish.wanted == LimitsSection::default()) {
+        if self.iter().any(|wish| wish.wanted == Wanted::Limits(LimitsSection::default())) {
             faults.push("`wants.limits` has no limit; leave it out".to_owned());
         }
         let mut powers = Powers::default();
         let mut limits = LimitsSection::default();
-        self.add_to(&mut powers, &mut limits, None);
+        self.iter().for_each(|wish| wish.add_to(&mut powers, &mut limits, None));
         if let Err(found) = powers.grant(Path::new("/"), &|_| Ok(VALUE_PLACEHOLDER.to_owned())) {
             faults.extend(found.iter().map(|fault: &PowerFault| format!("`wants.{}`: {}", fault.key, fault.message)));
         }
@@ -355,68 +240,156 @@ impl Wishes {
     }
 }
 
-impl WriteFolderWish {
-    fn folder(&self, folder: &str) -> WriteFolder {
-        let Self { guest, bytes, entries } = self;
-        match (bytes, entries) {
-            (None, None) => WriteFolder::Text(format!("{folder}:{guest}")),
-            (bytes, entries) => WriteFolder::Table(WriteFolderTable {
-                folder: folder.to_owned(),
-                guest: guest.clone(),
-                bytes: *bytes,
-                entries: *entries,
-            }),
+impl Wish {
+    /// Reads a wish from a table. `setting` is its path, for errors.
+    fn read(key: &str, mut table: Value, setting: &str) -> Result<Self, WishesError> {
+        let reason = table.as_object_mut().and_then(|members| members.remove("reason"));
+        let reason = reason.as_ref().and_then(Value::as_str).map(|reason| PrintableLine::from(reason).into());
+        match serde_json::from_value(json!({ key: table })) {
+            Ok(wanted) => Ok(Self { wanted, reason }),
+            Err(error) => Err(WishesError(SettingError::new(setting, error).to_string())),
+        }
+    }
+
+    /// Returns the reason, if its author gives one.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    /// Returns the power that it asks for; `None` if it asks for limits.
+    #[must_use]
+    pub fn power(&self) -> Option<Power> {
+        match self.wanted {
+            Wanted::Http { .. } => Some(Power::Http),
+            Wanted::Read { .. } | Wanted::Write { .. } | Wanted::Scratch { .. } => Some(Power::Files),
+            Wanted::KeyValue { .. } => Some(Power::KeyValue),
+            Wanted::Env { .. } => Some(Power::Env),
+            Wanted::Secrets { .. } => Some(Power::Secrets),
+            Wanted::HttpLimits(_) | Wanted::Limits(_) => None,
+        }
+    }
+
+    /// Returns what an operator has to say before the wish can be granted; `None` if it can be granted as it is.
+    #[must_use]
+    pub fn missing_value(&self) -> Option<String> {
+        match &self.wanted {
+            Wanted::Read { guest } | Wanted::Write { guest, .. } => {
+                Some(format!("the folder of this machine that the tool sees as {guest}"))
+            }
+            Wanted::Env { name } => Some(format!("the value of {name}")),
+            Wanted::Secrets { name, .. } => Some(format!("the environment variable with the secret `{name}`")),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the operator has already decided on it.
+    #[must_use]
+    pub fn is_decided(&self, powers: &Powers, limits: &LimitsSection) -> bool {
+        match &self.wanted {
+            Wanted::Http { rule } => powers.http.contains(rule),
+            Wanted::HttpLimits(_) => powers.http_limits.is_some(),
+            Wanted::Read { guest } | Wanted::Write { guest, .. } => {
+                let read = powers.read.iter().filter_map(|text| text.rsplit_once(':')).map(|(_, guest)| guest);
+                read.chain(powers.write.iter().filter_map(WriteFolder::guest)).any(|granted| granted == guest)
+            }
+            Wanted::Scratch { .. } => powers.scratch.is_some(),
+            Wanted::KeyValue { .. } => powers.key_value.is_some(),
+            Wanted::Env { name } => powers.env.iter().any(|(granted, _)| granted == name),
+            Wanted::Secrets { name, .. } => powers.secrets.iter().any(|secret| secret.name == *name),
+            Wanted::Limits(wanted) => limits.or(wanted) == *limits,
+        }
+    }
+
+    /// Adds what it asks for to the powers and limits of a component. `value` is what [`Self::missing_value`] names; without
+    /// it, a placeholder is added.
+    pub fn add_to(&self, powers: &mut Powers, limits: &mut LimitsSection, value: Option<&str>) {
+        let folder = value.unwrap_or(FOLDER_PLACEHOLDER);
+        match self.wanted.clone() {
+            Wanted::Http { rule } => powers.http.push(rule),
+            Wanted::HttpLimits(wanted) => powers.http_limits = Some(wanted),
+            Wanted::Read { guest } => powers.read.push(format!("{folder}:{guest}")),
+            Wanted::Write { guest, bytes: None, entries: None } => {
+                powers.write.push(WriteFolder::Text(format!("{folder}:{guest}")));
+            }
+            Wanted::Write { guest, bytes, entries } => {
+                let table = WriteFolderTable { folder: folder.to_owned(), guest, bytes, entries };
+                powers.write.push(WriteFolder::Table(table));
+            }
+            Wanted::Scratch { bytes } => powers.scratch = Some(bytes),
+            Wanted::KeyValue { bytes } => powers.key_value = Some(bytes),
+            Wanted::Env { name } => powers.env.push((name, value.unwrap_or(VALUE_PLACEHOLDER).to_owned())),
+            Wanted::Secrets { name, requests, header, query, value: sent } => {
+                let variable = value.map_or_else(|| name.to_uppercase().replace('-', "_"), str::to_owned);
+                let from = ValueSource::Env(variable);
+                powers.secrets.push(SecretSection { name, from, requests, header, query, value: sent });
+            }
+            Wanted::Limits(wanted) => *limits = limits.or(&wanted),
+        }
+    }
+
+    /// Returns the form of its key, and the members of its table without the reason.
+    fn written(&self) -> Option<(Form, Map<String, Value>)> {
+        let Ok(Value::Object(written)) = serde_json::to_value(&self.wanted) else { return None };
+        let (key, table) = written.into_iter().next()?;
+        let form = FORMS.into_iter().find(|form| form.key == key)?;
+        match table {
+            Value::Object(members) => Some((form, members)),
+            _ => None,
         }
     }
 }
 
-impl SecretWish {
-    fn section(&self, variable: Option<&str>) -> SecretSection {
-        let Self { name, requests, header, query, value } = self.clone();
-        let variable = variable.map_or_else(|| name.to_uppercase().replace('-', "_"), str::to_owned);
-        SecretSection { name, from: ValueSource::Env(variable), requests, header, query, value }
+impl Serialize for Wishes {
+    /// Writes a table for each wish, as in a manifest.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut written = Map::new();
+        for wish in &self.0 {
+            let Some((form, mut members)) = wish.written() else { continue };
+            members.extend(wish.reason().map(|reason| ("reason".to_owned(), reason.into())));
+            if form.is_list {
+                let list = written.entry(form.key).or_insert_with(|| Value::Array(Vec::new()));
+                list.as_array_mut().into_iter().for_each(|list| list.push(members.clone().into()));
+            } else {
+                written.insert(form.key.to_owned(), members.into());
+            }
+        }
+        written.serialize(serializer)
     }
 }
 
 impl fmt::Display for Wishes {
     /// Writes one line for each wish, such as `http: GET https://api.example.com/** — to read prices`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut lines: Vec<String> = self.http.iter().map(|wish| wish.line("http")).collect();
-        lines.extend(self.http_limits.iter().map(|wish| wish.line("http_limits")));
-        lines.extend(self.read.iter().map(|wish| wish.line("read")));
-        lines.extend(self.write.iter().map(|wish| wish.line("write")));
-        lines.extend(self.scratch.iter().map(|wish| wish.line("scratch")));
-        lines.extend(self.key_value.iter().map(|wish| wish.line("key_value")));
-        lines.extend(self.env.iter().map(|wish| wish.line("env")));
-        lines.extend(self.secrets.iter().map(|wish| wish.line("secrets")));
-        lines.extend(self.limits.iter().map(|wish| wish.line("limits")));
+        let lines: Vec<String> = self.iter().map(Wish::to_string).collect();
         f.write_str(&lines.join("\n"))
     }
 }
 
-impl<T: Serialize> Wish<T> {
-    /// Describes the wish in one line. In its plain form, the value stands without its key.
-    fn line(&self, key: &str) -> String {
-        let table = toml::Table::try_from(&self.wanted).unwrap_or_default();
-        let plain = PLAIN_FORMS.iter().find(|(of, _)| *of == key).and_then(|(_, name)| table.get(*name));
-        let wanted = match plain.filter(|_| table.len() == 1) {
-            Some(toml::Value::String(text)) => text.clone(),
-            Some(other) => other.to_string(),
-            None => table.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", "),
-        };
-        match &self.reason {
-            Some(reason) => format!("{key}: {wanted} — {reason}"),
-            None => format!("{key}: {wanted}"),
+impl fmt::Display for Wish {
+    /// Writes the wish in one line. In its plain form, the value stands without its key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (form, members) = self.written().ok_or(fmt::Error)?;
+        let plain = form.plain.filter(|_| members.len() == 1).and_then(|plain| members.get(plain));
+        match plain {
+            Some(Value::String(text)) => write!(f, "{}: {text}", form.key)?,
+            _ => {
+                let Some(toml::Value::Table(table)) = to_toml(&members.into()) else { return Err(fmt::Error) };
+                let members: Vec<String> = table.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+                write!(f, "{}: {}", form.key, members.join(", "))?;
+            }
         }
+        self.reason.as_ref().map_or(Ok(()), |reason| write!(f, " — {reason}"))
     }
 }
 
 /// Writes the plain forms of wishes as tables.
 fn write_tables(written: &mut Value) {
-    for (key, name) in PLAIN_FORMS {
+    for Form { key, plain, .. } in FORMS {
+        let Some(plain) = plain else { continue };
         match written.get_mut(key) {
-            Some(Value::Array(items)) => items.iter_mut().for_each(|item| write_table(item, name)),
-            Some(item) => write_table(item, name),
+            Some(Value::Array(items)) => items.iter_mut().for_each(|item| write_table(item, plain)),
+            Some(item) => write_table(item, plain),
             None => {}
         }
     }
@@ -424,7 +397,7 @@ fn write_tables(written: &mut Value) {
 
 fn write_table(item: &mut Value, name: &str) {
     if matches!(item, Value::String(_) | Value::Number(_)) {
-        *item = serde_json::json!({ name: item.take() });
+        *item = json!({ name: item.take() });
     }
 }
 
@@ -455,17 +428,37 @@ fn check_keys(written: &Value) -> Result<(), WishesError> {
     };
     let text = table.to_string();
     let mut table = DeTable::parse(&text).map_err(|error| WishesError(format!("`wants`: {error}")))?;
-    let schema = schemars::schema_for!(Wishes).to_value();
-    let faults = keys::check(&schema, &mut table, "wants");
+    let faults = keys::check(&schema(), &mut table, "wants");
     let messages: Vec<String> = faults.into_iter().map(|(_, message)| message).collect();
     if messages.is_empty() { Ok(()) } else { Err(WishesError(messages.join("\n"))) }
+}
+
+/// Returns the schema of a table of wishes: a property for each variant of [`Wanted`], with a reason.
+fn schema() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let variants = settings.into_generator().into_root_schema_for::<Wanted>().to_value();
+    let mut properties = Map::new();
+    for variant in variants.get("oneOf").and_then(Value::as_array).into_iter().flatten() {
+        for (key, table) in variant.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            let mut table = table.clone();
+            if let Some(members) = table.get_mut("properties").and_then(Value::as_object_mut) {
+                members.insert("reason".to_owned(), json!({"type": "string"}));
+            }
+            let is_list = FORMS.iter().any(|form| form.key == key && form.is_list);
+            let mut property = if is_list { json!({"type": "array", "items": table}) } else { table };
+            if let (Some(property), Some(about)) = (property.as_object_mut(), variant.get("description")) {
+                property.insert("description".to_owned(), about.clone());
+            }
+            properties.insert(key.clone(), property);
+        }
+    }
+    json!({"type": "object", "properties": properties, "additionalProperties": false})
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use expect_test::{Expect, expect};
-    use serde_json::json;
 
     fn check(written: Value, expected: Expect) {
         let text = match Wishes::new(written) {
@@ -513,10 +506,7 @@ mod tests {
         let wishes = Wishes::new(all()).unwrap();
         let text = wishes.to_section().unwrap();
         assert_eq!(Wishes::from_section(&text.into()).unwrap(), wishes);
-        let single = wishes.split();
-        assert_eq!(single.len(), 11);
-        let lines: Vec<String> = single.iter().map(ToString::to_string).collect();
-        assert_eq!(lines.join("\n"), wishes.to_string());
+        assert_eq!(wishes.iter().count(), 11);
     }
 
     #[test]
@@ -575,7 +565,7 @@ mod tests {
     fn decided_wishes_are_not_asked_for() {
         let mut powers = Powers::default();
         let mut limits = LimitsSection::default();
-        for wish in Wishes::new(all()).unwrap().split() {
+        for wish in Wishes::new(all()).unwrap().iter() {
             assert!(!wish.is_decided(&powers, &limits), "{wish}");
             wish.add_to(&mut powers, &mut limits, Some("X"));
             assert!(wish.is_decided(&powers, &limits), "{wish}");

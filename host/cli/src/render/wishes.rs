@@ -31,7 +31,8 @@ impl WishReport {
         };
         let mut imports_beyond = powers(component.imports());
         // An import of a power that nobody can grant is no wish.
-        imports_beyond.retain(|power| power.example().is_some() && !wanted.powers().contains(power));
+        imports_beyond
+            .retain(|power| power.example().is_some() && !wanted.iter().any(|wish| wish.power() == Some(*power)));
         Some(Self { wanted, fault, imports_beyond })
     }
 
