@@ -1,6 +1,7 @@
 //! Folders of a grant, as they are written.
 
-use fumehood_core::policy::permission::files::{Access, Folder, FolderError, Quota};
+use fumehood_core::policy::permission::GrantError;
+use fumehood_core::policy::permission::files::{Access, Folder, Quota};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_with::skip_serializing_none;
@@ -71,7 +72,7 @@ impl WriteFolder {
     ///
     /// # Errors
     /// If a path or a quota cannot be used.
-    pub fn to_folder(&self) -> Result<Folder, FolderError> {
+    pub fn to_folder(&self) -> Result<Folder, GrantError> {
         match self {
             Self::Text(text) => Folder::write(text),
             Self::Table(WriteFolderTable { folder, guest, bytes, entries }) => {

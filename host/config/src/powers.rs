@@ -5,9 +5,9 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::Path;
 
-use fumehood_core::policy::permission::files::{Folder, FolderError, Quota};
+use fumehood_core::policy::permission::files::{Folder, Quota};
 use fumehood_core::policy::permission::http::{HttpGrant, HttpRule};
-use fumehood_core::policy::permission::{ClockStep, CommandLine, Environment, Grant, KeyValueQuota, Seed};
+use fumehood_core::policy::permission::{ClockStep, CommandLine, Environment, Grant, GrantError, KeyValueQuota, Seed};
 use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -259,7 +259,7 @@ impl Powers {
         }
         let quota = self.scratch.map(|Bytes(bytes)| Quota::new(bytes as u64, Quota::DEFAULT_ENTRIES));
         if let Some(quota) = quota {
-            let added = quota.map_err(FolderError::from).and_then(|quota| grant.clone().with_scratch(quota));
+            let added = quota.and_then(|quota| grant.clone().with_scratch(quota));
             grant = faults.collect("scratch", None, added).unwrap_or(grant);
         }
         grant
@@ -339,7 +339,7 @@ impl Powers {
     }
 }
 
-fn rebase(folder: &Folder, base: &Path) -> Result<Folder, FolderError> {
+fn rebase(folder: &Folder, base: &Path) -> Result<Folder, GrantError> {
     Folder::new(resolve(base, folder.host()), folder.guest(), folder.access())
 }
 

@@ -57,21 +57,9 @@ impl ToolFlow {
     /// public. Private addresses are no exception, because a request to one may be passed on.
     #[must_use]
     pub fn from_grant(grant: &Grant) -> Self {
-        let sources = [
-            (!grant.folders().is_empty(), "it has granted folders"),
-            (grant.key_value().is_some(), "it has a store, which may hold private data of earlier calls"),
-            (grant.state(), "it reads the agent's state"),
-        ];
         let of_capabilities = || grant.capabilities().iter().map(CapabilityGrant::flow);
-        let source = sources.into_iter().find_map(|(has, reason)| has.then_some(reason));
-        let source = source.or_else(|| of_capabilities().find_map(|flow| flow.source));
-        let reaches_origins = grant.page_origins().is_some_and(|origins| !origins.is_empty());
-        let sinks = [
-            (grant.http().is_some(), "it may make HTTP requests"),
-            (reaches_origins, "its pages may reach origins of the internet"),
-        ];
-        let sink = sinks.into_iter().find_map(|(has, reason)| has.then_some(reason));
-        let sink = sink.or_else(|| of_capabilities().find_map(|flow| flow.sink));
+        let source = grant.source().or_else(|| of_capabilities().find_map(|flow| flow.source));
+        let sink = grant.sink().or_else(|| of_capabilities().find_map(|flow| flow.sink));
         Self { source, sink }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::GrantError;
 use crate::call::limits::parse_duration;
 use crate::call::quote;
 
@@ -12,20 +13,6 @@ use crate::call::quote;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub struct ClockStep(Duration);
-
-/// Errors of a resolution that cannot be granted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ClockStepError {
-    /// The text is not an amount of time.
-    #[error("invalid clock resolution `{0}`; expected a number with a unit, such as `100us` or `1ms`")]
-    NotATime(String),
-    /// The step is zero, so that the clock would not advance.
-    #[error("the clock resolution is zero; expected 1us to 1s, or leave it out for 1ms")]
-    Zero,
-    /// The step is not between [`ClockStep::MIN`] and [`ClockStep::MAX`].
-    #[error("the clock resolution is {}; expected 1us to 1s", humantime::format_duration(*.0))]
-    OutOfRange(Duration),
-}
 
 impl ClockStep {
     /// The finest resolution: one microsecond.
@@ -39,12 +26,13 @@ impl ClockStep {
     ///
     /// # Errors
     /// If it is zero, or not between [`Self::MIN`] and [`Self::MAX`].
-    pub fn new(step: Duration) -> Result<Self, ClockStepError> {
+    pub fn new(step: Duration) -> Result<Self, GrantError> {
         if step.is_zero() {
-            return Err(ClockStepError::Zero);
+            return Err(GrantError::new("the clock resolution is zero; expected 1us to 1s, or leave it out for 1ms"));
         }
         if Self(step) < Self::MIN || Self(step) > Self::MAX {
-            return Err(ClockStepError::OutOfRange(step));
+            let found = humantime::format_duration(step);
+            return Err(GrantError::new(format!("the clock resolution is {found}; expected 1us to 1s")));
         }
         Ok(Self(step))
     }
@@ -53,8 +41,13 @@ impl ClockStep {
     ///
     /// # Errors
     /// If it is not an amount of time, or [`Self::new`] fails.
-    pub fn parse(text: &str) -> Result<Self, ClockStepError> {
-        let step = parse_duration(text).map_err(|_| ClockStepError::NotATime(quote(text)))?;
+    pub fn parse(text: &str) -> Result<Self, GrantError> {
+        let Ok(step) = parse_duration(text) else {
+            return Err(GrantError::new(format!(
+                "invalid clock resolution `{}`; expected a number with a unit, such as `100us` or `1ms`",
+                quote(text)
+            )));
+        };
         Self::new(step)
     }
 

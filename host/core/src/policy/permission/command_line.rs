@@ -1,5 +1,7 @@
 //! Command line arguments of a tool.
 
+use super::GrantError;
+
 /// The command line of one tool, the same for every call. Not to be confused with the arguments of a call.
 ///
 /// It is passed unchanged. Most languages interpret the first argument as the name of the program.
@@ -7,20 +9,6 @@
 #[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub struct CommandLine {
     arguments: Vec<String>,
-}
-
-/// Errors of a command line that cannot be granted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CommandLineError {
-    /// There are too many arguments.
-    #[error("there are {0} arguments; the maximum is {max}", max = CommandLine::MAX_ARGUMENTS)]
-    TooMany(usize),
-    /// The arguments are too long in total.
-    #[error("the arguments have {0} bytes in total; the maximum is {max}", max = CommandLine::MAX_BYTES)]
-    TooLarge(usize),
-    /// An argument contains a zero byte.
-    #[error("argument {0} contains a zero byte; remove it")]
-    ZeroByte(usize),
 }
 
 impl CommandLine {
@@ -39,17 +27,22 @@ impl CommandLine {
     ///
     /// # Errors
     /// If there are too many arguments, too many bytes, or one contains a zero byte.
-    pub fn new(arguments: impl IntoIterator<Item = impl Into<String>>) -> Result<Self, CommandLineError> {
+    pub fn new(arguments: impl IntoIterator<Item = impl Into<String>>) -> Result<Self, GrantError> {
         let arguments: Vec<String> = arguments.into_iter().map(Into::into).collect();
         let bytes = arguments.iter().map(String::len).sum::<usize>();
         if arguments.len() > Self::MAX_ARGUMENTS {
-            return Err(CommandLineError::TooMany(arguments.len()));
+            return Err(GrantError::new(format!(
+                "there are {} arguments; the maximum is {}",
+                arguments.len(),
+                Self::MAX_ARGUMENTS
+            )));
         }
         if bytes > Self::MAX_BYTES {
-            return Err(CommandLineError::TooLarge(bytes));
+            let max = Self::MAX_BYTES;
+            return Err(GrantError::new(format!("the arguments have {bytes} bytes in total; the maximum is {max}")));
         }
         if let Some(at) = arguments.iter().position(|argument| argument.contains('\0')) {
-            return Err(CommandLineError::ZeroByte(at + 1));
+            return Err(GrantError::new(format!("argument {} contains a zero byte; remove it", at + 1)));
         }
         Ok(Self { arguments })
     }

@@ -1,5 +1,6 @@
 //! Environment variables of a tool.
 
+use super::GrantError;
 use crate::call::quote;
 
 /// The environment variables of one tool, in the order in which they were added.
@@ -10,31 +11,6 @@ use crate::call::quote;
 #[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub struct Environment {
     variables: Vec<(String, String)>,
-}
-
-/// Errors of a variable that cannot be granted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EnvironmentError {
-    /// The `=` is missing.
-    #[error("`{0}` has no value; expected `NAME=value` (the host's own environment is never passed on)")]
-    NoValue(String),
-    /// The name is invalid.
-    #[error("invalid variable name `{0}`; expected letters, digits and `_`, not starting with a digit")]
-    Name(String),
-    /// The value contains a zero byte.
-    #[error("the value of `{0}` contains a zero byte; remove it")]
-    Value(String),
-    /// The name is taken.
-    #[error("the variable `{0}` is given twice")]
-    Duplicate(String),
-    /// The variables are too long in total.
-    #[error("with `{name}`, the variables have {found} bytes in total; the maximum is {}", Environment::MAX_BYTES)]
-    TooLarge {
-        /// The name of the variable that exceeds the limit.
-        name: String,
-        /// The total length with it, in bytes.
-        found: usize,
-    },
 }
 
 impl Environment {
@@ -51,19 +27,26 @@ impl Environment {
     ///
     /// # Errors
     /// If the name is invalid or taken, the value contains a zero byte, or there are too many bytes.
-    pub fn with(mut self, name: &str, value: &str) -> Result<Self, EnvironmentError> {
+    pub fn with(mut self, name: &str, value: &str) -> Result<Self, GrantError> {
         if !is_name(name) {
-            return Err(EnvironmentError::Name(quote(name)));
+            return Err(GrantError::new(format!(
+                "invalid variable name `{}`; expected letters, digits and `_`, not starting with a digit",
+                quote(name)
+            )));
         }
         if value.contains('\0') {
-            return Err(EnvironmentError::Value(name.to_owned()));
+            return Err(GrantError::new(format!("the value of `{name}` contains a zero byte; remove it")));
         }
         if self.variables.iter().any(|(taken, _)| taken == name) {
-            return Err(EnvironmentError::Duplicate(name.to_owned()));
+            return Err(GrantError::new(format!("the variable `{name}` is given twice")));
         }
         let found = self.bytes() + name.len() + value.len();
         if found > Self::MAX_BYTES {
-            return Err(EnvironmentError::TooLarge { name: quote(name), found });
+            return Err(GrantError::new(format!(
+                "with `{}`, the variables have {found} bytes in total; the maximum is {}",
+                quote(name),
+                Self::MAX_BYTES
+            )));
         }
         self.variables.push((name.to_owned(), value.to_owned()));
         Ok(self)
@@ -73,9 +56,14 @@ impl Environment {
     ///
     /// # Errors
     /// If there is no `=`, or [`Self::with`] fails.
-    pub fn with_line(self, line: &str) -> Result<Self, EnvironmentError> {
-        let (name, value) = line.split_once('=').ok_or_else(|| EnvironmentError::NoValue(quote(line)))?;
-        self.with(name, value)
+    pub fn with_line(self, line: &str) -> Result<Self, GrantError> {
+        match line.split_once('=') {
+            Some((name, value)) => self.with(name, value),
+            None => Err(GrantError::new(format!(
+                "`{}` has no value; expected `NAME=value` (the host's own environment is never passed on)",
+                quote(line)
+            ))),
+        }
     }
 
     /// Returns the names and values.

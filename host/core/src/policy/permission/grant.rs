@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use super::files::{Folder, FolderError, Quota, SCRATCH};
+use super::files::{Folder, Quota, SCRATCH};
 use super::http::{HttpGrant, Scheme};
-use super::secret::{Secret, SecretGrantError};
-use super::{ClockStep, CommandLine, Environment, KeyValueQuota, Seed};
+use super::{ClockStep, CommandLine, Environment, KeyValueQuota, Secret, Seed};
 use crate::capability::{CapabilityGrant, CapabilityGrantError};
-use crate::text::untrusted::PrintableText;
+use crate::text::sanitize::printable;
 
 /// The powers granted to one tool. Only the operator's own code adds to it.
 ///
@@ -77,6 +76,21 @@ pub struct Grant {
     capabilities: Vec<CapabilityGrant>,
 }
 
+/// The reason why a power cannot be granted, and what is expected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct GrantError(String);
+
+impl GrantError {
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+
+    fn duplicate_folder(guest: &str) -> Self {
+        Self(format!("two folders are granted as `{guest}`; give them different paths"))
+    }
+}
+
 impl Grant {
     /// Creates an empty grant: no files, no network, no environment, no secrets, no agent state.
     #[must_use]
@@ -109,11 +123,11 @@ impl Grant {
     ///
     /// # Errors
     /// If another folder has the same guest path.
-    pub fn with_folder(mut self, folder: Folder) -> Result<Self, FolderError> {
+    pub fn with_folder(mut self, folder: Folder) -> Result<Self, GrantError> {
         let taken = self.folders.iter().any(|other| other.guest() == folder.guest())
             || (self.scratch.is_some() && folder.guest() == SCRATCH);
         if taken {
-            return Err(FolderError::Duplicate(folder.guest().to_owned()));
+            return Err(GrantError::duplicate_folder(folder.guest()));
         }
         self.folders.push(folder);
         Ok(self)
@@ -123,9 +137,9 @@ impl Grant {
     ///
     /// # Errors
     /// If another folder has that guest path.
-    pub fn with_scratch(mut self, quota: Quota) -> Result<Self, FolderError> {
+    pub fn with_scratch(mut self, quota: Quota) -> Result<Self, GrantError> {
         if self.folders.iter().any(|folder| folder.guest() == SCRATCH) {
-            return Err(FolderError::Duplicate(SCRATCH.to_owned()));
+            return Err(GrantError::duplicate_folder(SCRATCH));
         }
         self.scratch = Some(quota);
         Ok(self)
@@ -248,19 +262,28 @@ impl Grant {
     /// # Errors
     /// If the secret could never be used, would be sent unencrypted to an address that was not named, or has the name
     /// of another one.
-    pub fn with_secret(mut self, secret: Secret) -> Result<Self, SecretGrantError> {
+    pub fn with_secret(mut self, secret: Secret) -> Result<Self, GrantError> {
         let name = secret.name().to_owned();
         if self.secrets.iter().any(|other| other.name() == name) {
-            return Err(SecretGrantError::Duplicate(name));
+            return Err(GrantError(format!("two secrets are named `{name}`; rename one of them")));
         }
         let Some(http) = &self.http else {
-            return Err(SecretGrantError::NoRequests(name));
+            return Err(GrantError(format!(
+                "the secret `{name}` could never be used, because the tool has no grant of requests; add `http`"
+            )));
         };
         if secret.target().scheme() == Scheme::Http && http.private().is_empty() {
-            return Err(SecretGrantError::Unencrypted(name));
+            return Err(GrantError(format!(
+                "the secret `{name}` would be sent unencrypted; use an `https` URL (`http` is allowed only for addresses in \
+                 private_addresses)"
+            )));
         }
         if !http.rules().iter().any(|rule| rule.target().overlaps(secret.target())) {
-            return Err(SecretGrantError::NoRule { name, target: Box::new(secret.target().clone()) });
+            let target = secret.target();
+            return Err(GrantError(format!(
+                "the secret `{name}` could never be used, because no rule allows a request to {target}; grant one, such as \
+                 http = [\"GET {target}\"], or correct what the secret is for"
+            )));
         }
         self.secrets.push(secret);
         Ok(self)
@@ -279,9 +302,12 @@ impl Grant {
     ///
     /// # Errors
     /// If one of them is no origin.
-    pub fn with_pages(self, origins: Vec<String>) -> Result<Self, OriginError> {
+    pub fn with_pages(self, origins: Vec<String>) -> Result<Self, GrantError> {
         match origins.iter().find(|origin| !is_page_origin(origin)) {
-            Some(wrong) => Err(OriginError(wrong.into())),
+            Some(wrong) => Err(GrantError(format!(
+                "invalid origin `{}`; expected a scheme and a host, such as \"https://api.example.com\"",
+                printable(wrong)
+            ))),
             None => Ok(Self { page_origins: Some(origins), ..self }),
         }
     }
@@ -319,11 +345,6 @@ impl Grant {
         self.capabilities.iter().find(|granted| granted.name() == name)
     }
 }
-
-/// A text that is no origin.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid origin `{0}`; expected a scheme and a host, such as \"https://api.example.com\"")]
-pub struct OriginError(PrintableText);
 
 /// Returns whether a text is the origin of a web server: a scheme, a host, and possibly a port.
 fn is_page_origin(text: &str) -> bool {
@@ -363,6 +384,46 @@ mod tests {
     }
 
     #[test]
+    fn each_power_has_a_line_of_its_own() {
+        let rules = vec!["https://a.example/**".parse().unwrap()];
+        let http = HttpGrant::new(rules, Vec::new(), Default::default()).unwrap();
+        let none = Grant::none;
+        let singles = [
+            none().with_state(),
+            none().with_environment(Environment::none().with("A", "1").unwrap()),
+            none().with_command_line(CommandLine::new(["tool"]).unwrap()),
+            none().with_clock(ClockStep::MIN),
+            none().with_fixed_time(Duration::from_secs(7)),
+            none().with_seed(Seed::from(1)),
+            none().with_key_value(KeyValueQuota::new(1024).unwrap()),
+            none().with_folder(Folder::read("./docs:/docs").unwrap()).unwrap(),
+            none().with_scratch(Quota::default()).unwrap(),
+            none().with_http(http),
+            none().with_pages(Vec::new()).unwrap(),
+        ];
+        let mut lines: Vec<String> = singles.iter().flat_map(|single| single.lines(None)).collect();
+        assert!(singles.iter().all(|single| single.lines(None).len() == 1), "{lines:?}");
+        lines.dedup();
+        assert_eq!(lines.len(), singles.len());
+        // A new field belongs into the list above. Secrets and capabilities have tests of their own.
+        let Grant {
+            state: _,
+            environment: _,
+            command_line: _,
+            clock: _,
+            fixed_time: _,
+            seed: _,
+            key_value: _,
+            folders: _,
+            scratch: _,
+            http: _,
+            secrets: _,
+            page_origins: _,
+            capabilities: _,
+        } = none();
+    }
+
+    #[test]
     fn rejects_two_folders_with_one_guest_path() {
         fn scratch() -> Folder {
             Folder::read("./x:/scratch").unwrap()
@@ -373,8 +434,8 @@ mod tests {
         }
 
         let grant = Grant::none().with_folder(docs()).unwrap();
-        assert_eq!(grant.clone().with_folder(docs()), Err(FolderError::Duplicate("/docs".to_owned())));
-        let duplicate = Err(FolderError::Duplicate(SCRATCH.to_owned()));
+        assert_eq!(grant.clone().with_folder(docs()), Err(GrantError::duplicate_folder("/docs")));
+        let duplicate = Err(GrantError::duplicate_folder(SCRATCH));
         assert_eq!(Grant::none().with_scratch(Quota::default()).unwrap().with_folder(scratch()), duplicate);
         assert_eq!(Grant::none().with_folder(scratch()).unwrap().with_scratch(Quota::default()), duplicate);
     }

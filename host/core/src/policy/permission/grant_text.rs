@@ -1,12 +1,158 @@
-//! Text forms of a grant: lines of a policy, to show, to compare and to pin, and phrases for models and people.
+//! The table of everything that can be granted, and the texts of a grant that follow from it: lines of a policy, to show,
+//! to compare and to pin, and phrases for models and people.
 
 use std::path::Path;
 use std::time::Duration;
 
 use super::files::{Access, Folder, Quota};
-use super::http::HttpLimits;
+use super::http::{HttpGrant, HttpLimits};
 use super::{ClockStep, Grant, Injection, Power, Secret};
 use crate::capability::CapabilityGrant;
+
+/// Something that can be granted.
+struct GrantRow {
+    /// The kind of power; `None` for what needs no import.
+    power: Option<Power>,
+    is_granted: fn(&Grant) -> bool,
+    /// Returns the lines of a grant that has it, below a base folder.
+    lines: fn(&Grant, Option<&Path>) -> Vec<String>,
+    /// Returns the phrases for models and people of a grant that has it.
+    phrases: fn(&Grant) -> Vec<String>,
+    /// An example of the line of a policy that grants it.
+    example: Option<&'static str>,
+    /// The reason why a tool with it returns private data.
+    source: Option<&'static str>,
+    /// The reason why arguments of a tool with it reach the public.
+    sink: Option<&'static str>,
+}
+
+impl GrantRow {
+    /// A grant that says nothing of itself.
+    const SILENT: Self = Self {
+        power: None,
+        is_granted: |_| false,
+        lines: |_, _| Vec::new(),
+        phrases: |_| Vec::new(),
+        example: None,
+        source: None,
+        sink: None,
+    };
+}
+
+/// Everything that can be granted, in the order of the phrases.
+static GRANT_ROWS: [GrantRow; 14] = [
+    GrantRow {
+        power: Some(Power::Files),
+        is_granted: |grant| !grant.folders().is_empty(),
+        lines: |grant, base| grant.folders().iter().map(|folder| folder_line(folder, base)).collect(),
+        phrases: |grant| grant.folders().iter().map(folder_phrase).collect(),
+        example: Some("read = [\"./FOLDER:/FOLDER\"]"),
+        source: Some("it has granted folders"),
+        ..GrantRow::SILENT
+    },
+    GrantRow {
+        power: Some(Power::Http),
+        is_granted: |grant| grant.http().is_some(),
+        lines: |grant, _| grant.http().map(http_lines).unwrap_or_default(),
+        phrases: |grant| grant.http().map(http_phrase).into_iter().collect(),
+        example: Some("http = [\"GET https://HOST/**\"]"),
+        sink: Some("it may make HTTP requests"),
+        ..GrantRow::SILENT
+    },
+    GrantRow {
+        power: Some(Power::Files),
+        is_granted: |grant| grant.scratch().is_some(),
+        lines: |grant, _| grant.scratch().map(|quota| format!("scratch = {}", quota_text(quota))).into_iter().collect(),
+        phrases: |_| vec!["use temporary files".to_owned()],
+        ..GrantRow::SILENT
+    },
+    GrantRow {
+        power: Some(Power::KeyValue),
+        is_granted: |grant| grant.key_value().is_some(),
+        lines: |grant, _| grant.key_value().map(|quota| format!("key_value = {}", quota.bytes())).into_iter().collect(),
+        phrases: |_| vec!["keep values between calls".to_owned()],
+        example: Some("key_value = \"1MiB\""),
+        source: Some("it has a store, which may hold private data of earlier calls"),
+        ..GrantRow::SILENT
+    },
+    GrantRow {
+        power: Some(Power::State),
+        is_granted: Grant::state,
+        lines: |_, _| vec!["state = true".to_owned()],
+        phrases: |_| vec!["read the state of the agent".to_owned()],
+        example: Some("state = true"),
+        source: Some("it reads the agent's state"),
+        ..GrantRow::SILENT
+    },
+    GrantRow {
+        power: Some(Power::Env),
+        is_granted: |grant| !grant.environment().variables().is_empty(),
+        lines: |grant, _| environment_lines(grant),
+        phrases: |_| vec![OWN_SETTINGS.to_owned()],
+        example: Some("env = { NAME = \"VALUE\" }"),
+        ..GrantRow::SILENT
+    },
+    GrantRow {
+        power: Some(Power::Args),
+        is_granted: |grant| !grant.command_line().arguments().is_empty(),
+        lines: |grant, _| vec![arguments_line(grant)],
+        phrases: |_| vec![OWN_SETTINGS.to_owned()],
+        example: Some("args = [\"ARGUMENT\"]"),
+        ..GrantRow::SILENT
+    },
+    GrantRow {
+        power: Some(Power::Secrets),
+        is_granted: |grant| !grant.secrets().is_empty(),
+        lines: |grant, _| grant.secrets().iter().map(secret_line).collect(),
+        phrases: |_| vec!["use secrets without seeing them".to_owned()],
+        example: Some("secrets = [{ name = \"NAME\", from = { env = \"VARIABLE\" }, for = \"https://HOST/**\" }]"),
+        ..GrantRow::SILENT
+    },
+    GrantRow {
+        is_granted: |grant| grant.page_origins().is_some(),
+        lines: |_, _| vec!["apps = true".to_owned()],
+        phrases: |_| vec!["show pages in your client".to_owned()],
+        ..GrantRow::SILENT
+    },
+    GrantRow {
+        is_granted: |grant| grant.page_origins().is_some_and(|origins| !origins.is_empty()),
+        lines: |grant, _| origin_lines(grant),
+        sink: Some("its pages may reach origins of the internet"),
+        ..GrantRow::SILENT
+    },
+    GrantRow {
+        power: Some(Power::Clock),
+        is_granted: |grant| grant.clock() != ClockStep::DEFAULT,
+        lines: |grant, _| vec![format!("clock = \"{}ns\"", grant.clock().duration().as_nanos())],
+        example: Some("clock = \"1us\""),
+        ..GrantRow::SILENT
+    },
+    GrantRow {
+        is_granted: |grant| grant.fixed_time().is_some(),
+        lines: |grant, _| {
+            grant.fixed_time().map(|time| format!("fixed_time = {}", time_text(time))).into_iter().collect()
+        },
+        ..GrantRow::SILENT
+    },
+    GrantRow {
+        power: Some(Power::Random),
+        is_granted: |grant| grant.seed().is_some(),
+        lines: |grant, _| seed_line(grant).into_iter().collect(),
+        example: Some("random_seed = 1"),
+        ..GrantRow::SILENT
+    },
+    // Only a program that embeds the host grants one, so there is no line that a person could write.
+    GrantRow {
+        power: Some(Power::Capability),
+        is_granted: |grant| !grant.capabilities().is_empty(),
+        lines: |grant, _| grant.capabilities().iter().map(CapabilityGrant::line).collect(),
+        phrases: |grant| grant.capabilities().iter().map(|granted| granted.description().to_owned()).collect(),
+        ..GrantRow::SILENT
+    },
+];
+
+/// The phrase of environment variables and of arguments. With both, it appears once.
+const OWN_SETTINGS: &str = "read its own settings";
 
 impl Grant {
     /// Returns one line for each granted power, as in a policy, sorted. One grant has one text. Values of secrets are
@@ -16,95 +162,92 @@ impl Grant {
     /// out.
     #[must_use]
     pub fn lines(&self, base: Option<&Path>) -> Vec<String> {
-        let mut lines: Vec<String> = self.folders().iter().map(|folder| folder_line(folder, base)).collect();
-        if self.state() {
-            lines.push("state = true".to_owned());
-        }
-        lines.extend(self.scratch().map(|quota| format!("scratch = {}", quota_text(quota))));
-        self.push_http_lines(&mut lines);
-        lines.extend(self.secrets().iter().map(secret_line));
-        let variables = self.environment().variables().iter();
-        lines.extend(variables.map(|(name, value)| format!("env: {name} = {}", quoted(value))));
-        if self.has(Power::Args) {
-            let arguments: Vec<String> = self.command_line().arguments().iter().map(|text| quoted(text)).collect();
-            lines.push(format!("args = [{}]", arguments.join(", ")));
-        }
-        if self.clock() != ClockStep::DEFAULT {
-            lines.push(format!("clock = \"{}ns\"", self.clock().duration().as_nanos()));
-        }
-        lines.extend(self.fixed_time().map(|time| format!("fixed_time = {}", time_text(time))));
-        if let Some(seed) = self.seed() {
-            let digits: String = seed.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-            lines.push(format!("random_seed = \"{digits}\""));
-        }
-        lines.extend(self.key_value().map(|quota| format!("key_value = {}", quota.bytes())));
-        if let Some(origins) = self.page_origins() {
-            lines.push("apps = true".to_owned());
-            lines.extend(origins.iter().map(|origin| format!("app_origins: {}", quoted(origin))));
-        }
-        lines.extend(self.capabilities().iter().map(CapabilityGrant::line));
+        let mut lines: Vec<String> = self.granted().flat_map(|granted| (granted.lines)(self, base)).collect();
         lines.sort();
         lines
-    }
-
-    fn push_http_lines(&self, lines: &mut Vec<String>) {
-        let Some(http) = self.http() else { return };
-        lines.extend(http.rules().iter().map(|rule| format!("http: {rule}")));
-        lines.extend(http.private().iter().map(|net| format!("private_addresses: {net}")));
-        if *http.limits() != HttpLimits::default() {
-            let HttpLimits { requests, bytes_out, bytes_in, in_flight, connect, tls, first_byte, between_bytes } =
-                *http.limits();
-            let [connect, tls, first, between] = [connect, tls, first_byte, between_bytes].map(time_text);
-            lines.push(format!(
-                "http_limits: requests = {requests}, bytes_out = {bytes_out}, bytes_in = {bytes_in}, in_flight = \
-                 {in_flight}, connect = {connect}, tls = {tls}, first_byte = {first}, between_bytes = {between}"
-            ));
-        }
     }
 
     /// Describes the granted powers to models and people, one phrase for each. Folders of the host and values are left
     /// out.
     #[must_use]
     pub fn phrases(&self) -> Vec<String> {
-        let mut phrases: Vec<String> = Vec::new();
-        for folder in self.folders() {
-            let verb = if folder.access() == Access::Read { "read" } else { "read and change" };
-            phrases.push(format!("{verb} files in {}", folder.guest()));
-        }
-        if let Some(http) = self.http() {
-            let rules: Vec<String> = http.rules().iter().map(ToString::to_string).collect();
-            phrases.push(format!("make HTTP requests ({})", rules.join(", ")));
-        }
-        let others = [
-            (self.scratch().is_some(), "use temporary files"),
-            (self.has(Power::KeyValue), "keep values between calls"),
-            (self.has(Power::State), "read the state of the agent"),
-            (self.has(Power::Env) || self.has(Power::Args), "read its own settings"),
-            (self.has(Power::Secrets), "use secrets without seeing them"),
-            (self.page_origins().is_some(), "show pages in your client"),
-        ];
-        phrases.extend(others.into_iter().filter(|(has, _)| *has).map(|(_, phrase)| phrase.to_owned()));
-        phrases.extend(self.capabilities().iter().map(|granted| granted.description().to_owned()));
+        let mut phrases: Vec<String> = self.granted().flat_map(|granted| (granted.phrases)(self)).collect();
+        phrases.dedup_by(|phrase, before| phrase == before && phrase == OWN_SETTINGS);
         phrases
     }
 
     /// Returns whether a power is granted, beyond what every tool has.
     #[must_use]
     pub fn has(&self, power: Power) -> bool {
-        match power {
-            Power::Files => !self.folders().is_empty() || self.scratch().is_some(),
-            Power::Http => self.http().is_some(),
-            Power::Env => !self.environment().variables().is_empty(),
-            Power::Args => !self.command_line().arguments().is_empty(),
-            Power::Secrets => !self.secrets().is_empty(),
-            Power::Clock => self.clock() != ClockStep::DEFAULT,
-            Power::Random => self.seed().is_some(),
-            Power::KeyValue => self.key_value().is_some(),
-            Power::State => self.state(),
-            Power::Capability => !self.capabilities().is_empty(),
-            Power::Sockets => false,
-        }
+        self.granted().any(|granted| granted.power == Some(power))
     }
+
+    /// Returns the reason why the tool returns private data; `None` if no power makes its data private. Capabilities
+    /// are left out.
+    pub(crate) fn source(&self) -> Option<&'static str> {
+        self.granted().find_map(|granted| granted.source)
+    }
+
+    /// Returns the reason why its arguments reach the public; `None` if no power lets them. Capabilities are left out.
+    pub(crate) fn sink(&self) -> Option<&'static str> {
+        self.granted().find_map(|granted| granted.sink)
+    }
+
+    fn granted(&self) -> impl Iterator<Item = &'static GrantRow> {
+        GRANT_ROWS.iter().filter(|row| (row.is_granted)(self))
+    }
+}
+
+impl Power {
+    /// Returns an example of the line of a policy that grants the power; `None` if it cannot be granted.
+    #[must_use]
+    pub fn example(self) -> Option<&'static str> {
+        GRANT_ROWS.iter().filter(|row| row.power == Some(self)).find_map(|row| row.example)
+    }
+}
+
+fn folder_phrase(folder: &Folder) -> String {
+    let verb = if folder.access() == Access::Read { "read" } else { "read and change" };
+    format!("{verb} files in {}", folder.guest())
+}
+
+fn http_lines(http: &HttpGrant) -> Vec<String> {
+    let mut lines: Vec<String> = http.rules().iter().map(|rule| format!("http: {rule}")).collect();
+    lines.extend(http.private().iter().map(|net| format!("private_addresses: {net}")));
+    if *http.limits() != HttpLimits::default() {
+        let HttpLimits { requests, bytes_out, bytes_in, in_flight, connect, tls, first_byte, between_bytes } =
+            *http.limits();
+        let [connect, tls, first, between] = [connect, tls, first_byte, between_bytes].map(time_text);
+        lines.push(format!(
+            "http_limits: requests = {requests}, bytes_out = {bytes_out}, bytes_in = {bytes_in}, in_flight = \
+             {in_flight}, connect = {connect}, tls = {tls}, first_byte = {first}, between_bytes = {between}"
+        ));
+    }
+    lines
+}
+
+fn http_phrase(http: &HttpGrant) -> String {
+    let rules: Vec<String> = http.rules().iter().map(ToString::to_string).collect();
+    format!("make HTTP requests ({})", rules.join(", "))
+}
+
+fn environment_lines(grant: &Grant) -> Vec<String> {
+    grant.environment().variables().iter().map(|(name, value)| format!("env: {name} = {}", quoted(value))).collect()
+}
+
+fn arguments_line(grant: &Grant) -> String {
+    let arguments: Vec<String> = grant.command_line().arguments().iter().map(|text| quoted(text)).collect();
+    format!("args = [{}]", arguments.join(", "))
+}
+
+fn origin_lines(grant: &Grant) -> Vec<String> {
+    let origins = grant.page_origins().unwrap_or_default();
+    origins.iter().map(|origin| format!("app_origins: {}", quoted(origin))).collect()
+}
+
+fn seed_line(grant: &Grant) -> Option<String> {
+    let digits: String = grant.seed()?.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    Some(format!("random_seed = \"{digits}\""))
 }
 
 /// Formats a duration. Different durations have different texts.
@@ -151,28 +294,6 @@ fn secret_line(secret: &Secret) -> String {
 /// Writes a text in quotes, so that it cannot end its line and begin another.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
-}
-
-impl Power {
-    /// Returns an example of the line of a policy that grants the power; `None` if it cannot be granted.
-    #[must_use]
-    pub fn example(self) -> Option<&'static str> {
-        match self {
-            Self::Files => Some("read = [\"./FOLDER:/FOLDER\"]"),
-            Self::Http => Some("http = [\"GET https://HOST/**\"]"),
-            Self::Env => Some("env = { NAME = \"VALUE\" }"),
-            Self::Args => Some("args = [\"ARGUMENT\"]"),
-            Self::Secrets => {
-                Some("secrets = [{ name = \"NAME\", from = { env = \"VARIABLE\" }, for = \"https://HOST/**\" }]")
-            }
-            Self::Clock => Some("clock = \"1us\""),
-            Self::Random => Some("random_seed = 1"),
-            Self::KeyValue => Some("key_value = \"1MiB\""),
-            Self::State => Some("state = true"),
-            // Only a program that embeds the host grants one.
-            Self::Capability | Self::Sockets => None,
-        }
-    }
 }
 
 #[cfg(test)]

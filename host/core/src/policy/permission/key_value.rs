@@ -1,6 +1,6 @@
 //! Quota of a tool's private key-value store.
 
-use super::{Power, Refusal};
+use super::{GrantError, Power, Refusal};
 use crate::call::limits::{display_bytes, parse_bytes};
 use crate::call::quote;
 
@@ -9,20 +9,6 @@ use crate::call::quote;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub struct KeyValueQuota(u64);
-
-/// Errors of a quota that cannot be granted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum KeyValueQuotaError {
-    /// The text is not an amount of bytes.
-    #[error("invalid store size `{0}`; expected a number with a unit, such as `512KiB` or `1MiB`")]
-    NotBytes(String),
-    /// The quota is less than [`KeyValueQuota::MIN_BYTES`].
-    #[error("a store of {} is too small; expected at least {}, or leave it out", display_bytes(*.0), display_bytes(KeyValueQuota::MIN_BYTES))]
-    TooSmall(u64),
-    /// The quota is more than [`KeyValueQuota::MAX_BYTES`].
-    #[error("a store of {} is too large; the maximum is {}", display_bytes(*.0), display_bytes(KeyValueQuota::MAX_BYTES))]
-    TooLarge(u64),
-}
 
 impl KeyValueQuota {
     /// Minimum quota, in bytes: 1 KiB, enough for a few short entries.
@@ -34,11 +20,19 @@ impl KeyValueQuota {
     ///
     /// # Errors
     /// If it is not between [`Self::MIN_BYTES`] and [`Self::MAX_BYTES`].
-    pub fn new(bytes: u64) -> Result<Self, KeyValueQuotaError> {
+    pub fn new(bytes: u64) -> Result<Self, GrantError> {
         match bytes {
-            ..Self::MIN_BYTES => Err(KeyValueQuotaError::TooSmall(bytes)),
+            ..Self::MIN_BYTES => Err(GrantError::new(format!(
+                "a store of {} is too small; expected at least {}, or leave it out",
+                display_bytes(bytes),
+                display_bytes(Self::MIN_BYTES)
+            ))),
             Self::MIN_BYTES..=Self::MAX_BYTES => Ok(Self(bytes)),
-            _ => Err(KeyValueQuotaError::TooLarge(bytes)),
+            _ => Err(GrantError::new(format!(
+                "a store of {} is too large; the maximum is {}",
+                display_bytes(bytes),
+                display_bytes(Self::MAX_BYTES)
+            ))),
         }
     }
 
@@ -46,8 +40,13 @@ impl KeyValueQuota {
     ///
     /// # Errors
     /// If it is not an amount of bytes, or [`Self::new`] fails.
-    pub fn parse(text: &str) -> Result<Self, KeyValueQuotaError> {
-        let bytes = parse_bytes(text).map_err(|_| KeyValueQuotaError::NotBytes(quote(text)))?;
+    pub fn parse(text: &str) -> Result<Self, GrantError> {
+        let Ok(bytes) = parse_bytes(text) else {
+            return Err(GrantError::new(format!(
+                "invalid store size `{}`; expected a number with a unit, such as `512KiB` or `1MiB`",
+                quote(text)
+            )));
+        };
         Self::new(bytes as u64)
     }
 

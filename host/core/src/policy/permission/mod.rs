@@ -16,10 +16,10 @@ mod secret;
 mod seed;
 
 pub use crate::call::{Power, Refusal};
-pub use clock::{ClockStep, ClockStepError};
-pub use command_line::{CommandLine, CommandLineError};
-pub use environment::{Environment, EnvironmentError};
-pub use grant::{Grant, OriginError};
-pub use key_value::{KeyValueQuota, KeyValueQuotaError, KeyValueUse};
-pub use secret::{Injection, Secret, SecretError, SecretGrantError, SecretValue, Template, inject_query};
-pub use seed::{Seed, SeedError};
+pub use clock::ClockStep;
+pub use command_line::CommandLine;
+pub use environment::Environment;
+pub use grant::{Grant, GrantError};
+pub use key_value::{KeyValueQuota, KeyValueUse};
+pub use secret::{Injection, Secret, SecretError, SecretValue, Template, inject_query};
+pub use seed::Seed;

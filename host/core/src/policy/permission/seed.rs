@@ -1,5 +1,6 @@
 //! Seeds of a tool's randomness, so that a call can be repeated exactly.
 
+use super::GrantError;
 use crate::call::quote;
 
 /// The seed of a tool's randomness: every call gets the same numbers, in the same order.
@@ -10,26 +11,20 @@ use crate::call::quote;
 #[cfg_attr(feature = "wire", derive(serde::Serialize, serde::Deserialize))]
 pub struct Seed([u8; 32]);
 
-/// The error of a text that is not a seed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid seed `{0}`; expected a whole number below 2^64, or 64 hexadecimal digits")]
-pub struct SeedError(String);
-
 impl Seed {
     /// Parses a whole number below 2^64, or all 32 bytes as 64 hexadecimal digits.
     ///
     /// # Errors
     /// If it is neither.
-    pub fn parse(text: &str) -> Result<Self, SeedError> {
-        let invalid = || SeedError(quote(text));
+    pub fn parse(text: &str) -> Result<Self, GrantError> {
         let trimmed = text.trim();
         if trimmed.len() != 64 {
-            return trimmed.parse::<u64>().map(Self::from).map_err(|_| invalid());
+            return trimmed.parse::<u64>().map(Self::from).map_err(|_| invalid(text));
         }
         let mut bytes = [0; 32];
         for (byte, digits) in bytes.iter_mut().zip(trimmed.as_bytes().chunks(2)) {
             let digits = str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|c| c.is_ascii_hexdigit()));
-            *byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).ok_or_else(invalid)?;
+            *byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).ok_or_else(|| invalid(text))?;
         }
         Ok(Self(bytes))
     }
@@ -39,6 +34,11 @@ impl Seed {
     pub const fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
+}
+
+fn invalid(text: &str) -> GrantError {
+    let text = quote(text);
+    GrantError::new(format!("invalid seed `{text}`; expected a whole number below 2^64, or 64 hexadecimal digits"))
 }
 
 impl From<[u8; 32]> for Seed {

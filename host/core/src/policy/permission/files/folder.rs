@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::quota::{Quota, QuotaError};
+use super::quota::Quota;
+use crate::policy::permission::GrantError;
 
 /// The guest path of the scratch space.
 pub const SCRATCH: &str = "/scratch";
@@ -21,14 +22,15 @@ pub enum Access {
 /// One granted folder.
 ///
 /// ```
-/// use fumehood_core::policy::permission::files::{Access, Folder, FolderError, Quota};
+/// use fumehood_core::policy::permission::GrantError;
+/// use fumehood_core::policy::permission::files::{Access, Folder, Quota};
 ///
 /// let docs = Folder::read("./docs:/docs")?;
 /// assert_eq!(docs.guest(), "/docs");
 /// let out = Folder::new("/var/lib/reports", "/out", Access::Write(Quota::parse("10MiB")?))?;
 /// assert_eq!(out.write_line(), r#"write = ["/var/lib/reports:/out"]"#);
 /// assert!(Folder::read("~/docs:/docs").is_err());
-/// # Ok::<(), FolderError>(())
+/// # Ok::<(), GrantError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
@@ -37,40 +39,12 @@ pub struct Folder {
     access: Access,
 }
 
-/// Errors of a folder that cannot be granted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum FolderError {
-    /// The guest path is missing.
-    #[error("`{0}` has no path for the tool; expected both paths, such as `./docs:/docs`")]
-    NoGuest(String),
-    /// The host path is missing.
-    #[error("`{0}` has no path on this machine; expected both paths, such as `./docs:/docs`")]
-    NoHost(String),
-    /// The host path begins with `~`, which only a shell resolves.
-    #[error("`{0}` starts with `~`, which is not expanded here; write the whole path")]
-    Home(String),
-    /// The guest path is invalid.
-    #[error("invalid path `{guest}` for the tool: {reason}; expected an absolute path, such as `/docs`")]
-    Guest {
-        /// The guest path, escaped.
-        guest: String,
-        /// The violated rule.
-        reason: &'static str,
-    },
-    /// Two folders have the same guest path.
-    #[error("two folders are granted as `{0}`; give them different paths")]
-    Duplicate(String),
-    /// The quota is invalid.
-    #[error(transparent)]
-    Quota(#[from] QuotaError),
-}
-
 impl Folder {
     /// Parses `HOST:GUEST`, such as `./docs:/docs`, as a folder for reading.
     ///
     /// # Errors
     /// If it is not two paths, or the guest path is not absolute and normalized.
-    pub fn read(text: &str) -> Result<Self, FolderError> {
+    pub fn read(text: &str) -> Result<Self, GrantError> {
         Self::parse(text, Access::Read)
     }
 
@@ -78,7 +52,7 @@ impl Folder {
     ///
     /// # Errors
     /// As for [`Self::read`].
-    pub fn write(text: &str) -> Result<Self, FolderError> {
+    pub fn write(text: &str) -> Result<Self, GrantError> {
         Self::parse(text, Access::Write(Quota::default()))
     }
 
@@ -86,23 +60,25 @@ impl Folder {
     ///
     /// # Errors
     /// If `host` is empty or begins with `~`, or `guest` is not absolute and normalized.
-    pub fn new(host: impl Into<PathBuf>, guest: &str, access: Access) -> Result<Self, FolderError> {
+    pub fn new(host: impl Into<PathBuf>, guest: &str, access: Access) -> Result<Self, GrantError> {
         let host = host.into();
         if host.as_os_str().is_empty() {
-            return Err(FolderError::NoHost(String::new()));
+            return Err(incomplete("", "path on this machine"));
         }
         if host.starts_with("~") {
-            return Err(FolderError::Home(host.display().to_string()));
+            let host = host.display();
+            let message = format!("`{host}` starts with `~`, which is not expanded here; write the whole path");
+            return Err(GrantError::new(message));
         }
         check_guest(guest)?;
         Ok(Self { host, guest: guest.to_owned(), access })
     }
 
-    fn parse(text: &str, access: Access) -> Result<Self, FolderError> {
+    fn parse(text: &str, access: Access) -> Result<Self, GrantError> {
         // At the last colon, because the host path may contain others.
         match text.rsplit_once(':') {
-            None | Some((_, "")) => Err(FolderError::NoGuest(text.to_owned())),
-            Some(("", _)) => Err(FolderError::NoHost(text.to_owned())),
+            None | Some((_, "")) => Err(incomplete(text, "path for the tool")),
+            Some(("", _)) => Err(incomplete(text, "path on this machine")),
             Some((host, guest)) => Self::new(host, guest, access),
         }
     }
@@ -132,8 +108,12 @@ impl Folder {
     }
 }
 
+fn incomplete(text: &str, missing: &str) -> GrantError {
+    GrantError::new(format!("`{text}` has no {missing}; expected both paths, such as `./docs:/docs`"))
+}
+
 /// Checks that a guest path is absolute, without `.`, `..`, empty parts and control characters.
-fn check_guest(guest: &str) -> Result<(), FolderError> {
+fn check_guest(guest: &str) -> Result<(), GrantError> {
     let reason = if guest.len() > MAX_GUEST_PATH_BYTES {
         "it is longer than 256 bytes"
     } else if guest.chars().any(char::is_control) {
@@ -148,7 +128,10 @@ fn check_guest(guest: &str) -> Result<(), FolderError> {
             Some(_) => return Ok(()),
         }
     };
-    Err(FolderError::Guest { guest: guest.escape_default().take(MAX_GUEST_PATH_BYTES).collect(), reason })
+    let guest: String = guest.escape_default().take(MAX_GUEST_PATH_BYTES).collect();
+    Err(GrantError::new(format!(
+        "invalid path `{guest}` for the tool: {reason}; expected an absolute path, such as `/docs`"
+    )))
 }
 
 #[cfg(test)]

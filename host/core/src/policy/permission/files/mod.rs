@@ -11,7 +11,7 @@ mod protected;
 mod quota;
 
 pub use account::{Account, QuotaExceeded};
-pub use folder::{Access, Folder, FolderError, SCRATCH};
+pub use folder::{Access, Folder, SCRATCH};
 pub use place::{Place, PlaceError, check_places};
 pub use protected::{FileId, FileRole, FileUse, FolderEntry, ProtectedFile, ProtectedFiles, Protection};
-pub use quota::{Quota, QuotaError};
+pub use quota::Quota;

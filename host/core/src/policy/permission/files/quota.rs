@@ -1,6 +1,7 @@
 //! Quotas of a tool's additions to a folder.
 
 use crate::call::limits::parse_bytes;
+use crate::policy::permission::GrantError;
 
 /// Maximum additions of a tool to a folder.
 ///
@@ -19,17 +20,6 @@ pub struct Quota {
     entries: u64,
 }
 
-/// Errors of an invalid quota.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum QuotaError {
-    /// The quota is zero.
-    #[error("a quota of zero {0} allows no writes; leave it out for the default, or grant the folder for reading")]
-    Zero(&'static str),
-    /// The text is not an amount of bytes.
-    #[error("invalid size `{0}`; expected a number with a unit, such as `512KiB` or `10MiB`")]
-    Bytes(String),
-}
-
 impl Quota {
     /// Default quota of bytes: 64 MiB.
     pub const DEFAULT_BYTES: u64 = 64 << 20;
@@ -40,10 +30,10 @@ impl Quota {
     ///
     /// # Errors
     /// If one of them is zero.
-    pub fn new(bytes: u64, entries: u64) -> Result<Self, QuotaError> {
+    pub fn new(bytes: u64, entries: u64) -> Result<Self, GrantError> {
         match (bytes, entries) {
-            (0, _) => Err(QuotaError::Zero("bytes")),
-            (_, 0) => Err(QuotaError::Zero("entries")),
+            (0, _) => Err(zero("bytes")),
+            (_, 0) => Err(zero("entries")),
             _ => Ok(Self { bytes, entries }),
         }
     }
@@ -52,8 +42,12 @@ impl Quota {
     ///
     /// # Errors
     /// If it is not an amount of bytes, or zero.
-    pub fn parse(bytes: &str) -> Result<Self, QuotaError> {
-        let amount = parse_bytes(bytes).map_err(|_| QuotaError::Bytes(bytes.to_owned()))?;
+    pub fn parse(bytes: &str) -> Result<Self, GrantError> {
+        let Ok(amount) = parse_bytes(bytes) else {
+            return Err(GrantError::new(format!(
+                "invalid size `{bytes}`; expected a number with a unit, such as `512KiB` or `10MiB`"
+            )));
+        };
         Self::new(amount as u64, Self::DEFAULT_ENTRIES)
     }
 
@@ -68,6 +62,12 @@ impl Quota {
     pub const fn entries(&self) -> u64 {
         self.entries
     }
+}
+
+fn zero(what: &str) -> GrantError {
+    GrantError::new(format!(
+        "a quota of zero {what} allows no writes; leave it out for the default, or grant the folder for reading"
+    ))
 }
 
 impl Default for Quota {
@@ -85,9 +85,9 @@ impl From<Quota> for [u64; 2] {
 
 #[cfg(feature = "wire")]
 impl TryFrom<[u64; 2]> for Quota {
-    type Error = QuotaError;
+    type Error = GrantError;
 
-    fn try_from([bytes, entries]: [u64; 2]) -> Result<Self, QuotaError> {
+    fn try_from([bytes, entries]: [u64; 2]) -> Result<Self, GrantError> {
         Self::new(bytes, entries)
     }
 }
@@ -98,13 +98,14 @@ mod tests {
 
     #[test]
     fn rejects_zero_and_invalid_quotas() {
-        fn check(text: &str, expected: Result<Quota, QuotaError>) {
+        fn check(text: &str, expected: Result<Quota, GrantError>) {
             assert_eq!(Quota::parse(text), expected, "{text}");
         }
 
         check("10MiB", Quota::new(10 << 20, Quota::DEFAULT_ENTRIES));
-        check("0", Err(QuotaError::Zero("bytes")));
-        check("much", Err(QuotaError::Bytes("much".to_owned())));
-        assert_eq!(Quota::new(1, 0), Err(QuotaError::Zero("entries")));
+        check("0", Err(zero("bytes")));
+        assert_eq!(Quota::new(1, 0), Err(zero("entries")));
+        let error = Quota::parse("much").unwrap_err().to_string();
+        assert!(error.starts_with("invalid size `much`; expected a number with a unit"), "{error}");
     }
 }

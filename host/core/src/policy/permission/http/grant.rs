@@ -12,6 +12,7 @@ use super::parsed_request::{ParsedRequest, describe_unparsed};
 use super::rule::HttpRule;
 use super::target::{HttpTarget, Scheme};
 use crate::call::{Power, Refusal};
+use crate::policy::permission::GrantError;
 
 /// The HTTP requests that a tool may make.
 ///
@@ -57,30 +58,6 @@ pub struct HttpLimits {
     pub first_byte: Duration,
     /// Timeout between two pieces of the response's body. Default: 30 s.
     pub between_bytes: Duration,
-}
-
-/// Errors of an invalid grant.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum HttpGrantError {
-    /// There are no rules.
-    #[error("a grant of requests needs at least one rule; add a rule, or leave the grant out")]
-    NoRule,
-    /// A limit is zero.
-    #[error("the limit `{0}` of requests is zero, so no request could succeed; leave it out for the default")]
-    Zero(&'static str),
-    /// A private network contains every address.
-    #[error("`{0}` would allow every private address; name a network, such as `127.0.0.1/32`")]
-    EveryAddress(IpNet),
-    /// A rule whose address is not allowed.
-    #[error("the rule `{rule}` can never match: {address} is {what}; allow it by private_addresses = [\"{}\"]", IpNet::from(*address))]
-    Unreachable {
-        /// The rule.
-        rule: Box<HttpRule>,
-        /// The address of its host.
-        address: IpAddr,
-        /// A description of the address.
-        what: String,
-    },
 }
 
 /// A request that a rule allows. The addresses of its host must still pass [`HttpGrant::admit`].
@@ -135,15 +112,20 @@ impl HttpGrant {
     ///
     /// # Errors
     /// If there are no rules, a limit is zero, a private network contains every address, or a rule can never match.
-    pub fn new(rules: Vec<HttpRule>, private: Vec<IpNet>, limits: HttpLimits) -> Result<Self, HttpGrantError> {
+    pub fn new(rules: Vec<HttpRule>, private: Vec<IpNet>, limits: HttpLimits) -> Result<Self, GrantError> {
         if rules.is_empty() {
-            return Err(HttpGrantError::NoRule);
+            let message = "a grant of requests needs at least one rule; add a rule, or leave the grant out";
+            return Err(GrantError::new(message));
         }
         if let Some(zero) = limits.find_zero() {
-            return Err(HttpGrantError::Zero(zero));
+            return Err(GrantError::new(format!(
+                "the limit `{zero}` of requests is zero, so no request could succeed; leave it out for the default"
+            )));
         }
         if let Some(every) = private.iter().find(|net| net.prefix_len() == 0) {
-            return Err(HttpGrantError::EveryAddress(*every));
+            return Err(GrantError::new(format!(
+                "`{every}` would allow every private address; name a network, such as `127.0.0.1/32`"
+            )));
         }
         let grant = Self { rules, private, limits };
         let literals = grant.rules.iter().filter_map(|rule| Some((rule, rule.target().address()?)));
@@ -151,11 +133,10 @@ impl HttpGrant {
             if let Err(what) = check_public(address)
                 && !grant.is_named(address)
             {
-                return Err(HttpGrantError::Unreachable {
-                    rule: Box::new(rule.clone()),
-                    address,
-                    what: what.to_string(),
-                });
+                let net = IpNet::from(address);
+                return Err(GrantError::new(format!(
+                    "the rule `{rule}` can never match: {address} is {what}; allow it by private_addresses = [\"{net}\"]"
+                )));
             }
         }
         Ok(grant)

@@ -15,6 +15,6 @@ mod tests;
 pub use address::{NotPublicError, check_public};
 pub use ipnet::IpNet;
 
-pub use grant::{HttpGrant, HttpGrantError, HttpLimits, Permit, Reach, decide};
-pub use rule::{HttpRule, HttpRuleError, HttpRuleProblem};
+pub use grant::{HttpGrant, HttpLimits, Permit, Reach, decide};
+pub use rule::HttpRule;
 pub use target::{HttpTarget, HttpTargetError, Scheme};

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::target::{HttpTarget, HttpTargetError};
+use crate::policy::permission::GrantError;
 
 /// The methods of a rule without methods: those that only read.
 const DEFAULT_METHODS: [&str; 2] = ["GET", "HEAD"];
@@ -21,33 +22,6 @@ const MAX_METHOD_BYTES: usize = 32;
 pub struct HttpRule {
     methods: Vec<String>,
     target: HttpTarget,
-}
-
-/// The error of a text that is not a rule.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid rule `{rule}` for requests: {problem}")]
-pub struct HttpRuleError {
-    /// The text of the rule.
-    pub rule: String,
-    /// The problem.
-    pub problem: HttpRuleProblem,
-}
-
-/// Problems of an invalid rule.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum HttpRuleProblem {
-    /// The rule does not consist of methods and an address.
-    #[error("expected methods and a URL, such as `GET,POST https://api.example.com/v1/**`")]
-    Shape,
-    /// A method is invalid.
-    #[error("unknown method `{0}`; expected upper-case methods with commas, such as `GET,POST`")]
-    Method(String),
-    /// A method cannot be granted.
-    #[error("`{0}` cannot be granted, because it controls the connection")]
-    ForbiddenMethod(String),
-    /// The address is invalid.
-    #[error(transparent)]
-    Target(HttpTargetError),
 }
 
 impl HttpRule {
@@ -77,29 +51,34 @@ pub(super) fn is_method(method: &str) -> bool {
 }
 
 impl FromStr for HttpRule {
-    type Err = HttpRuleError;
+    type Err = GrantError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let invalid = |problem| HttpRuleError { rule: text.to_owned(), problem };
+        let invalid = |problem: String| GrantError::new(format!("invalid rule `{text}` for requests: {problem}"));
         let mut words = text.split_whitespace();
         let (methods, target) = match (words.next(), words.next(), words.next()) {
             (Some(target), None, _) => (DEFAULT_METHODS.map(str::to_owned).to_vec(), target),
             (Some(methods), Some(target), None) => (parse_methods(methods).map_err(invalid)?, target),
-            _ => return Err(invalid(HttpRuleProblem::Shape)),
+            _ => {
+                let expected = "expected methods and a URL, such as `GET,POST https://api.example.com/v1/**`";
+                return Err(invalid(expected.to_owned()));
+            }
         };
-        let target = target.parse().map_err(|problem| invalid(HttpRuleProblem::Target(problem)))?;
+        let target = target.parse().map_err(|problem: HttpTargetError| invalid(problem.to_string()))?;
         Ok(Self { methods, target })
     }
 }
 
-fn parse_methods(text: &str) -> Result<Vec<String>, HttpRuleProblem> {
+fn parse_methods(text: &str) -> Result<Vec<String>, String> {
     let mut methods: Vec<String> = Vec::new();
     for method in text.split(',') {
         if FORBIDDEN_METHODS.contains(&method) {
-            return Err(HttpRuleProblem::ForbiddenMethod(method.to_owned()));
+            return Err(format!("`{method}` cannot be granted, because it controls the connection"));
         }
         if !is_method(method) {
-            return Err(HttpRuleProblem::Method(method.to_owned()));
+            return Err(format!(
+                "unknown method `{method}`; expected upper-case methods with commas, such as `GET,POST`"
+            ));
         }
         if !methods.iter().any(|known| known == method) {
             methods.push(method.to_owned());
