@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use clap::{Arg, Args as _, Command};
 use fumehood_config::limits::LimitsSection;
 use fumehood_config::powers::Powers;
-use toml::Value;
+use toml::{Table, Value};
 
 /// Keys of `[tools.NAME]`, with their options on the command line.
 static OPTIONS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
@@ -19,6 +19,9 @@ static LIMIT_OPTIONS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let command = LimitsSection::augment_args(Command::new("limits"));
     command.get_arguments().filter_map(|arg| key_and_option(arg, "limits.")).collect()
 });
+
+/// Keys whose values may be shown again. Values of other keys may be secrets, or have them.
+const SHOWN_KEYS: [&str; 5] = ["read", "write", "http", "private_addresses", "app_origins"];
 
 fn key_and_option(arg: &Arg, prefix: &str) -> Option<(String, String)> {
     let key = arg.get_id().as_str().strip_prefix(prefix)?;
@@ -44,6 +47,25 @@ pub(crate) fn option(key: &str) -> Option<&'static str> {
     OPTIONS.iter().find(|(name, _)| *name == key).map(|(_, option)| option.as_str())
 }
 
+/// Formats powers as options, in the order of the command line, without values that may be secrets.
+pub(crate) fn options_without_secrets(powers: &Table) -> Vec<String> {
+    let typed = OPTIONS.iter().filter_map(|(key, option)| Some((key.as_str(), option, powers.get(key)?)));
+    typed.flat_map(|(key, option, value)| words_without_secrets(key, option, value)).collect()
+}
+
+fn words_without_secrets(key: &str, option: &str, value: &Value) -> Vec<String> {
+    match value {
+        Value::Boolean(true) => vec![option.to_owned()],
+        Value::Boolean(false) => Vec::new(),
+        Value::Array(values) if SHOWN_KEYS.contains(&key) => {
+            let word = |value: &Value| value.as_str().map_or("…".to_owned(), |text| format!("{text:?}"));
+            values.iter().map(|value| format!("{option} {}", word(value))).collect()
+        }
+        Value::Table(variables) if key == "env" => variables.keys().map(|name| format!("{option} {name}=…")).collect(),
+        _ => vec![format!("{option} …")],
+    }
+}
+
 /// Translates the hints of a message. The line of a configuration that ends a line of it becomes options.
 pub(crate) fn translate(message: &str) -> String {
     message.lines().map(translate_line).collect::<Vec<_>>().join("\n")
@@ -58,7 +80,7 @@ fn translate_line(line: &str) -> String {
         OPTIONS.iter().filter_map(|(key, option)| Some((start_of(&line, key)?, key.as_str(), option.as_str())));
     let translated = starts.filter_map(|(start, key, option)| {
         let (before, toml) = line.split_at_checked(start)?;
-        let table: toml::Table = toml.parse().ok()?;
+        let table: Table = toml.parse().ok()?;
         let (1, Some(value)) = (table.len(), table.get(key)) else { return None };
         let more = if key == "http" { private_options(value) } else { String::new() };
         Some(format!("{before}{}{more}", options(option, value)?))

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use fumehood::Grant;
-use fumehood::settings::{WriteFolder, read_value};
+use fumehood::settings::read_value;
+use toml::Table;
 
 use crate::config::powers::{PowerFault, Powers};
 use crate::exit::UsageError;
@@ -54,30 +55,10 @@ impl PowerArguments {
 
     /// Returns the options as they are typed again, without what may be secret in them.
     pub(crate) fn words(&self) -> Vec<String> {
-        let written = self.typed.write.iter().map(|folder| match folder {
-            WriteFolder::Text(text) => format!("--allow-write {text:?}"),
-            WriteFolder::Table(_) => "--allow-write …".to_owned(),
-        });
-        let mut words = Vec::new();
-        add_each(&mut words, "--allow-read", &self.typed.read);
-        words.extend(written);
-        add_each(&mut words, "--allow-http", &self.typed.http);
-        add_each(&mut words, "--allow-private", &self.typed.private_addresses);
-        add_each(&mut words, "--app-origin", &self.typed.app_origins);
-        words.extend(self.typed.env.iter().map(|(name, _)| format!("--env {name}=…")));
-        let others = [
-            (self.typed.state, "--allow-state"),
-            (self.typed.scratch.is_some(), "--scratch …"),
-            (self.typed.http_limits.is_some(), "--http-limits …"),
-            (!self.typed.secrets.is_empty(), "--secret …"),
-            (!self.typed.args.is_empty(), "--arg …"),
-            (self.typed.key_value.is_some(), "--key-value …"),
-            (self.typed.clock.is_some(), "--clock …"),
-            (self.typed.random_seed.is_some(), "--random-seed …"),
-            (self.typed.apps, "--allow-apps"),
-            (self.strict_imports, "--strict-imports"),
-        ];
-        words.extend(others.into_iter().filter(|(is_typed, _)| *is_typed).map(|(_, words)| words.to_owned()));
+        let mut words = flags::options_without_secrets(&Table::try_from(&self.typed).unwrap_or_default());
+        if self.strict_imports {
+            words.push("--strict-imports".to_owned());
+        }
         words
     }
 
@@ -90,11 +71,6 @@ impl PowerArguments {
     pub(crate) fn has_any(&self) -> bool {
         self.strict_imports || self.key_value_store.is_some() || self.typed != Powers::default()
     }
-}
-
-/// Adds an option once for each of its values.
-fn add_each(words: &mut Vec<String>, option: &str, values: &[String]) {
-    words.extend(values.iter().map(|value| format!("{option} {value:?}")));
 }
 
 /// Describes a power that cannot be granted, in the language of the command line.
@@ -169,6 +145,41 @@ mod tests {
         ];
         assert_eq!(typed(&words).unwrap(), config.tools["a"].powers);
         assert_eq!(typed(&[]).unwrap(), Powers::default());
+    }
+
+    #[test]
+    fn options_are_repeated_without_what_may_be_secret() {
+        let words = [
+            "x",
+            "--allow-state",
+            "--allow-read=./a:/a",
+            "--allow-write={ folder = './b', guest = '/b', bytes = '1MiB' }",
+            "--scratch=1MiB",
+            "--allow-http=GET https://a.example/**",
+            "--allow-private=10.0.0.1",
+            "--env=TOKEN=hidden",
+            "--arg=--password=hidden",
+            "--random-seed=7",
+            "--allow-apps",
+            "--app-origin=https://a.example",
+            "--strict-imports",
+        ];
+        let line = Line::try_parse_from(words).unwrap();
+        let expected = [
+            "--allow-state",
+            "--allow-read \"./a:/a\"",
+            "--allow-write …",
+            "--scratch …",
+            "--allow-http \"GET https://a.example/**\"",
+            "--allow-private \"10.0.0.1\"",
+            "--env TOKEN=…",
+            "--arg …",
+            "--random-seed …",
+            "--allow-apps",
+            "--app-origin \"https://a.example\"",
+            "--strict-imports",
+        ];
+        assert_eq!(line.powers.words(), expected);
     }
 
     fn assert_refused(words: &[&str], expected: &str) {
