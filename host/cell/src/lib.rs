@@ -2,8 +2,8 @@
 //!
 //! Part of [`fumehood`](https://docs.rs/fumehood), the crate that services depend on.
 //!
-//! A gateway has the definitions of tools and checks their calls; a worker runs them. [`protocol`] is what both agree on,
-//! without a network and without a clock; [`identity`] signs what they send.
+//! A gateway has the definitions of tools and checks their calls; a worker runs them. The module `protocol` is what both
+//! agree on, without a network and without a clock; `identity` signs what they send.
 //!
 //! ```
 //! use fumehood_cell::NodeKey;
@@ -21,12 +21,12 @@
 
 mod error;
 mod gateway;
-pub mod identity;
+mod identity;
 mod jetstream;
 mod jobs;
 mod link;
 mod load;
-pub mod protocol;
+mod protocol;
 mod worker;
 
 pub use error::CellError;

@@ -66,8 +66,6 @@ impl fmt::Debug for GatewayOptions {
 /// A result that arrived after its call ended. Its caller was told another end, and is not told again.
 #[derive(Debug, Clone)]
 pub struct LateResult {
-    /// The attempt.
-    pub attempt: AttemptId,
     /// The worker.
     pub worker: String,
     /// The result; `None` if it cannot be read.
@@ -320,7 +318,7 @@ impl Inner {
                     let worker = worker.to_string();
                     tracing::warn!(target: "fumehood::cell", %attempt, worker, "a result arrived after the end of its call");
                     let result = serde_json::from_slice(&result).ok();
-                    (self.options.on_late)(LateResult { attempt, worker, result });
+                    (self.options.on_late)(LateResult { worker, result });
                 }
             }
         }

@@ -21,7 +21,7 @@ const SIGNATURE_BYTES: usize = 64;
 
 /// The role of a sender. It is part of what is signed, so that no message of one role passes for one of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub(crate) enum Role {
     /// A gateway, to a worker.
     Gateway,
     /// A worker, to a gateway.
@@ -57,28 +57,28 @@ impl Role {
 
 /// The header of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Envelope<M> {
+pub(crate) struct Envelope<M> {
     /// The name of the sender.
-    pub from: String,
+    pub(crate) from: String,
     /// The name of the receiver, and the run of it that is meant, where the sender knows it.
-    pub to: String,
+    pub(crate) to: String,
     /// The message.
-    pub message: M,
+    pub(crate) message: M,
 }
 
 /// A message whose signature was verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Frame<'a, M> {
+pub(crate) struct Frame<'a, M> {
     /// The header.
-    pub envelope: Envelope<M>,
+    pub(crate) envelope: Envelope<M>,
     /// The body.
-    pub body: &'a [u8],
+    pub(crate) body: &'a [u8],
 }
 
 /// Errors of [`open`] and [`seal`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum FrameError {
+pub(crate) enum FrameError {
     /// The bytes are no frame of this version.
     #[error("a message that is not a frame of version {VERSION}")]
     Malformed,
@@ -100,7 +100,7 @@ pub enum FrameError {
 ///
 /// # Errors
 /// If the header cannot be written as JSON, or is too long.
-pub fn seal<M: Serialize>(
+pub(crate) fn seal<M: Serialize>(
     key: &NodeKey,
     role: Role,
     envelope: &Envelope<M>,
@@ -126,7 +126,7 @@ pub fn seal<M: Serialize>(
 /// # Errors
 /// If it is malformed, or not signed by the sender that it names. Nothing of an unverified message is acted upon: only the
 /// name of its sender is read.
-pub fn open<'a, M: DeserializeOwned>(
+pub(crate) fn open<'a, M: DeserializeOwned>(
     bytes: &'a [u8],
     role: Role,
     key_of: impl FnOnce(&str) -> Option<NodePublicKey>,

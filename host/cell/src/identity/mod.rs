@@ -6,7 +6,7 @@ mod replay;
 mod session;
 mod session_table;
 
-pub use frame::{Envelope, Frame, FrameError, Role, open, seal};
+pub(crate) use frame::{Envelope, Frame, FrameError, Role, open, seal};
 pub use keys::{KeyError, NodeKey, NodePublicKey};
-pub use session::{Exchange, ExchangeKey, Party, SESSION_FORM, Session, SessionError, Side, session_id};
-pub use session_table::SessionTable;
+pub(crate) use session::{Exchange, ExchangeKey, Party, Session, SessionError, Side, session_id};
+pub(crate) use session_table::SessionTable;

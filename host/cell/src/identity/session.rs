@@ -31,7 +31,7 @@ use super::keys::NodePublicKey;
 use super::replay::ReplayWindow;
 
 /// The first byte of a frame of a session.
-pub const SESSION_FORM: u8 = 2;
+pub(crate) const SESSION_FORM: u8 = 2;
 /// Bytes before the header.
 const PREFIX_BYTES: usize = 21;
 const CODE_BYTES: usize = 32;
@@ -41,7 +41,7 @@ const EXCHANGE_KEY_BYTES: usize = 32;
 /// Errors of sessions and their frames.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum SessionError {
+pub(crate) enum SessionError {
     /// The bytes are no frame of a session.
     #[error("a message that is not a frame of a session")]
     Malformed,
@@ -68,12 +68,12 @@ pub enum SessionError {
 /// The public half of a key of one exchange, written in base64.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct ExchangeKey([u8; EXCHANGE_KEY_BYTES]);
+pub(crate) struct ExchangeKey([u8; EXCHANGE_KEY_BYTES]);
 
 impl ExchangeKey {
     /// Returns a number that tells exchanges apart. It is no secret and proves nothing.
     #[must_use]
-    pub fn nonce(&self) -> u64 {
+    pub(crate) fn nonce(&self) -> u64 {
         self.0.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
     }
 }
@@ -100,7 +100,7 @@ impl TryFrom<String> for ExchangeKey {
 }
 
 /// The private half of a key that is used for one exchange.
-pub struct Exchange {
+pub(crate) struct Exchange {
     private: EphemeralPrivateKey,
     public: ExchangeKey,
 }
@@ -117,7 +117,7 @@ impl Exchange {
     ///
     /// # Errors
     /// If the system has no random bytes.
-    pub fn generate() -> Result<Self, SessionError> {
+    pub(crate) fn generate() -> Result<Self, SessionError> {
         let private = EphemeralPrivateKey::generate(&X25519, &SystemRandom::new()).map_err(|_| SessionError::Random)?;
         let public = private.compute_public_key().map_err(|_| SessionError::Random)?;
         let public = public.as_ref().try_into().map_err(|_| SessionError::Random)?;
@@ -126,27 +126,27 @@ impl Exchange {
 
     /// Returns the public half.
     #[must_use]
-    pub fn public(&self) -> ExchangeKey {
+    pub(crate) fn public(&self) -> ExchangeKey {
         self.public
     }
 }
 
 /// One of the two nodes of a session.
 #[derive(Debug, Clone)]
-pub struct Party {
+pub(crate) struct Party {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// The key that it signs with.
-    pub key: NodePublicKey,
+    pub(crate) key: NodePublicKey,
     /// The random number of its run.
-    pub run: u64,
+    pub(crate) run: u64,
     /// The public half of its key of the exchange.
-    pub exchange: ExchangeKey,
+    pub(crate) exchange: ExchangeKey,
 }
 
 /// The side of this node in a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub(crate) enum Side {
     /// It sends calls.
     Gateway,
     /// It runs them.
@@ -154,7 +154,7 @@ pub enum Side {
 }
 
 /// A session with another node.
-pub struct Session {
+pub(crate) struct Session {
     id: u64,
     peer: Arc<str>,
     peer_run: u64,
@@ -180,7 +180,7 @@ impl Session {
     ///
     /// # Errors
     /// If the key of the other side is none.
-    pub fn derive(
+    pub(crate) fn derive(
         own: Exchange,
         side: Side,
         cell: &str,
@@ -215,47 +215,47 @@ impl Session {
 
     /// Returns the id, which is no secret.
     #[must_use]
-    pub fn id(&self) -> u64 {
+    pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
     /// Returns the name of the other node.
     #[must_use]
-    pub fn peer(&self) -> &Arc<str> {
+    pub(crate) fn peer(&self) -> &Arc<str> {
         &self.peer
     }
 
     /// Returns the run of the other node.
     #[must_use]
-    pub fn peer_run(&self) -> u64 {
+    pub(crate) fn peer_run(&self) -> u64 {
         self.peer_run
     }
 
     /// Returns the name and the run of the other node as one text, for telling its runs apart.
     #[must_use]
-    pub fn peer_id(&self) -> &Arc<str> {
+    pub(crate) fn peer_id(&self) -> &Arc<str> {
         &self.peer_id
     }
 
     /// Returns whether the other node has the keys, too.
     #[must_use]
-    pub fn is_confirmed(&self) -> bool {
+    pub(crate) fn is_confirmed(&self) -> bool {
         self.is_confirmed.load(Ordering::Relaxed)
     }
 
     /// Returns whether nothing is to be sent in this session any more.
     #[must_use]
-    pub fn is_retired(&self) -> bool {
+    pub(crate) fn is_retired(&self) -> bool {
         self.is_retired.load(Ordering::Relaxed)
     }
 
     /// Notes that the other node has the keys. Returns whether that is new.
-    pub fn confirm(&self) -> bool {
+    pub(crate) fn confirm(&self) -> bool {
         !self.is_confirmed.swap(true, Ordering::Relaxed)
     }
 
     /// Sends nothing in this session any more. What the other node sends is still accepted.
-    pub fn retire(&self) {
+    pub(crate) fn retire(&self) {
         self.is_retired.store(true, Ordering::Relaxed);
     }
 
@@ -263,7 +263,7 @@ impl Session {
     ///
     /// # Errors
     /// If the message cannot be written as JSON, or is too long.
-    pub fn seal<M: Serialize>(&self, message: &M, body: &[u8]) -> Result<Vec<u8>, SessionError> {
+    pub(crate) fn seal<M: Serialize>(&self, message: &M, body: &[u8]) -> Result<Vec<u8>, SessionError> {
         let counter = self.sent.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let mut frame = Vec::with_capacity(PREFIX_BYTES + 512 + body.len() + CODE_BYTES);
         frame.push(SESSION_FORM);
@@ -284,7 +284,7 @@ impl Session {
     ///
     /// # Errors
     /// If it is none that the other node has sent to this one, once.
-    pub fn open<'a, M: DeserializeOwned>(&self, frame: &'a [u8]) -> Result<(M, &'a [u8]), SessionError> {
+    pub(crate) fn open<'a, M: DeserializeOwned>(&self, frame: &'a [u8]) -> Result<(M, &'a [u8]), SessionError> {
         let (text, code) = frame.split_last_chunk::<CODE_BYTES>().ok_or(SessionError::Malformed)?;
         hmac::verify(&self.open_key, text, code).map_err(|_| SessionError::Code(self.peer.to_string()))?;
         let (prefix, rest) = text.split_first_chunk::<PREFIX_BYTES>().ok_or(SessionError::Malformed)?;
@@ -305,7 +305,7 @@ impl Session {
 
 /// Returns the id of the session that a frame says it is of; `None` if it is no frame of a session.
 #[must_use]
-pub fn session_id(frame: &[u8]) -> Option<u64> {
+pub(crate) fn session_id(frame: &[u8]) -> Option<u64> {
     let (form, rest) = frame.split_first()?;
     let id = rest.first_chunk()?;
     (*form == SESSION_FORM).then(|| u64::from_be_bytes(*id))

@@ -16,7 +16,7 @@ const MAX_ANSWERED: usize = 4096;
 
 /// Sessions by their id.
 #[derive(Debug, Default)]
-pub struct SessionTable {
+pub(crate) struct SessionTable {
     answered: HashSet<ExchangeKey>,
     /// The exchanges of `answered`, the oldest first.
     answers: VecDeque<ExchangeKey>,
@@ -27,7 +27,7 @@ pub struct SessionTable {
 
 impl SessionTable {
     /// Notes that an exchange with this key of the other side is answered. Returns whether it is the first time.
-    pub fn begin(&mut self, key: ExchangeKey) -> bool {
+    pub(crate) fn begin(&mut self, key: ExchangeKey) -> bool {
         let is_new = self.answered.insert(key);
         if is_new {
             self.answers.push_back(key);
@@ -41,7 +41,7 @@ impl SessionTable {
     }
 
     /// Adds a session. One with the id of another is left out.
-    pub fn insert(&mut self, session: Arc<Session>) {
+    pub(crate) fn insert(&mut self, session: Arc<Session>) {
         if self.by_id.contains_key(&session.id()) {
             return;
         }
@@ -55,27 +55,27 @@ impl SessionTable {
     ///
     /// # Errors
     /// If there is none.
-    pub fn of_frame(&self, frame: &[u8]) -> Result<Arc<Session>, SessionError> {
+    pub(crate) fn of_frame(&self, frame: &[u8]) -> Result<Arc<Session>, SessionError> {
         let id = session_id(frame).ok_or(SessionError::Malformed)?;
         self.by_id.get(&id).cloned().ok_or(SessionError::Unknown)
     }
 
     /// Returns the newest session with a run of a peer that frames can be sent in.
     #[must_use]
-    pub fn latest(&self, peer: &str, run: u64) -> Option<&Arc<Session>> {
+    pub(crate) fn latest(&self, peer: &str, run: u64) -> Option<&Arc<Session>> {
         self.usable(peer, |session| session.peer_run() == run)
     }
 
     /// Returns the newest session with the run of a peer that [`Session::peer_id`] names.
     #[must_use]
-    pub fn latest_of(&self, peer_id: &str) -> Option<&Arc<Session>> {
+    pub(crate) fn latest_of(&self, peer_id: &str) -> Option<&Arc<Session>> {
         let (peer, _) = peer_id.split_once(':')?;
         self.usable(peer, |session| &**session.peer_id() == peer_id)
     }
 
     /// Returns the newest session with a peer, even a retired one.
     #[must_use]
-    pub fn newest(&self, peer: &str) -> Option<&Arc<Session>> {
+    pub(crate) fn newest(&self, peer: &str) -> Option<&Arc<Session>> {
         self.of_peer.get(peer)?.iter().rev().find(|session| session.is_confirmed())
     }
 
@@ -85,7 +85,7 @@ impl SessionTable {
     }
 
     /// Notes that the peer of a session has its keys.
-    pub fn confirm(&mut self, session: &Session) {
+    pub(crate) fn confirm(&mut self, session: &Session) {
         if session.confirm() {
             self.evict(&Arc::clone(session.peer()));
         }

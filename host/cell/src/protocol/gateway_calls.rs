@@ -13,7 +13,7 @@ const MAX_ATTEMPTS: usize = 3;
 
 /// The knowledge of a gateway about whether a guest began to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GuestStart {
+pub(crate) enum GuestStart {
     /// The worker never received the call, or refused it.
     No,
     /// The worker may have received the call.
@@ -25,7 +25,7 @@ pub enum GuestStart {
 /// The end of an attempt. `T` is a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Conclusion<T> {
+pub(crate) enum Conclusion<T> {
     /// The worker returned the result of the guest.
     Finished(T),
     /// The worker refused the call, and ran nothing.
@@ -42,20 +42,20 @@ pub enum Conclusion<T> {
 
 /// A call that was sent to a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpenCall {
+pub(crate) struct OpenCall {
     /// The worker.
-    pub worker: WorkerName,
+    pub(crate) worker: WorkerName,
     /// The run of the worker, from its ticket.
-    pub run: u64,
+    pub(crate) run: u64,
     /// The component and its powers.
-    pub offer: Offer,
+    pub(crate) offer: Offer,
     /// The time that is left.
-    pub remaining: Duration,
+    pub(crate) remaining: Duration,
 }
 
 /// An effect that the gateway has to carry out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum GatewayEffect<T> {
+pub(crate) enum GatewayEffect<T> {
     /// Send this to a worker.
     Send {
         /// The worker.
@@ -83,7 +83,7 @@ pub enum GatewayEffect<T> {
 
 /// The attempts of one run of a gateway that have not ended, and the last of those that have.
 #[derive(Debug, Default)]
-pub struct GatewayCalls {
+pub(crate) struct GatewayCalls {
     open: HashMap<AttemptId, Attempt>,
     /// The number of open attempts of each worker that has some.
     open_at: HashMap<WorkerName, usize>,
@@ -105,7 +105,7 @@ struct Attempt {
 
 impl GatewayCalls {
     /// Adds an attempt that is about to be sent.
-    pub fn open(&mut self, now: Duration, attempt: AttemptId, call: OpenCall) {
+    pub(crate) fn open(&mut self, now: Duration, attempt: AttemptId, call: OpenCall) {
         let ends_at = now.saturating_add(call.remaining).saturating_add(DEADLINE_GRACE);
         let count = self.open_at.entry(call.worker.clone()).or_default();
         *count = count.saturating_add(1);
@@ -114,31 +114,31 @@ impl GatewayCalls {
     }
 
     /// Removes an attempt that could not be sent. Nobody is told of its end.
-    pub fn withdraw(&mut self, attempt: AttemptId) {
+    pub(crate) fn withdraw(&mut self, attempt: AttemptId) {
         self.remove(attempt);
     }
 
     /// Returns the number of attempts of a worker that have not ended.
     #[must_use]
-    pub fn open_at(&self, worker: &str) -> usize {
+    pub(crate) fn open_at(&self, worker: &str) -> usize {
         self.open_at.get(worker).copied().unwrap_or(0)
     }
 
     /// Returns whether this attempt at this worker has not ended.
     #[must_use]
-    pub fn is_open(&self, attempt: AttemptId, worker: &str) -> bool {
+    pub(crate) fn is_open(&self, attempt: AttemptId, worker: &str) -> bool {
         self.open.get(&attempt).is_some_and(|open| &*open.call.worker == worker)
     }
 
     /// Asks the worker to stop a call. Its end follows: the worker's word, or [`Conclusion::Cancelled`].
-    pub fn cancel<T>(&mut self, now: Duration, attempt: AttemptId) -> Vec<GatewayEffect<T>> {
+    pub(crate) fn cancel<T>(&mut self, now: Duration, attempt: AttemptId) -> Vec<GatewayEffect<T>> {
         let Some(open) = self.open.get_mut(&attempt) else { return Vec::new() };
         open.cancelled_until.get_or_insert(now.saturating_add(CANCEL_GRACE));
         vec![cancel_at(&open.call.worker, attempt)]
     }
 
     /// Takes a message of a worker; `result` is the body of one that ends a call.
-    pub fn on_message<T>(
+    pub(crate) fn on_message<T>(
         &mut self,
         now: Duration,
         worker: &WorkerName,
@@ -174,7 +174,7 @@ impl GatewayCalls {
     }
 
     /// Takes the announcement of a run of a worker: what earlier runs of it had is interrupted.
-    pub fn on_run<T>(&mut self, worker: &str, run: u64) -> Vec<GatewayEffect<T>> {
+    pub(crate) fn on_run<T>(&mut self, worker: &str, run: u64) -> Vec<GatewayEffect<T>> {
         let lost: Vec<(AttemptId, GuestStart)> = self
             .open
             .iter()
@@ -185,7 +185,7 @@ impl GatewayCalls {
     }
 
     /// Ends what is due at this time.
-    pub fn on_tick<T>(&mut self, now: Duration) -> Vec<GatewayEffect<T>> {
+    pub(crate) fn on_tick<T>(&mut self, now: Duration) -> Vec<GatewayEffect<T>> {
         let due: Vec<(AttemptId, WorkerName, Conclusion<T>)> = self
             .open
             .iter()
@@ -262,7 +262,7 @@ impl<T> Conclusion<T> {
     /// Returns whether the call may be sent to another worker. `is_repeatable` says that running it twice does no harm,
     /// and that the operator allows it.
     #[must_use]
-    pub fn may_retry(&self, is_repeatable: bool) -> bool {
+    pub(crate) fn may_retry(&self, is_repeatable: bool) -> bool {
         match self {
             Self::Refused(_) | Self::Interrupted(GuestStart::No) => true,
             Self::Interrupted(GuestStart::Perhaps | GuestStart::Yes) => is_repeatable,
@@ -273,7 +273,7 @@ impl<T> Conclusion<T> {
 
 /// The rule on sending one call to several workers, one after the other.
 #[derive(Debug)]
-pub struct RetryPlan {
+pub(crate) struct RetryPlan {
     is_repeatable: bool,
     attempts: usize,
     tried: BTreeSet<WorkerName>,
@@ -282,18 +282,18 @@ pub struct RetryPlan {
 impl RetryPlan {
     /// Creates the plan of a call. `is_repeatable` is as in [`Conclusion::may_retry`].
     #[must_use]
-    pub fn new(is_repeatable: bool) -> Self {
+    pub(crate) fn new(is_repeatable: bool) -> Self {
         Self { is_repeatable, attempts: 0, tried: BTreeSet::new() }
     }
 
     /// Returns whether the call was sent to this worker.
     #[must_use]
-    pub fn is_tried(&self, worker: &str) -> bool {
+    pub(crate) fn is_tried(&self, worker: &str) -> bool {
         self.tried.contains(worker)
     }
 
     /// Takes the end of an attempt. Returns whether another worker may be asked.
-    pub fn on_conclusion<T>(&mut self, worker: WorkerName, conclusion: &Conclusion<T>) -> bool {
+    pub(crate) fn on_conclusion<T>(&mut self, worker: WorkerName, conclusion: &Conclusion<T>) -> bool {
         let may_retry = conclusion.may_retry(self.is_repeatable);
         // Once at most, if a guest may have run.
         self.is_repeatable &= matches!(conclusion, Conclusion::Refused(_) | Conclusion::Interrupted(GuestStart::No));

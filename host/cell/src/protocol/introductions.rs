@@ -14,7 +14,7 @@ const MAX_ASKED: usize = 4;
 
 /// The decision on an announcement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Introduction {
+pub(crate) enum Introduction {
     /// Its run is known: it counts.
     Known,
     /// Its run is known and it counts, and keys are to be exchanged anew.
@@ -29,7 +29,7 @@ pub enum Introduction {
 
 /// The runs of workers that answered, and the questions to others.
 #[derive(Debug, Default)]
-pub struct Introductions {
+pub(crate) struct Introductions {
     known: BTreeMap<WorkerName, KnownRun>,
     asked: BTreeMap<WorkerName, Vec<PendingChallenge>>,
 }
@@ -50,7 +50,12 @@ struct PendingChallenge {
 
 impl Introductions {
     /// Decides on an announcement.
-    pub fn on_announcement(&mut self, now: Duration, worker: &WorkerName, announcement: &Announcement) -> Introduction {
+    pub(crate) fn on_announcement(
+        &mut self,
+        now: Duration,
+        worker: &WorkerName,
+        announcement: &Announcement,
+    ) -> Introduction {
         if announcement.version.abs_diff(PROTOCOL_VERSION) > 1 {
             return Introduction::Incompatible;
         }
@@ -71,7 +76,7 @@ impl Introductions {
     }
 
     /// Notes that a worker was asked, because of this announcement.
-    pub fn on_asked(&mut self, now: Duration, worker: &WorkerName, nonce: u64, announcement: Announcement) {
+    pub(crate) fn on_asked(&mut self, now: Duration, worker: &WorkerName, nonce: u64, announcement: Announcement) {
         let asked = self.asked.entry(worker.clone()).or_default();
         asked.push(PendingChallenge { nonce, at: now, announcement });
         if asked.len() > MAX_ASKED {
@@ -81,7 +86,13 @@ impl Introductions {
 
     /// Takes the answer of a run to a question. Returns the announcement that counts now; `None` if that question was not asked,
     /// or not of this run.
-    pub fn on_answer(&mut self, now: Duration, worker: &WorkerName, run: u64, nonce: u64) -> Option<Announcement> {
+    pub(crate) fn on_answer(
+        &mut self,
+        now: Duration,
+        worker: &WorkerName,
+        run: u64,
+        nonce: u64,
+    ) -> Option<Announcement> {
         let asked = self.asked.get_mut(worker)?;
         let index = asked.iter().position(|it| it.nonce == nonce && it.announcement.ticket.run == run)?;
         let announcement = asked.remove(index).announcement;
@@ -93,14 +104,8 @@ impl Introductions {
         Some(announcement)
     }
 
-    /// Returns whether a question is open.
-    #[must_use]
-    pub fn is_asked(&self, worker: &str, nonce: u64) -> bool {
-        self.asked.get(worker).is_some_and(|asked| asked.iter().any(|it| it.nonce == nonce))
-    }
-
     /// Forgets a run of a worker that does not answer any more: it is asked again when it announces itself.
-    pub fn forget(&mut self, worker: &str, run: u64) {
+    pub(crate) fn forget(&mut self, worker: &str, run: u64) {
         if self.known.get(worker).is_some_and(|known| known.run == run) {
             self.known.remove(worker);
         }

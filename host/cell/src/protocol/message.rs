@@ -15,17 +15,17 @@ use serde::{Deserialize, Serialize};
 use crate::identity::ExchangeKey;
 
 /// The name of a worker in the configuration of its gateways. Cheap to clone.
-pub type WorkerName = Arc<str>;
+pub(crate) type WorkerName = Arc<str>;
 
 /// The id of one attempt to run a call: random, and never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct AttemptId(u128);
+pub(crate) struct AttemptId(u128);
 
 impl AttemptId {
     /// Creates an id from random bits.
     #[must_use]
-    pub const fn from_bits(bits: u128) -> Self {
+    pub(crate) const fn from_bits(bits: u128) -> Self {
         Self(bits)
     }
 }
@@ -62,41 +62,41 @@ impl TryFrom<String> for AttemptId {
 /// A call that was recorded on the bus and is sent again later has an old ticket, or one of another run, and is refused. So
 /// a worker remembers the attempts of a few epochs only, and no clocks are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Ticket {
+pub(crate) struct Ticket {
     /// Random bits of the run of the worker.
-    pub run: u64,
+    pub(crate) run: u64,
     /// The number of the epoch in that run.
-    pub epoch: u64,
+    pub(crate) epoch: u64,
 }
 
 /// A component of a worker, with the powers that it has there.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Offer {
+pub(crate) struct Offer {
     /// The digest of the component.
-    pub component: Digest,
+    pub(crate) component: Digest,
     /// The digest of its exact powers.
-    pub powers: Digest,
+    pub(crate) powers: Digest,
 }
 
 /// The limits of one call on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct CallLimits {
+pub(crate) struct CallLimits {
     /// The time that is left, in microseconds.
-    pub remaining_us: u64,
+    pub(crate) remaining_us: u64,
     /// Maximum fuel.
-    pub fuel: u64,
+    pub(crate) fuel: u64,
     /// Maximum memory, in bytes.
-    pub memory: u64,
+    pub(crate) memory: u64,
     /// Maximum size of the result, in bytes.
-    pub output: u64,
+    pub(crate) output: u64,
     /// Maximum size of log lines and progress, in bytes.
-    pub log: u64,
+    pub(crate) log: u64,
 }
 
 impl CallLimits {
     /// Returns the part of limits that is sent.
     #[must_use]
-    pub fn of(limits: &Limits) -> Self {
+    pub(crate) fn of(limits: &Limits) -> Self {
         Self {
             remaining_us: u64::try_from(limits.deadline.as_micros()).unwrap_or(u64::MAX),
             fuel: limits.fuel,
@@ -108,13 +108,13 @@ impl CallLimits {
 
     /// Returns these limits with a time that is a power of two, so that calls whose remaining times differ have one grant.
     #[must_use]
-    pub fn rounded_up(self) -> Self {
+    pub(crate) fn rounded_up(self) -> Self {
         Self { remaining_us: self.remaining_us.checked_next_power_of_two().unwrap_or(u64::MAX), ..self }
     }
 
     /// Returns the lower of these limits and those of the worker.
     #[must_use]
-    pub fn within(&self, own: &Limits) -> Limits {
+    pub(crate) fn within(&self, own: &Limits) -> Limits {
         own.deadline(own.deadline.min(Duration::from_micros(self.remaining_us)))
             .fuel(own.fuel.min(self.fuel))
             .memory(own.memory.min(to_usize(self.memory)))
@@ -136,58 +136,58 @@ fn to_usize(bytes: u64) -> usize {
 /// The gateway signs it, so that the worker can show what it was asked to do. It is checked once, and calls name it by the
 /// digest of its signed text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Grant {
+pub(crate) struct Grant {
     /// The id of the session.
-    pub session: u64,
+    pub(crate) session: u64,
     /// The full name of the tool.
-    pub tool: String,
+    pub(crate) tool: String,
     /// The component, and its powers.
-    pub offer: Offer,
+    pub(crate) offer: Offer,
     /// The limits of each call.
-    pub limits: CallLimits,
+    pub(crate) limits: CallLimits,
 }
 
 /// A call that a gateway wants a worker to run. Its arguments are the body of the message, as text that passed the gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CallRequest {
+pub(crate) struct CallRequest {
     /// The attempt.
-    pub attempt: AttemptId,
+    pub(crate) attempt: AttemptId,
     /// The id of the call at the gateway.
-    pub call: String,
+    pub(crate) call: String,
     /// The ticket of the worker.
-    pub ticket: Ticket,
+    pub(crate) ticket: Ticket,
     /// The digest of the grant.
-    pub grant: Digest,
+    pub(crate) grant: Digest,
     /// The signed grant in base64, until the worker has answered a call that names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub signed_grant: Option<String>,
+    pub(crate) signed_grant: Option<String>,
     /// The time that is left, in microseconds.
-    pub remaining_us: u64,
+    pub(crate) remaining_us: u64,
     /// The actor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub actor: Option<String>,
+    pub(crate) actor: Option<String>,
     /// The state of the agent, as JSON text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
+    pub(crate) state: Option<String>,
     /// The span of the gateway around the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trace: Option<WireTrace>,
+    pub(crate) trace: Option<WireTrace>,
 }
 
 /// The context of a trace on the wire (W3C Trace Context).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WireTrace {
+pub(crate) struct WireTrace {
     /// The `traceparent`.
-    pub traceparent: String,
+    pub(crate) traceparent: String,
     /// The `tracestate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tracestate: Option<String>,
+    pub(crate) tracestate: Option<String>,
 }
 
 impl WireTrace {
     /// Returns the context of the current span; `None` if it is not collected.
     #[must_use]
-    pub fn current() -> Option<Self> {
+    pub(crate) fn current() -> Option<Self> {
         let context = trace_context::current()?;
         let tracestate = context.tracestate().map(str::to_owned);
         Some(Self { traceparent: context.traceparent().to_owned(), tracestate })
@@ -195,48 +195,48 @@ impl WireTrace {
 
     /// Parses the context; `None` if it is invalid.
     #[must_use]
-    pub fn parse(&self) -> Option<TraceContext> {
+    pub(crate) fn parse(&self) -> Option<TraceContext> {
         TraceContext::parse(&self.traceparent, self.tracestate.as_deref())
     }
 }
 
 /// The first message of a gateway to a run of a worker, signed: keys are to be exchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hello {
+pub(crate) struct Hello {
     /// The version of the gateway.
-    pub version: u16,
+    pub(crate) version: u16,
     /// The cell: the first part of its subjects.
-    pub cell: String,
+    pub(crate) cell: String,
     /// The run of the gateway.
-    pub gateway_run: u64,
+    pub(crate) gateway_run: u64,
     /// The run of the worker that is meant.
-    pub worker_run: u64,
+    pub(crate) worker_run: u64,
     /// The gateway's key of the exchange.
-    pub key: ExchangeKey,
+    pub(crate) key: ExchangeKey,
 }
 
 /// The answer of a worker to a [`Hello`], signed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Welcome {
+pub(crate) struct Welcome {
     /// The version of the worker.
-    pub version: u16,
+    pub(crate) version: u16,
     /// The cell.
-    pub cell: String,
+    pub(crate) cell: String,
     /// The run of the gateway that asked.
-    pub gateway_run: u64,
+    pub(crate) gateway_run: u64,
     /// The run of the worker.
-    pub worker_run: u64,
+    pub(crate) worker_run: u64,
     /// The key that the gateway sent.
-    pub answers: ExchangeKey,
+    pub(crate) answers: ExchangeKey,
     /// The worker's key of the exchange.
-    pub key: ExchangeKey,
+    pub(crate) key: ExchangeKey,
 }
 
 /// A message to a worker. Kinds that the receiver does not know are ignored, so that versions one apart work together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum ToWorker {
+pub(crate) enum ToWorker {
     /// Run a call.
     Call(Box<CallRequest>),
     /// Stop a call.
@@ -257,7 +257,7 @@ pub enum ToWorker {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum RefusalReason {
+pub(crate) enum RefusalReason {
     /// All places are taken.
     Full,
     /// The worker is about to end.
@@ -277,7 +277,7 @@ pub enum RefusalReason {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum ToGateway {
+pub(crate) enum ToGateway {
     /// A call runs.
     Started {
         /// The attempt.
@@ -352,23 +352,23 @@ pub enum ToGateway {
 
 /// The announcement of a worker to all gateways.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Announcement {
+pub(crate) struct Announcement {
     /// The version of the worker.
     #[serde(default)]
-    pub version: u16,
+    pub(crate) version: u16,
     /// A number that is higher than in all earlier announcements of the run.
     #[serde(default)]
-    pub sequence: u64,
+    pub(crate) sequence: u64,
     /// The ticket for calls from now on.
-    pub ticket: Ticket,
+    pub(crate) ticket: Ticket,
     /// The number of calls that may run at the same time.
-    pub places: u32,
+    pub(crate) places: u32,
     /// The number of calls that run.
-    pub running: u32,
+    pub(crate) running: u32,
     /// True if no more calls are taken.
-    pub draining: bool,
+    pub(crate) draining: bool,
     /// The components, sorted.
-    pub offers: Vec<Offer>,
+    pub(crate) offers: Vec<Offer>,
 }
 
 #[cfg(test)]

@@ -7,41 +7,43 @@ mod gateway_calls;
 mod introductions;
 mod message;
 mod roster;
+#[cfg(test)]
+mod tests;
 mod worker_calls;
 
 use std::time::Duration;
 
-pub use gateway_calls::{Conclusion, GatewayCalls, GatewayEffect, GuestStart, OpenCall, RetryPlan};
-pub use introductions::{Introduction, Introductions};
-pub use message::{
+pub(crate) use gateway_calls::{Conclusion, GatewayCalls, GatewayEffect, GuestStart, OpenCall, RetryPlan};
+pub(crate) use introductions::{Introduction, Introductions};
+pub(crate) use message::{
     Announcement, AttemptId, CallLimits, CallRequest, Grant, Hello, Offer, RefusalReason, Ticket, ToGateway, ToWorker,
     Welcome, WireTrace, WorkerName,
 };
-pub use roster::{Candidate, NoWorker, Roster};
-pub use worker_calls::{Admission, WorkerCalls, WorkerEffect};
+pub(crate) use roster::{Candidate, NoWorker, Roster};
+pub(crate) use worker_calls::{Admission, WorkerCalls, WorkerEffect};
 
 /// The version of the protocol. Gateways and workers whose versions are one apart work together.
-pub const PROTOCOL_VERSION: u16 = 2;
+pub(crate) const PROTOCOL_VERSION: u16 = 2;
 
 /// Time after which a worker says that a call runs, unless it has ended before.
-pub const STARTED_AFTER: Duration = Duration::from_millis(20);
+pub(crate) const STARTED_AFTER: Duration = Duration::from_millis(20);
 /// Time between two messages in which a worker names the calls that it runs.
-pub const HEARTBEAT_EVERY: Duration = Duration::from_millis(80);
+pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_millis(80);
 /// Time without a sign of a call after which its worker counts as lost.
-pub const LOST_AFTER: Duration = Duration::from_millis(400);
+pub(crate) const LOST_AFTER: Duration = Duration::from_millis(400);
 /// Time between two announcements of a worker.
-pub const ANNOUNCE_EVERY: Duration = Duration::from_millis(200);
+pub(crate) const ANNOUNCE_EVERY: Duration = Duration::from_millis(200);
 /// Time without an announcement after which a worker gets no more calls.
-pub const ABSENT_AFTER: Duration = Duration::from_millis(700);
+pub(crate) const ABSENT_AFTER: Duration = Duration::from_millis(700);
 /// Time beyond the deadline of a call that its worker has to say how it ended.
-pub const DEADLINE_GRACE: Duration = Duration::from_millis(500);
+pub(crate) const DEADLINE_GRACE: Duration = Duration::from_millis(500);
 /// Time that a worker has to say how a cancelled call ended.
-pub const CANCEL_GRACE: Duration = Duration::from_millis(250);
+pub(crate) const CANCEL_GRACE: Duration = Duration::from_millis(250);
 /// Time between two messages of a gateway to a worker that runs calls of it.
-pub const GATEWAY_HEARTBEAT_EVERY: Duration = Duration::from_millis(500);
+pub(crate) const GATEWAY_HEARTBEAT_EVERY: Duration = Duration::from_millis(500);
 /// Time without a sign of a gateway after which a worker cancels its calls.
-pub const ORPHANED_AFTER: Duration = Duration::from_secs(2);
+pub(crate) const ORPHANED_AFTER: Duration = Duration::from_secs(2);
 /// Time for which a worker accepts a ticket as its newest one. Two older ones are accepted, too.
-pub const EPOCH: Duration = Duration::from_secs(10);
+pub(crate) const EPOCH: Duration = Duration::from_secs(10);
 /// Time after which a gateway and a worker exchange keys anew.
-pub const RENEW_EVERY: Duration = Duration::from_secs(60 * 60);
+pub(crate) const RENEW_EVERY: Duration = Duration::from_secs(60 * 60);

@@ -11,17 +11,17 @@ const PROBES: usize = 6;
 
 /// A worker that was chosen for a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
+pub(crate) struct Candidate {
     /// The worker.
-    pub worker: WorkerName,
+    pub(crate) worker: WorkerName,
     /// Its ticket.
-    pub ticket: Ticket,
+    pub(crate) ticket: Ticket,
 }
 
 /// The reason for which no worker can take a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum NoWorker {
+pub(crate) enum NoWorker {
     /// The NATS server cannot be reached.
     Disconnected,
     /// No worker announces itself.
@@ -34,7 +34,7 @@ pub enum NoWorker {
 
 /// The workers that announce themselves, each with its last announcement.
 #[derive(Debug, Default)]
-pub struct Roster {
+pub(crate) struct Roster {
     workers: HashMap<WorkerName, (Duration, Announcement)>,
     /// Their names, for picking some at random.
     names: Vec<WorkerName>,
@@ -42,7 +42,7 @@ pub struct Roster {
 
 impl Roster {
     /// Takes an announcement. Returns whether the worker was not known before.
-    pub fn on_announcement(&mut self, now: Duration, worker: WorkerName, announcement: Announcement) -> bool {
+    pub(crate) fn on_announcement(&mut self, now: Duration, worker: WorkerName, announcement: Announcement) -> bool {
         let is_new = self.workers.insert(worker.clone(), (now, announcement)).is_none();
         if is_new {
             self.names.push(worker);
@@ -51,7 +51,7 @@ impl Roster {
     }
 
     /// Forgets a run of a worker until it announces itself again. Returns whether it was known.
-    pub fn forget(&mut self, worker: &str, run: u64) -> bool {
+    pub(crate) fn forget(&mut self, worker: &str, run: u64) -> bool {
         let is_known = self.workers.get(worker).is_some_and(|(_, announcement)| announcement.ticket.run == run);
         if is_known {
             self.workers.remove(worker);
@@ -61,14 +61,14 @@ impl Roster {
     }
 
     /// Notes that a call of this gateway has ended at a worker, which its last announcement may not know.
-    pub fn on_ended(&mut self, worker: &str) {
+    pub(crate) fn on_ended(&mut self, worker: &str) {
         if let Some((_, announcement)) = self.workers.get_mut(worker) {
             announcement.running = announcement.running.saturating_sub(1);
         }
     }
 
     /// Forgets workers that have not announced themselves for a while, and returns them.
-    pub fn on_tick(&mut self, now: Duration) -> Vec<WorkerName> {
+    pub(crate) fn on_tick(&mut self, now: Duration) -> Vec<WorkerName> {
         let count = self.workers.len();
         self.workers.retain(|_, (at, _)| now.saturating_sub(*at) < ABSENT_AFTER);
         if self.workers.len() == count {
@@ -82,31 +82,25 @@ impl Roster {
 
     /// Returns the last announcement of a worker.
     #[must_use]
-    pub fn get(&self, worker: &str) -> Option<&Announcement> {
+    pub(crate) fn get(&self, worker: &str) -> Option<&Announcement> {
         self.workers.get(worker).map(|(_, announcement)| announcement)
     }
 
     /// Returns whether a worker announces itself and takes calls.
     #[must_use]
-    pub fn has_worker(&self) -> bool {
+    pub(crate) fn has_worker(&self) -> bool {
         self.workers.values().any(|(_, announcement)| !announcement.draining)
     }
 
     /// Returns the workers that announce themselves, each with its last announcement.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Announcement)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Announcement)> {
         self.workers.iter().map(|(name, (_, announcement))| (&**name, announcement))
     }
 
     /// Returns the number of workers that announce themselves.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.workers.len()
-    }
-
-    /// Returns whether no worker announces itself.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.workers.is_empty()
     }
 
     /// Chooses the less loaded of two workers that are taken at random from those with a free place. `own` returns the
@@ -114,7 +108,7 @@ impl Roster {
     ///
     /// # Errors
     /// If no worker can take the call.
-    pub fn choose(
+    pub(crate) fn choose(
         &self,
         offer: &Offer,
         random: u64,
@@ -254,6 +248,6 @@ mod tests {
         assert_eq!(choose(&full, "a", 0), Ok("a".to_owned()));
         full.on_tick(ABSENT_AFTER);
         assert_eq!(choose(&full, "a", 0), Err(NoWorker::Absent));
-        assert!(full.is_empty());
+        assert!(full.len() == 0);
     }
 }

@@ -14,7 +14,7 @@ const MAX_SEEN: usize = 1 << 20;
 
 /// The decision on a call that arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Admission {
+pub(crate) enum Admission {
     /// Run it.
     Run,
     /// Tell the gateway that it does not run.
@@ -25,7 +25,7 @@ pub enum Admission {
 
 /// An effect that the worker has to carry out.
 #[derive(Debug, Clone)]
-pub enum WorkerEffect {
+pub(crate) enum WorkerEffect {
     /// Send this to a gateway.
     Send {
         /// The name of the gateway.
@@ -39,7 +39,7 @@ pub enum WorkerEffect {
 
 /// The calls of one run of a worker.
 #[derive(Debug)]
-pub struct WorkerCalls {
+pub(crate) struct WorkerCalls {
     run: u64,
     places: usize,
     draining: bool,
@@ -60,7 +60,7 @@ struct RunningCall {
 impl WorkerCalls {
     /// Creates the state of a run with so many places. `run` is random.
     #[must_use]
-    pub fn new(run: u64, places: usize) -> Self {
+    pub(crate) fn new(run: u64, places: usize) -> Self {
         Self {
             run,
             places,
@@ -74,34 +74,34 @@ impl WorkerCalls {
 
     /// Returns the ticket for new calls.
     #[must_use]
-    pub fn ticket(&self) -> Ticket {
+    pub(crate) fn ticket(&self) -> Ticket {
         Ticket { run: self.run, epoch: self.seen.back().map_or(0, |(epoch, _)| *epoch) }
     }
 
     /// Returns the number of running calls.
     #[must_use]
-    pub fn running(&self) -> usize {
+    pub(crate) fn running(&self) -> usize {
         self.running.len()
     }
 
     /// Takes no more calls from now on. Those that run go on.
-    pub fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         self.draining = true;
     }
 
     /// Returns whether no more calls are taken.
     #[must_use]
-    pub fn is_draining(&self) -> bool {
+    pub(crate) fn is_draining(&self) -> bool {
         self.draining
     }
 
     /// Notes that a gateway is there.
-    pub fn on_alive(&mut self, now: Duration, gateway: &Arc<str>) {
+    pub(crate) fn on_alive(&mut self, now: Duration, gateway: &Arc<str>) {
         self.heard.insert(Arc::clone(gateway), now);
     }
 
     /// Decides on a call. `is_offered` says whether the worker has the tool.
-    pub fn on_call(
+    pub(crate) fn on_call(
         &mut self,
         now: Duration,
         gateway: &Arc<str>,
@@ -136,7 +136,7 @@ impl WorkerCalls {
     }
 
     /// Cancels a call. One that has not arrived yet will not run. Returns whether a guest has to be stopped.
-    pub fn on_cancel(&mut self, now: Duration, gateway: &Arc<str>, attempt: AttemptId) -> bool {
+    pub(crate) fn on_cancel(&mut self, now: Duration, gateway: &Arc<str>, attempt: AttemptId) -> bool {
         self.on_alive(now, gateway);
         if let Some(call) = self.running.get(&attempt) {
             return call.gateway == *gateway;
@@ -149,12 +149,12 @@ impl WorkerCalls {
     }
 
     /// Notes that a guest has ended. Returns the gateway that waits for the result.
-    pub fn on_ended(&mut self, attempt: AttemptId) -> Option<Arc<str>> {
+    pub(crate) fn on_ended(&mut self, attempt: AttemptId) -> Option<Arc<str>> {
         self.running.remove(&attempt).map(|call| call.gateway)
     }
 
     /// Does what is due at this time.
-    pub fn on_tick(&mut self, now: Duration) -> Vec<WorkerEffect> {
+    pub(crate) fn on_tick(&mut self, now: Duration) -> Vec<WorkerEffect> {
         self.begin_epochs(now);
         let mut effects = Vec::new();
         for (attempt, call) in self.running.iter_mut().filter(|(_, call)| !call.is_told) {

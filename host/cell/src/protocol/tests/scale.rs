@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use fumehood_cell::protocol::{ANNOUNCE_EVERY, Announcement, NoWorker, Offer, Roster, Ticket};
+use crate::protocol::{ANNOUNCE_EVERY, Announcement, NoWorker, Offer, Roster, Ticket};
 use fumehood_core::digest::Digest;
 
 const PLACES: u32 = 8;

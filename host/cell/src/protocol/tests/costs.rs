@@ -3,9 +3,9 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use fumehood_cell::NodeKey;
-use fumehood_cell::identity::{Envelope, Exchange, Party, Role, Session, Side, open, seal};
-use fumehood_cell::protocol::{Announcement, NoWorker, Offer, PROTOCOL_VERSION, Roster, Ticket};
+use crate::identity::NodeKey;
+use crate::identity::{Envelope, Exchange, Party, Role, Session, Side, open, seal};
+use crate::protocol::{Announcement, NoWorker, Offer, PROTOCOL_VERSION, Roster, Ticket};
 use fumehood_core::digest::Digest;
 
 /// Time for each measurement.

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fumehood_cell::protocol::{
+use crate::protocol::{
     ANNOUNCE_EVERY, Admission, Announcement, AttemptId, Conclusion, GatewayCalls, GatewayEffect, Introduction,
     Introductions, Offer, OpenCall, PROTOCOL_VERSION, RetryPlan, Roster, Ticket, ToGateway, ToWorker, WorkerCalls,
     WorkerEffect, WorkerName,
