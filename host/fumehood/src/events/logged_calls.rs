@@ -9,7 +9,7 @@ use fumehood_core::digest::Digest;
 use fumehood_core::opaque_numbers::OpaqueNumbers;
 use fumehood_core::record::{Record, RecordKind};
 use fumehood_core::text::sanitize::{printable, printable_value};
-use fumehood_server::http_api::{CallDetail, CallList, CallQuery, CallStatus, CallStore, CallStoreError, CallSummary};
+use fumehood_server::http_api::{CallDetail, CallList, CallQuery, CallStore, CallSummary, PortError, RUNNING_STATUS};
 use fumehood_storage::event_log::{EventLog, Filter, Order, ReadError, StoredRecord};
 use serde_json::Value;
 
@@ -175,7 +175,7 @@ impl LoggedCalls {
     async fn query<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Self) -> Result<T, ReadError> + Send + 'static,
-    ) -> Result<T, CallStoreError> {
+    ) -> Result<T, PortError> {
         let calls = self.clone();
         let read = tokio::task::spawn_blocking(move || read(&calls)).await;
         read.map_err(call_store_error)?.map_err(call_store_error)
@@ -183,25 +183,25 @@ impl LoggedCalls {
 }
 
 impl CallStore for LoggedCalls {
-    fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<CallList, CallStoreError>> {
+    fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<CallList, PortError>> {
         Box::pin(self.query(move |calls| calls.read_list(&query)))
     }
 
-    fn abbreviate(&self, ids: Vec<String>) -> BoxFuture<'_, Result<Vec<String>, CallStoreError>> {
+    fn abbreviate(&self, ids: Vec<String>) -> BoxFuture<'_, Result<Vec<String>, PortError>> {
         Box::pin(self.query(move |calls| {
             let reader = calls.log.reader();
             ids.iter().map(|id| reader.abbreviate_call(id).map(str::to_owned)).collect()
         }))
     }
 
-    fn find(&self, id: String, actor: Option<String>) -> BoxFuture<'_, Result<Option<CallDetail>, CallStoreError>> {
+    fn find(&self, id: String, actor: Option<String>) -> BoxFuture<'_, Result<Option<CallDetail>, PortError>> {
         Box::pin(self.query(move |calls| calls.read_call(&id, actor.as_deref())))
     }
 }
 
 /// Converts an error of the log or of the thread that reads it.
-pub(super) fn call_store_error(error: impl fmt::Display) -> CallStoreError {
-    CallStoreError(printable(&error.to_string()).into_owned())
+pub(super) fn call_store_error(error: impl fmt::Display) -> PortError {
+    PortError(printable(&error.to_string()).into_owned())
 }
 
 fn printable_field(row: Option<&StoredRecord>, name: &str) -> Option<Value> {
@@ -211,7 +211,7 @@ fn printable_field(row: Option<&StoredRecord>, name: &str) -> Option<Value> {
 fn summary(first: &StoredRecord, end: Option<&StoredRecord>) -> CallSummary {
     let text =
         |field: &str| first.record.body.get(field).and_then(Value::as_str).map(|text| printable(text).into_owned());
-    let status = end.map_or(CallStatus::RUNNING, |end| end.record.status.as_deref().unwrap_or_default());
+    let status = end.map_or(RUNNING_STATUS, |end| end.record.status.as_deref().unwrap_or_default());
     CallSummary {
         id: first.record.call.clone().unwrap_or_default(),
         model_call: text("model_call"),

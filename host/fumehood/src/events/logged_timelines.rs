@@ -7,7 +7,7 @@ use super::logged_calls::call_store_error;
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::text::sanitize::printable_value;
 use fumehood_core::text::untrusted::PrintableText;
-use fumehood_server::http_api::CallStoreError;
+use fumehood_server::http_api::PortError;
 use fumehood_server::http_api::dashboard::ports::{TimelineRecord, Timelines};
 use fumehood_storage::event_log::{EventLog, Filter, ReadError, StoredRecord};
 
@@ -55,7 +55,7 @@ impl LoggedTimelines {
     async fn read(
         &self,
         read: impl FnOnce(&Self) -> Result<Vec<TimelineRecord>, ReadError> + Send + 'static,
-    ) -> Result<Vec<TimelineRecord>, CallStoreError> {
+    ) -> Result<Vec<TimelineRecord>, PortError> {
         let timelines = self.clone();
         let read = tokio::task::spawn_blocking(move || read(&timelines)).await;
         read.map_err(call_store_error)?.map_err(call_store_error)
@@ -63,11 +63,11 @@ impl LoggedTimelines {
 }
 
 impl Timelines for LoggedTimelines {
-    fn of_session(&self, session: String) -> BoxFuture<'_, Result<Vec<TimelineRecord>, CallStoreError>> {
+    fn of_session(&self, session: String) -> BoxFuture<'_, Result<Vec<TimelineRecord>, PortError>> {
         Box::pin(self.read(move |timelines| timelines.read_session(session)))
     }
 
-    fn of_call(&self, call: String) -> BoxFuture<'_, Result<Vec<TimelineRecord>, CallStoreError>> {
+    fn of_call(&self, call: String) -> BoxFuture<'_, Result<Vec<TimelineRecord>, PortError>> {
         Box::pin(self.read(move |timelines| timelines.read_call(call)))
     }
 }

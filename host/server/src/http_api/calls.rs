@@ -24,7 +24,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::RunningCall;
 use crate::http_api::call_answer::{claim, finish, run_until_stopped, start};
 use crate::http_api::extract::{Name, Query};
-use crate::http_api::history::{CallDetail, CallList, CallQuery, CallStatus, CallStore, CallStoreError, CallSummary};
+use crate::http_api::history::{CallDetail, CallList, CallQuery, CallStore, CallSummary, PortError, RUNNING_STATUS};
 use crate::http_api::idempotency::{Answer, ClaimedKey};
 use crate::http_api::job_resource::{self, JobDetail};
 use crate::http_api::list_query::{page_limit, parse_cursor};
@@ -220,7 +220,7 @@ impl From<RunningCall> for CallSummary {
             id: call.id,
             model_call: call.model_call.as_ref().map(ToString::to_string),
             tool: call.tool.to_string(),
-            status: CallStatus::RUNNING.to_owned(),
+            status: RUNNING_STATUS.to_owned(),
             started_at_ms: call.started_at.0,
             duration_ms: None,
             actor: call.actor.as_ref().map(ToString::to_string),
@@ -237,7 +237,7 @@ fn matches(call: &CallSummary, query: &CallQuery) -> bool {
         && query.before.is_none_or(|before| call.position < before)
 }
 
-impl IntoResponse for CallStoreError {
+impl IntoResponse for PortError {
     fn into_response(self) -> Response {
         // With `Retry-After`: a database comes back without the client's help.
         problem(StatusCode::SERVICE_UNAVAILABLE, format!("cannot read the event log now: {}", self.0))
@@ -279,7 +279,7 @@ enum CallLookup {
 }
 
 /// Finds the call with this id, or else those for which a client or a model chose it.
-async fn find(shared: &ApiState, caller: &Caller, id: &str) -> Result<CallLookup, CallStoreError> {
+async fn find(shared: &ApiState, caller: &Caller, id: &str) -> Result<CallLookup, PortError> {
     let store = shared.options.calls.as_deref();
     let actor = shared.actor(caller).as_deref().map(str::to_owned);
     if let Some(detail) = find_recorded(store, id, &actor).await? {
@@ -314,7 +314,7 @@ async fn find_recorded(
     store: Option<&dyn CallStore>,
     id: &str,
     actor: &Option<String>,
-) -> Result<Option<CallDetail>, CallStoreError> {
+) -> Result<Option<CallDetail>, PortError> {
     match store {
         Some(store) => store.find(id.to_owned(), actor.clone()).await,
         None => Ok(None),

@@ -55,14 +55,8 @@ pub struct CallDetail {
     pub usage: Option<Value>,
 }
 
-/// Names of states of calls.
-#[derive(Debug, Clone, Copy)]
-pub struct CallStatus;
-
-impl CallStatus {
-    /// The status of a call that has not ended.
-    pub const RUNNING: &'static str = "running";
-}
+/// The status of a call that has not ended.
+pub const RUNNING_STATUS: &str = "running";
 
 /// A query for calls, the newest first. Fields that are set restrict it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -93,22 +87,22 @@ pub struct CallList {
     pub next: Option<u64>,
 }
 
-/// The error of a store that cannot be read.
+/// The reason why something could not be read or decided, for the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CallStoreError(pub String);
+pub struct PortError(pub String);
 
 /// The port for recorded calls.
 pub trait CallStore: Send + Sync {
     /// Returns the calls that match, the newest first.
-    fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<CallList, CallStoreError>>;
+    fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<CallList, PortError>>;
 
     /// Returns a short form of each id, in the same order, for people: a prefix that no other call begins with. Of a store that does
     /// not implement this, a prefix that none of these ids begins with.
-    fn abbreviate(&self, ids: Vec<String>) -> BoxFuture<'_, Result<Vec<String>, CallStoreError>> {
+    fn abbreviate(&self, ids: Vec<String>) -> BoxFuture<'_, Result<Vec<String>, PortError>> {
         let of = |id: &String| abbreviate(id, ids.iter().map(String::as_str)).to_owned();
         Box::pin(std::future::ready(Ok(ids.iter().map(of).collect())))
     }
 
     /// Returns the call with this id, which no other one has, if it is one of this actor.
-    fn find(&self, id: String, actor: Option<String>) -> BoxFuture<'_, Result<Option<CallDetail>, CallStoreError>>;
+    fn find(&self, id: String, actor: Option<String>) -> BoxFuture<'_, Result<Option<CallDetail>, PortError>>;
 }

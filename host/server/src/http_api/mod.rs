@@ -45,7 +45,7 @@ mod tools;
 mod trace_headers;
 
 pub use api::Api;
-pub use history::{CallDetail, CallList, CallQuery, CallStatus, CallStore, CallStoreError, CallSummary};
+pub use history::{CallDetail, CallList, CallQuery, CallStore, CallSummary, PortError, RUNNING_STATUS};
 pub use sessions::{
     ApprovalAnswer, ApprovalQuestion, NewSession, SavedSessionInfo, SessionAgent, SessionAgents, SessionApprovals,
     SessionCall, SessionError, SessionEvent, SessionEvents, SessionReply, WaitingCall,

@@ -8,7 +8,7 @@ use fumehood_core::time::Timestamp;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::ports::{ContainmentHistory, ContainmentTest, PortError, StoredReport};
+use super::ports::{Containment, PortError, StoredReport};
 use crate::now;
 
 /// Maximum number of reports that are kept.
@@ -76,7 +76,7 @@ pub(crate) struct Run {
 /// The runs of a server: at most one at a time.
 pub(crate) struct Runs {
     state: Mutex<State>,
-    history: Option<Arc<dyn ContainmentHistory>>,
+    containment: Option<Arc<dyn Containment>>,
 }
 
 #[derive(Default)]
@@ -88,32 +88,34 @@ struct State {
 }
 
 impl Runs {
-    /// Creates the runs that the history has; those to come are added to it.
-    pub(crate) fn new(history: Option<Arc<dyn ContainmentHistory>>) -> Self {
-        let stored = history.as_ref().map(|history| history.load(MAX_RUNS)).unwrap_or_default();
+    /// Creates the runs whose reports are stored; those to come are stored, too.
+    pub(crate) fn new(containment: Option<Arc<dyn Containment>>) -> Self {
+        let stored = containment.as_ref().map(|containment| containment.load(MAX_RUNS)).unwrap_or_default();
         let mut state = State::default();
         for StoredReport { at, duration, text } in stored.into_iter().rev() {
             state.add(at, duration, parse(&text), None);
         }
-        Self { state: Mutex::new(state), history }
+        Self { state: Mutex::new(state), containment }
     }
 
-    /// Starts a run in the background, unless one is running.
-    pub(crate) fn start(self: &Arc<Self>, test: &Arc<dyn ContainmentTest>, stopped: CancellationToken) {
+    /// Starts a run in the background, unless one is running. Returns whether this server can run it.
+    pub(crate) fn start(self: &Arc<Self>, stopped: CancellationToken) -> bool {
+        let Some(containment) = &self.containment else { return false };
         {
             let mut state = self.lock();
             if state.running_since.is_some() {
-                return;
+                return true;
             }
             state.running_since = Some(Instant::now());
         }
         let runs = Arc::clone(self);
-        let run = test.run();
+        let run = containment.run();
         tokio::spawn(async move {
             let outcome = stopped.run_until_cancelled(run).await;
             let outcome = outcome.unwrap_or_else(|| Err(PortError("the server ended".to_owned())));
             runs.end(outcome.map_err(|error| error.0)).await;
         });
+        true
     }
 
     /// Keeps the text of a report, or why there is none.
@@ -123,8 +125,8 @@ impl Runs {
         let duration = running_since.map(|since| since.elapsed()).unwrap_or_default();
         let outcome = text.as_deref().map_err(Clone::clone).and_then(parse);
         let mut unstored = None;
-        if let (Some(history), true, Ok(text)) = (self.history.clone(), outcome.is_ok(), text) {
-            let store = move || history.store(StoredReport { at, duration, text }, MAX_RUNS);
+        if let (Some(containment), true, Ok(text)) = (self.containment.clone(), outcome.is_ok(), text) {
+            let store = move || containment.store(StoredReport { at, duration, text }, MAX_RUNS);
             let stored = tokio::task::spawn_blocking(store).await;
             unstored = stored.unwrap_or_else(|error| Err(PortError(error.to_string()))).err().map(|error| error.0);
         }

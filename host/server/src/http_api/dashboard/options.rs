@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ports::{Approvals, ComponentImports, ContainmentHistory, ContainmentTest, Timelines};
+use super::ports::{Approvals, Containment, Timelines};
 use crate::http_api::history::CallStore;
 use crate::{Tenants, Token};
 
@@ -30,12 +30,8 @@ pub struct DashboardOptions {
     pub timelines: Option<Arc<dyn Timelines>>,
     /// The approvals of components and of waiting calls.
     pub approvals: Option<Arc<dyn Approvals>>,
-    /// The imports of components.
-    pub imports: Option<Arc<dyn ComponentImports>>,
-    /// The run of hostile tools.
-    pub containment: Option<Arc<dyn ContainmentTest>>,
-    /// The reports of earlier runs; without it, they are those since the start.
-    pub containment_history: Option<Arc<dyn ContainmentHistory>>,
+    /// The runs of hostile tools.
+    pub containment: Option<Arc<dyn Containment>>,
 }
 
 impl DashboardOptions {
@@ -51,9 +47,7 @@ impl DashboardOptions {
             calls: None,
             timelines: None,
             approvals: None,
-            imports: None,
             containment: None,
-            containment_history: None,
         }
     }
 }

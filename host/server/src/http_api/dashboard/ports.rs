@@ -7,11 +7,7 @@ use fumehood_core::policy::approval::ApprovalNote;
 use fumehood_core::text::untrusted::PrintableText;
 use fumehood_core::time::Timestamp;
 
-use crate::http_api::history::CallStoreError;
-
-/// The reason why something could not be read or decided, for the operator.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PortError(pub String);
+pub use crate::http_api::history::PortError;
 
 /// One record of the event log.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,10 +35,10 @@ pub struct TimelineRecord {
 /// The port for the records of sessions.
 pub trait Timelines: Send + Sync {
     /// Returns the records of a session in their order, at most some thousands.
-    fn of_session(&self, session: String) -> BoxFuture<'_, Result<Vec<TimelineRecord>, CallStoreError>>;
+    fn of_session(&self, session: String) -> BoxFuture<'_, Result<Vec<TimelineRecord>, PortError>>;
 
     /// Returns the records of the session that a call is part of; none if there is no such call.
-    fn of_call(&self, call: String) -> BoxFuture<'_, Result<Vec<TimelineRecord>, CallStoreError>>;
+    fn of_call(&self, call: String) -> BoxFuture<'_, Result<Vec<TimelineRecord>, PortError>>;
 }
 
 /// A difference between what was approved and what is there.
@@ -139,7 +135,7 @@ pub enum Decision {
     Revoke,
 }
 
-/// The port for approvals.
+/// The port for approvals, and for what they are about.
 pub trait Approvals: Send + Sync {
     /// Returns the components and MCP servers that need an approval.
     fn components(&self) -> BoxFuture<'_, Result<Vec<ComponentApproval>, PortError>>;
@@ -152,25 +148,10 @@ pub trait Approvals: Send + Sync {
 
     /// Stores the answer to a call. Returns what follows from it.
     fn answer_call(&self, id: String, is_allowed: bool, reason: String) -> BoxFuture<'_, Result<String, PortError>>;
-}
 
-/// The port for what components import.
-pub trait ComponentImports: Send + Sync {
     /// Returns the imports of the component of this name whose powers are not granted, one line for each power; none if there is no
     /// such component. It must not block.
     fn ungranted(&self, component: &str) -> Vec<PrintableText>;
-}
-
-/// The port for the reports of earlier runs of hostile tools. Its methods block on the disk.
-pub trait ContainmentHistory: Send + Sync {
-    /// Returns the stored reports with the times of their ends, the newest first and at most `max`.
-    fn load(&self, max: usize) -> Vec<StoredReport>;
-
-    /// Stores the report of a run that has ended, and removes all but the newest `max`.
-    ///
-    /// # Errors
-    /// If it cannot be stored.
-    fn store(&self, report: StoredReport, max: usize) -> Result<(), PortError>;
 }
 
 /// The report of a run of hostile tools, as it is kept.
@@ -184,9 +165,18 @@ pub struct StoredReport {
     pub text: String,
 }
 
-/// The port for the run of hostile tools against this host.
-pub trait ContainmentTest: Send + Sync {
+/// The port for runs of hostile tools against this host, and for the reports of earlier ones.
+pub trait Containment: Send + Sync {
     /// Runs all attacks, and returns the report of `fumehood selftest --json`. Takes a minute. Dropping the future ends
     /// it.
     fn run(&self) -> BoxFuture<'static, Result<String, PortError>>;
+
+    /// Returns the stored reports with the times of their ends, the newest first and at most `max`. It blocks on the disk.
+    fn load(&self, max: usize) -> Vec<StoredReport>;
+
+    /// Stores the report of a run that has ended, and removes all but the newest `max`. It blocks on the disk.
+    ///
+    /// # Errors
+    /// If it cannot be stored.
+    fn store(&self, report: StoredReport, max: usize) -> Result<(), PortError>;
 }

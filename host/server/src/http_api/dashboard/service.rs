@@ -76,7 +76,7 @@ impl Dashboard {
         served.running().subscribe(Arc::clone(&statistics) as Arc<dyn CallSink>);
         let tools = served.of(&Arc::new(Tenant::anyone(TENANT)));
         let logins = Logins::new(options.token.clone(), options.session_lifetime);
-        let runs = Arc::new(Runs::new(options.containment_history.clone()));
+        let runs = Arc::new(Runs::new(options.containment.clone()));
         let stopped = listener.stopped();
         Self { shared: Arc::new(DashboardState { served, tools, statistics, options, logins, runs, stopped }) }
     }

@@ -6,7 +6,7 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::{Call, CallContext};
 use fumehood_server::Tenant;
-use fumehood_server::http_api::{ApiOptions, CallDetail, CallList, CallQuery, CallStore, CallStoreError, CallSummary};
+use fumehood_server::http_api::{ApiOptions, CallDetail, CallList, CallQuery, CallStore, CallSummary, PortError};
 use serde_json::{Value, json};
 
 use super::api_server::{ApiServer, OTHER};
@@ -138,13 +138,13 @@ impl SeveralSessions {
 }
 
 impl CallStore for SeveralSessions {
-    fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<CallList, CallStoreError>> {
+    fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<CallList, PortError>> {
         let calls = Self::summaries().into_iter().filter(|call| call.model_call == query.model_call);
         let found = CallList { calls: calls.take(query.limit).collect(), next: None };
         Box::pin(std::future::ready(Ok(found)))
     }
 
-    fn find(&self, id: String, _: Option<String>) -> BoxFuture<'_, Result<Option<CallDetail>, CallStoreError>> {
+    fn find(&self, id: String, _: Option<String>) -> BoxFuture<'_, Result<Option<CallDetail>, PortError>> {
         let found = Self::summaries().into_iter().find(|call| call.id == id);
         let arguments = Some(json!({ "of": id }));
         let detail = found.map(|summary| CallDetail { summary, arguments, result: None, error: None, usage: None });

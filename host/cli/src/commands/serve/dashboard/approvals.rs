@@ -1,6 +1,6 @@
 //! Approvals for the dashboard: those of served components in the lock, and those of waiting calls in the event log.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
@@ -12,7 +12,7 @@ use fumehood::event_log::{EventLog, Reader};
 use fumehood::http_api::dashboard::ports::{
     ApprovalChange, ApprovalState, Approvals, ComponentApproval, Decision, PortError, WaitingApproval, WantedTool,
 };
-use fumehood::{ApprovalCheck, Host, Lock, McpTools, Namespace, PrintableText, Untrusted};
+use fumehood::{ApprovalCheck, Host, Lock, McpTools, Namespace, PrintableText, Ungranted, Untrusted};
 
 use crate::agent::saved;
 use crate::commands::approve;
@@ -157,6 +157,20 @@ impl Approvals for ServedApprovals {
             stored.map_err(|error| PortError(format!("{error:#}")))
         })
     }
+
+    fn ungranted(&self, component: &str) -> Vec<PrintableText> {
+        let loaded = self.host.component(component);
+        loaded.map(|loaded| by_power(loaded.component().ungranted())).unwrap_or_default()
+    }
+}
+
+/// Returns a line for each power: `http: wasi:http/outgoing-handler@0.2.6, wasi:http/types@0.2.6`.
+fn by_power(ungranted: &[Ungranted]) -> Vec<PrintableText> {
+    let mut powers: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for import in ungranted {
+        powers.entry(import.power.as_str()).or_default().push(&import.name);
+    }
+    powers.into_iter().map(|(power, names)| format!("{power}: {}", names.join(", ")).into()).collect()
 }
 
 /// Describes a component. A stored approval that equals it takes effect once the component is loaded again.

@@ -1,22 +1,17 @@
 //! The dashboard of a server: its listener, and the sources of its pages.
 
 mod approvals;
-mod containment_reports;
+mod containment;
 
-use std::collections::BTreeMap;
-use std::process::Stdio;
 use std::sync::Arc;
 
 use anyhow::Result;
-use fumehood::boxed::BoxFuture;
-use fumehood::http_api::dashboard::ports::{ComponentImports, ContainmentTest, PortError};
 use fumehood::http_api::dashboard::{Dashboard, DashboardOptions};
 use fumehood::listener::{Access, HttpOptions, TenantTools, Tenants, Token};
-use fumehood::{Host, LoggedTimelines, McpTools, PrintableText, Ungranted};
-use tokio::process::Command;
+use fumehood::{Host, LoggedTimelines, McpTools};
 
 use self::approvals::ServedApprovals;
-use self::containment_reports::ContainmentReports;
+use self::containment::SelfTest;
 use super::server::OpenListener;
 use crate::args::ServeOptions;
 use crate::config::Config;
@@ -76,51 +71,10 @@ pub(super) fn open(
         calls: recording.map(|recording| Arc::new(recording.all_calls()) as _),
         timelines: log.map(|log| Arc::new(LoggedTimelines::new(Arc::clone(log))) as _),
         approvals: Some(Arc::new(approvals)),
-        imports: Some(Arc::new(ServedImports(host.clone()))),
-        containment: Some(Arc::new(SelfTest)),
-        containment_history: state_folder().map(|state| Arc::new(ContainmentReports::new(state.join("selftest"))) as _),
+        containment: Some(Arc::new(SelfTest::new(state_folder().map(|state| state.join("selftest"))))),
         ..DashboardOptions::new(token)
     };
     listener.services().open(vec![Arc::new(Dashboard::new(tools, options, listener))]);
     render::note(&format!("the dashboard is at {url}"));
     Ok(())
-}
-
-/// The components of a host, with their imports without the power for them.
-struct ServedImports(Host);
-
-impl ComponentImports for ServedImports {
-    fn ungranted(&self, component: &str) -> Vec<PrintableText> {
-        let loaded = self.0.component(component);
-        loaded.map(|loaded| by_power(loaded.component().ungranted())).unwrap_or_default()
-    }
-}
-
-/// Returns a line for each power: `http: wasi:http/outgoing-handler@0.2.6, wasi:http/types@0.2.6`.
-fn by_power(ungranted: &[Ungranted]) -> Vec<PrintableText> {
-    let mut powers: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for import in ungranted {
-        powers.entry(import.power.as_str()).or_default().push(&import.name);
-    }
-    powers.into_iter().map(|(power, names)| format!("{power}: {}", names.join(", ")).into()).collect()
-}
-
-/// Runs `selftest --json` of this program, even if the file at its path has been replaced since.
-struct SelfTest;
-
-impl ContainmentTest for SelfTest {
-    fn run(&self) -> BoxFuture<'static, Result<String, PortError>> {
-        Box::pin(async {
-            let mut command = Command::new("/proc/self/exe");
-            command.args(["selftest", "--json"]).stdin(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
-            let failed = |error: std::io::Error| PortError(format!("the self-test did not start: {error}"));
-            let output = command.output().await.map_err(failed)?;
-            if output.stdout.is_empty() {
-                let said = String::from_utf8_lossy(&output.stderr);
-                let message = format!("the self-test ended with {} and no report: {}", output.status, said.trim());
-                return Err(PortError(message));
-            }
-            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-        })
-    }
 }

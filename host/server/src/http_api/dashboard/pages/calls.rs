@@ -13,7 +13,7 @@ use super::super::ports::TimelineRecord;
 use super::super::routes::{Fields, find};
 use super::super::waterfall::{self, Span};
 use super::{Layout, Visit, call_path, format_time, html, message, not_found, pretty, session_path, short_ids, tone};
-use crate::http_api::history::{CallList, CallQuery, CallStatus, CallStoreError, CallSummary};
+use crate::http_api::history::{CallList, CallQuery, CallSummary, PortError, RUNNING_STATUS};
 use crate::http_api::response::Response;
 
 /// Number of calls in a page.
@@ -127,10 +127,7 @@ pub(crate) async fn list(visit: &Visit, query: &Fields) -> Response {
         tool: tool.unwrap_or_default().into(),
         tools: tools.iter().map(|tool| tool.full_name().into()).collect(),
         outcome: outcome.unwrap_or_default().into(),
-        outcomes: [CallStatus::RUNNING, "ok"]
-            .into_iter()
-            .chain(ErrorKind::ALL.iter().map(|kind| kind.as_str()))
-            .collect(),
+        outcomes: [RUNNING_STATUS, "ok"].into_iter().chain(ErrorKind::ALL.iter().map(|kind| kind.as_str())).collect(),
         model_call: model_call.unwrap_or_default().into(),
         is_recorded: options.calls.is_some(),
         calls,
@@ -176,7 +173,7 @@ fn newest(visit: &Visit, tool: Option<&str>, outcome: Option<&str>) -> Vec<CallV
         .collect()
 }
 
-fn unreadable(visit: &Visit, CallStoreError(why): &CallStoreError) -> Response {
+fn unreadable(visit: &Visit, PortError(why): &PortError) -> Response {
     let text = format!("Cannot read the event log: {why}");
     message(visit, StatusCode::INTERNAL_SERVER_ERROR, "Cannot read the event log", &text)
 }

@@ -140,9 +140,8 @@ pub(crate) fn show(visit: &Visit, wanted: &str) -> Response {
 
 /// Starts a run, unless one is running.
 pub(crate) fn start(visit: &Visit) -> Response {
-    let Some(test) = &visit.shared.options.containment else {
+    if !visit.shared.runs.start(visit.shared.stopped.clone()) {
         return not_found(visit, "This server cannot run the self-test; run `fumehood selftest`.");
-    };
-    visit.shared.runs.start(test, visit.shared.stopped.clone());
+    }
     redirect("/dashboard/containment")
 }

@@ -71,7 +71,7 @@ impl ToolView {
         let definition = tool.definition();
         let is_approved = tool.is_approved();
         let approval = tool.namespace().and_then(|name| approvals.get(name.as_str()));
-        let imports = visit.shared.options.imports.as_ref().zip(tool.namespace());
+        let approvals_of = visit.shared.options.approvals.as_ref().zip(tool.namespace());
         Self {
             name: tool.full_name().into(),
             href: format!("/dashboard/tools/{}", encode(tool.full_name())),
@@ -79,7 +79,7 @@ impl ToolView {
             description: is_approved.then(|| definition.description.to_sanitized().into()),
             effects: if is_approved { effects(&definition.annotations) } else { Vec::new() },
             powers: tool.powers().iter().map(PrintableText::from).collect(),
-            ungranted: imports.map(|(imports, name)| imports.ungranted(name.as_str())).unwrap_or_default(),
+            ungranted: approvals_of.map(|(approvals, name)| approvals.ungranted(name.as_str())).unwrap_or_default(),
             digest: tool.digest().map(|digest| digest.to_string()),
             refusal: tool.refusal().map(|refusal| refusal.message.clone()),
             approval: match approval.map(|approval| approval.state) {

@@ -18,10 +18,10 @@ use fumehood_core::tool::definition::{DefinitionLimits, RawDefinition};
 use fumehood_core::tool::name::Namespace;
 use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 use fumehood_server::http_api::dashboard::ports::{
-    ApprovalChange, ApprovalState, Approvals, ComponentApproval, ComponentImports, ContainmentHistory, ContainmentTest,
-    Decision, PortError, StoredReport, TimelineRecord, Timelines, WaitingApproval, WantedTool,
+    ApprovalChange, ApprovalState, Approvals, ComponentApproval, Containment, Decision, PortError, StoredReport,
+    TimelineRecord, Timelines, WaitingApproval, WantedTool,
 };
-use fumehood_server::http_api::{CallDetail, CallList, CallQuery, CallStore, CallStoreError, CallSummary};
+use fumehood_server::http_api::{CallDetail, CallList, CallQuery, CallStore, CallSummary};
 use serde_json::{Value, json};
 
 /// Markup that runs a script wherever it is not escaped: in text, in attributes, in a script and in a textarea.
@@ -153,21 +153,21 @@ fn summary(number: u64) -> CallSummary {
 }
 
 impl CallStore for HostileCalls {
-    fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<CallList, CallStoreError>> {
+    fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<CallList, PortError>> {
         let all = (1..=120).rev().filter(|number| query.before.is_none_or(|before| *number < before)).map(summary);
         let matching = all.filter(|call| query.status.as_ref().is_none_or(|status| *status == call.status));
         let matching = matching.filter(|call| query.model_call.is_none() || query.model_call == call.model_call);
         let calls: Vec<_> = matching.take(query.limit).collect();
         let next = calls.last().filter(|_| calls.len() == query.limit).map(|last| last.position);
         Box::pin(std::future::ready(match query.tool.as_deref() {
-            Some("unreadable") => Err(CallStoreError(MARKUP.to_owned())),
+            Some("unreadable") => Err(PortError(MARKUP.to_owned())),
             // As if the first part of a long log had none.
             Some("rare") if query.before.is_none() => Ok(CallList { calls: Vec::new(), next: Some(3) }),
             _ => Ok(CallList { calls, next }),
         }))
     }
 
-    fn find(&self, id: String, actor: Option<String>) -> BoxFuture<'_, Result<Option<CallDetail>, CallStoreError>> {
+    fn find(&self, id: String, actor: Option<String>) -> BoxFuture<'_, Result<Option<CallDetail>, PortError>> {
         assert_eq!(actor, None, "an operator sees the calls of all");
         let found = (1..=120).map(summary).find(|call| call.id == id).map(|summary| CallDetail {
             summary,
@@ -212,11 +212,11 @@ fn records(call: &str) -> Vec<TimelineRecord> {
 }
 
 impl Timelines for HostileTimelines {
-    fn of_session(&self, _: String) -> BoxFuture<'_, Result<Vec<TimelineRecord>, CallStoreError>> {
+    fn of_session(&self, _: String) -> BoxFuture<'_, Result<Vec<TimelineRecord>, PortError>> {
         Box::pin(std::future::ready(Ok(records("one"))))
     }
 
-    fn of_call(&self, call: String) -> BoxFuture<'_, Result<Vec<TimelineRecord>, CallStoreError>> {
+    fn of_call(&self, call: String) -> BoxFuture<'_, Result<Vec<TimelineRecord>, PortError>> {
         Box::pin(std::future::ready(Ok(records(&call))))
     }
 }
@@ -286,12 +286,7 @@ impl Approvals for HostileApprovals {
         self.decided.lock().unwrap().push(decided.clone());
         Box::pin(std::future::ready(Ok(format!("Answered: {decided}"))))
     }
-}
 
-/// Components that import what has a name of theirs.
-pub(crate) struct HostileImports;
-
-impl ComponentImports for HostileImports {
     fn ungranted(&self, component: &str) -> Vec<PrintableText> {
         if component == "test" { vec![format!("http: {MARKUP}").into()] } else { Vec::new() }
     }
@@ -303,7 +298,11 @@ pub(crate) struct HostileSelfTest {
     pub(crate) stored: Mutex<Vec<StoredReport>>,
 }
 
-impl ContainmentHistory for HostileSelfTest {
+impl Containment for HostileSelfTest {
+    fn run(&self) -> BoxFuture<'static, Result<String, PortError>> {
+        Box::pin(std::future::ready(Ok(report())))
+    }
+
     fn load(&self, _: usize) -> Vec<StoredReport> {
         let at = Timestamp(1_700_000_000_000);
         let duration = Duration::from_secs(60);
@@ -314,12 +313,6 @@ impl ContainmentHistory for HostileSelfTest {
         assert_eq!(max, 20);
         self.stored.lock().unwrap().push(report);
         Ok(())
-    }
-}
-
-impl ContainmentTest for HostileSelfTest {
-    fn run(&self) -> BoxFuture<'static, Result<String, PortError>> {
-        Box::pin(std::future::ready(Ok(report())))
     }
 }
 

@@ -19,9 +19,7 @@ use tokio_util::bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use url::form_urlencoded;
 
-use super::hostile::{
-    HostileApprovals, HostileCalls, HostileImports, HostileSelfTest, HostileTimelines, HostileTools, MARKUP,
-};
+use super::hostile::{HostileApprovals, HostileCalls, HostileSelfTest, HostileTimelines, HostileTools, MARKUP};
 use crate::http_api::api_server::{Answer, PATIENCE, TOKEN};
 
 /// A listener that serves the dashboard.
@@ -73,9 +71,7 @@ impl DashboardServer {
             calls: Some(Arc::new(HostileCalls)),
             timelines: Some(Arc::new(HostileTimelines)),
             approvals: Some(Arc::clone(&approvals) as _),
-            imports: Some(Arc::new(HostileImports)),
             containment: Some(Arc::clone(&containment) as _),
-            containment_history: Some(Arc::clone(&containment) as _),
             ..DashboardOptions::new(Token::parse(TOKEN).unwrap())
         };
         listener.services().open(vec![Arc::new(Dashboard::new(served, change(options), &listener))]);
