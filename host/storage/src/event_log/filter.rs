@@ -64,26 +64,33 @@ impl Filter {
     /// Maximum number of records of a query without a limit.
     pub const DEFAULT_LIMIT: usize = 1000;
 
-    /// Returns the conditions on columns that each database has, with their values; that on the position in the log is the
-    /// database's own.
-    pub(crate) fn conditions(&self) -> Vec<(&'static str, FilterValue<'_>)> {
+    /// Returns the conditions, each with its value. `model_call` and `position` are the expressions of a database for the id of a model
+    /// and for the position in the log.
+    pub(crate) fn conditions(&self, model_call: &str, position: &str) -> Vec<(String, FilterValue<'_>)> {
         fn text(value: &Option<String>) -> Option<FilterValue<'_>> {
             value.as_deref().map(FilterValue::Text)
         }
         fn moment(value: Option<Timestamp>) -> Option<FilterValue<'static>> {
             value.map(|value| FilterValue::Integer(row::to_sql(value.0)))
         }
+        let beyond = match self.order {
+            Order::Ascending => ">",
+            Order::Descending => "<",
+        };
         let conditions = [
-            ("session =", text(&self.session)),
-            ("actor =", text(&self.actor)),
-            ("tool =", text(&self.tool)),
-            ("kind =", self.kind.map(|kind| FilterValue::Text(kind.as_str()))),
-            ("status =", text(&self.status)),
-            ("call =", text(&self.call)),
-            ("at >=", moment(self.since)),
-            ("at <", moment(self.until)),
+            ("session", "=", text(&self.session)),
+            ("actor", "=", text(&self.actor)),
+            ("tool", "=", text(&self.tool)),
+            ("kind", "=", self.kind.map(|kind| FilterValue::Text(kind.as_str()))),
+            ("status", "=", text(&self.status)),
+            ("call", "=", text(&self.call)),
+            ("at", ">=", moment(self.since)),
+            ("at", "<", moment(self.until)),
+            (model_call, "=", text(&self.model_call)),
+            (position, beyond, self.after_seq.map(|seq| FilterValue::Integer(row::to_sql(seq)))),
         ];
-        conditions.into_iter().filter_map(|(condition, value)| Some((condition, value?))).collect()
+        let given = conditions.into_iter().filter_map(|(column, operator, value)| Some((column, operator, value?)));
+        given.map(|(column, operator, value)| (format!("{column} {operator}"), value)).collect()
     }
 
     /// Returns the maximum number of records.

@@ -283,33 +283,23 @@ impl RecordSource for PostgresSource {
 
 /// Returns the query of a filter and its parameters.
 fn to_sql(filter: &Filter) -> (String, Vec<Value>) {
-    let mut conditions: Vec<(&str, Value)> = Vec::new();
-    for (condition, value) in filter.conditions() {
-        let value = match value {
-            FilterValue::Text(text) => Value::Text(text.to_owned()),
-            FilterValue::Integer(number) => Value::Integer(number),
-        };
-        conditions.push((condition, value));
-    }
-    if let Some(model_call) = &filter.model_call {
-        conditions.push(("model_call =", Value::Text(model_call.clone())));
-    }
-    let (beyond, order) = match filter.order {
-        Order::Ascending => ("position >", "position"),
-        Order::Descending => ("position <", "position DESC"),
+    let order = match filter.order {
+        Order::Ascending => "position",
+        Order::Descending => "position DESC",
     };
-    if let Some(seq) = filter.after_seq {
-        conditions.push((beyond, Value::Integer(row::to_sql(seq))));
-    }
+    let mut conditions = filter.conditions("model_call", "position");
     // No record has a text with a NUL character, and the server takes none.
-    if conditions.iter().any(|(_, value)| matches!(value, Value::Text(text) if text.contains('\0'))) {
-        conditions = vec![("position <", Value::Integer(0))];
+    if conditions.iter().any(|(_, value)| matches!(value, FilterValue::Text(text) if text.contains('\0'))) {
+        conditions = vec![("position <".to_owned(), FilterValue::Integer(0))];
     }
     let mut sql = format!("SELECT {} FROM records", columns());
     let mut values = Vec::new();
     for (condition, value) in conditions {
         sql.push_str(if values.is_empty() { " WHERE " } else { " AND " });
-        values.push(value);
+        values.push(match value {
+            FilterValue::Text(text) => Value::Text(text.to_owned()),
+            FilterValue::Integer(number) => Value::Integer(number),
+        });
         sql.push_str(&format!("{condition} ${}", values.len()));
     }
     values.push(Value::Integer(filter.max_records()));

@@ -18,7 +18,7 @@ use crate::event_log::filter::{Filter, FilterValue, Order};
 use crate::event_log::log::Options;
 use crate::event_log::port::{Chain, Kinship, MAX_KIN_RECORDS, RecordSource};
 use crate::event_log::reader::ReadError;
-use crate::event_log::row::{self, CELLS, StoredRecord};
+use crate::event_log::row::{CELLS, StoredRecord};
 use crate::event_log::sessions::SavedSessionInfo;
 #[cfg(feature = "postgres")]
 use crate::event_log::transfer::CopiedRow;
@@ -142,30 +142,19 @@ impl RecordSource for SqliteSource {
 
 /// Returns the query of a filter and its parameters.
 fn to_sql(filter: &Filter) -> (String, Vec<Value>) {
-    let mut conditions: Vec<(&str, Value)> = Vec::new();
-    for (condition, value) in filter.conditions() {
-        let value = match value {
-            FilterValue::Text(text) => Value::Text(text.to_owned()),
-            FilterValue::Integer(number) => Value::Integer(number),
-        };
-        conditions.push((condition, value));
-    }
-    if let Some(model_call) = &filter.model_call {
-        conditions.push(("json_extract(body, '$.model_call') =", Value::Text(model_call.clone())));
-    }
-    let (beyond, order) = match filter.order {
-        Order::Ascending => ("seq >", " ORDER BY seq LIMIT ?"),
-        Order::Descending => ("seq <", " ORDER BY seq DESC LIMIT ?"),
+    let order = match filter.order {
+        Order::Ascending => " ORDER BY seq LIMIT ?",
+        Order::Descending => " ORDER BY seq DESC LIMIT ?",
     };
-    if let Some(seq) = filter.after_seq {
-        conditions.push((beyond, Value::Integer(row::to_sql(seq))));
-    }
     let mut sql = format!("SELECT seq, hash, {CELLS} FROM records");
     let mut values = Vec::new();
-    for (condition, value) in conditions {
+    for (condition, value) in filter.conditions("json_extract(body, '$.model_call')", "seq") {
         sql.push_str(if values.is_empty() { " WHERE " } else { " AND " });
         sql.push_str(&format!("{condition} ?"));
-        values.push(value);
+        values.push(match value {
+            FilterValue::Text(text) => Value::Text(text.to_owned()),
+            FilterValue::Integer(number) => Value::Integer(number),
+        });
     }
     sql.push_str(order);
     values.push(Value::Integer(filter.max_records()));

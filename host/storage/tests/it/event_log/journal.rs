@@ -5,7 +5,8 @@ use fumehood_storage::event_log::{EventLog, Filter, Options, Retention};
 use futures_executor::block_on;
 use serde_json::json;
 
-use super::sample::{record, temporary_path};
+use super::temporary_path;
+use crate::suite::record;
 
 /// Returns the size of the journal beside a log, in bytes.
 fn journal_bytes(path: &std::path::Path) -> u64 {

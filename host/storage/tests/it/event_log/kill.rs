@@ -5,7 +5,8 @@ use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::sample::{record, temporary_path, write};
+use super::temporary_path;
+use crate::suite::{record, write};
 use fumehood_storage::event_log::{EventLog, Filter, Options};
 
 const PLACE: &str = "FUMEHOOD_TEST_KILLED_LOG";

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::sample::{record, temporary_path, write, write_all};
+use super::temporary_path;
+use crate::suite::{record, write, write_all};
 use fumehood_core::record::{Durability, Record, RecordKind, Recorder};
 use fumehood_core::time::Timestamp;
 use fumehood_storage::event_log::{EventLog, Filter, Options, Order};

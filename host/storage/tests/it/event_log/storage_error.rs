@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::sample::{record, temporary_path, write, write_all};
+use super::temporary_path;
+use crate::suite::{record, write, write_all};
 use fumehood_core::record::{Durability, Record, Recorder};
 use fumehood_storage::event_log::{EventLog, Filter, OpenError, Options, Reader, SchemaError, StorageError};
 use futures_executor::block_on;

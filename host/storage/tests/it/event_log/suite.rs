@@ -3,7 +3,7 @@
 use fumehood_storage::event_log::{EventLog, Options, Reader};
 use tempfile::TempDir;
 
-use super::sample::temporary_path;
+use super::temporary_path;
 use crate::suite::{self, Database};
 
 struct SqliteFile {

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::sample::{record, temporary_path, write, write_all};
+use super::temporary_path;
+use crate::suite::{record, write, write_all};
 use fumehood_core::record::{Record, RecordKind};
 use fumehood_core::time::Timestamp;
 use fumehood_storage::event_log::{EventLog, Filter, Options, Problem, PruneReport, Reader, Report, Retention};
