@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use fumehood::settings::{LimitsSection, Powers, Wish, Wishes};
+use fumehood::settings::{AnswerKind, LimitsSection, Powers, Wish, Wishes, answer_variable};
 use toml::Table;
 
 use crate::flags;
@@ -66,6 +66,29 @@ impl Grants {
         Ok(!self.granted.is_empty())
     }
 
+    /// Grants the wishes that variables of the environment answer: with `true`, a folder, a value or a secret. A program leaves
+    /// `${…}` where its user set nothing.
+    pub(crate) fn take_answers(&mut self, wishes: &Wishes, variable: &dyn Fn(&str) -> Option<String>, base: &Path) {
+        for (name, wish) in wishes.named() {
+            if wish.is_decided(&self.powers, &self.limits) {
+                continue;
+            }
+            let name = answer_variable(&name);
+            let answer = variable(&name).filter(|answer| !answer.is_empty() && !answer.starts_with("${"));
+            match (wish.answer_kind(), answer) {
+                (AnswerKind::Switch, Some(answer)) if answer.eq_ignore_ascii_case("true") => {
+                    self.grant_with(wish.clone(), None, base);
+                }
+                (AnswerKind::Folder | AnswerKind::Text, Some(answer)) => {
+                    self.grant_with(wish.clone(), Some(&answer), base);
+                }
+                // The secret is read from the variable itself.
+                (AnswerKind::Secret, Some(_)) => self.grant_with(wish.clone(), Some(&name), base),
+                _ => self.refused.push(wish.clone()),
+            }
+        }
+    }
+
     /// Grants one wish, with a value of the operator if it needs one.
     fn grant(&mut self, wish: Wish, may_ask: bool, base: &Path) -> Result<()> {
         let value = match wish.missing_value() {
@@ -83,8 +106,13 @@ impl Grants {
                 Some(typed)
             }
         };
+        self.grant_with(wish, value.as_deref(), base);
+        Ok(())
+    }
+
+    fn grant_with(&mut self, wish: Wish, value: Option<&str>, base: &Path) {
         let mut powers = self.powers.clone();
-        wish.add_to(&mut powers, &mut self.limits, value.as_deref());
+        wish.add_to(&mut powers, &mut self.limits, value);
         match powers.grant(base, &|_| Ok(UNREAD_SECRET.to_owned())) {
             Ok(_) => {
                 self.powers = powers;
@@ -96,7 +124,11 @@ impl Grants {
                 self.refused.push(wish);
             }
         }
-        Ok(())
+    }
+
+    /// Returns the powers and limits, and the wishes that were not granted.
+    pub(crate) fn into_parts(self) -> (Powers, LimitsSection, Vec<Wish>) {
+        (self.powers, self.limits, self.refused)
     }
 
     /// Returns the keys and values for the section of the component.

@@ -128,6 +128,25 @@ pub struct Wish {
     reason: Option<String>,
 }
 
+/// Returns the environment variable with the answer to the wish of this name, such as `FUMEHOOD_WISH_HTTP_1`.
+#[must_use]
+pub fn answer_variable(name: &str) -> String {
+    format!("FUMEHOOD_WISH_{}", name.to_uppercase())
+}
+
+/// The kind of answer that grants a wish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum AnswerKind {
+    /// Yes or no.
+    Switch,
+    /// A folder of the host.
+    Folder,
+    /// The value of a variable.
+    Text,
+    /// A secret.
+    Secret,
+}
+
 /// The wishes of a component, with the keys of `[tools.NAME]`.
 ///
 /// ```
@@ -207,6 +226,21 @@ impl Wishes {
         self.0.is_empty()
     }
 
+    /// Returns each wish with a name that no other has, such as `http_1`, for the settings of a program that asks for them.
+    #[must_use]
+    pub fn named(&self) -> Vec<(String, &Wish)> {
+        let mut named = Vec::new();
+        let mut previous = "";
+        let mut number = 0;
+        // Those of one key follow each other.
+        for (key, wish) in self.iter().filter_map(|wish| Some((wish.written()?.0.key, wish))) {
+            number = if key == previous { number + 1 } else { 1 };
+            previous = key;
+            named.push((format!("{key}_{number}"), wish));
+        }
+        named
+    }
+
     /// Returns each wish.
     pub fn iter(&self) -> std::slice::Iter<'_, Wish> {
         self.0.iter()
@@ -257,6 +291,32 @@ impl Wish {
         self.reason.as_deref()
     }
 
+    /// Returns what it asks for, without the reason: `http: GET https://api.example.com/**`. In its plain form, the value stands
+    /// without its key. `None` if it has no form.
+    fn subject(&self) -> Option<String> {
+        let (form, members) = self.written()?;
+        let plain = form.plain.filter(|_| members.len() == 1).and_then(|plain| members.get(plain));
+        if let Some(Value::String(text)) = plain {
+            return Some(format!("{}: {text}", form.key));
+        }
+        let toml::Value::Table(table) = to_toml(&members.into())? else { return None };
+        let members: Vec<String> = table.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        Some(format!("{}: {}", form.key, members.join(", ")))
+    }
+
+    /// Returns the name of a setting that grants it.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match &self.wanted {
+            Wanted::Http { rule } => format!("Allow {rule}"),
+            Wanted::Read { guest } => format!("Folder to read, which the tool sees as {guest}"),
+            Wanted::Write { guest, .. } => format!("Folder to change, which the tool sees as {guest}"),
+            Wanted::Env { name } => format!("Value of {name}"),
+            Wanted::Secrets { name, requests, .. } => format!("Secret {name}, for {requests}"),
+            _ => format!("Allow {}", self.subject().unwrap_or_default()),
+        }
+    }
+
     /// Returns the power that it asks for; `None` if it asks for limits.
     #[must_use]
     pub fn power(&self) -> Option<Power> {
@@ -267,6 +327,17 @@ impl Wish {
             Wanted::Env { .. } => Some(Power::Env),
             Wanted::Secrets { .. } => Some(Power::Secrets),
             Wanted::HttpLimits(_) | Wanted::Limits(_) => None,
+        }
+    }
+
+    /// Returns the kind of answer that grants it.
+    #[must_use]
+    pub const fn answer_kind(&self) -> AnswerKind {
+        match self.wanted {
+            Wanted::Read { .. } | Wanted::Write { .. } => AnswerKind::Folder,
+            Wanted::Env { .. } => AnswerKind::Text,
+            Wanted::Secrets { .. } => AnswerKind::Secret,
+            _ => AnswerKind::Switch,
         }
     }
 
@@ -367,18 +438,9 @@ impl fmt::Display for Wishes {
 }
 
 impl fmt::Display for Wish {
-    /// Writes the wish in one line. In its plain form, the value stands without its key.
+    /// Writes the wish in one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (form, members) = self.written().ok_or(fmt::Error)?;
-        let plain = form.plain.filter(|_| members.len() == 1).and_then(|plain| members.get(plain));
-        match plain {
-            Some(Value::String(text)) => write!(f, "{}: {text}", form.key)?,
-            _ => {
-                let Some(toml::Value::Table(table)) = to_toml(&members.into()) else { return Err(fmt::Error) };
-                let members: Vec<String> = table.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-                write!(f, "{}: {}", form.key, members.join(", "))?;
-            }
-        }
+        f.write_str(&self.subject().ok_or(fmt::Error)?)?;
         self.reason.as_ref().map_or(Ok(()), |reason| write!(f, " — {reason}"))
     }
 }

@@ -1,9 +1,11 @@
 //! A component as a package for MCP clients: a bundle (`.mcpb`, manifest 0.3) that `fumehood serve mcp` runs, and the entry of
-//! the MCP registry (`server.json`, schema 2025-12-11) that names it.
+//! the MCP registry (`server.json`, schema 2025-12-11) that names it. The wishes of the component's author become settings of the
+//! bundle, which grant nothing until a user sets them.
 
 mod zip_archive;
 
 use fumehood::Digest;
+use fumehood::settings::{AnswerKind, Wish, Wishes, answer_variable};
 use serde_json::{Map, Value, json};
 
 /// The schema of `server.json`.
@@ -40,6 +42,8 @@ pub struct ServerInfo {
     pub server_name: Option<String>,
     /// The URL that the bundle is going to be downloaded from [default: the release of this version on GitHub].
     pub bundle_url: Option<String>,
+    /// The wishes of the author.
+    pub wishes: Wishes,
 }
 
 /// The two files of a package.
@@ -142,6 +146,11 @@ impl McpPackage {
 /// file serves every system.
 fn manifest(info: &ServerInfo, name: &str, short: &str, version: &str, file: &str) -> Value {
     let namespace = name.split('/').next().unwrap_or_default();
+    let powers = if info.wishes.is_empty() {
+        "without files, network or environment"
+    } else {
+        "with the powers that you grant in its settings, and no others"
+    };
     let mut manifest = json!({
         "manifest_version": MANIFEST_VERSION,
         "name": short,
@@ -149,18 +158,15 @@ fn manifest(info: &ServerInfo, name: &str, short: &str, version: &str, file: &st
         "version": version,
         "description": description(info),
         "long_description": format!(
-            "Runs in a sandbox without files, network or environment. It needs the command `fumehood`, version {} or \
-             newer: `pip install fumehood-cli` or `npm install --global fumehood-cli`.",
+            "Runs in a sandbox {powers}. It needs the command `fumehood`, version {} or newer: \
+             `pip install fumehood-cli` or `npm install --global fumehood-cli`.",
             env!("CARGO_PKG_VERSION")
         ),
         "author": { "name": info.authors.as_deref().unwrap_or(namespace) },
         "server": {
             "type": "binary",
             "entry_point": file,
-            "mcp_config": {
-                "command": "fumehood",
-                "args": ["serve", "mcp", format!("${{__dirname}}/{file}")],
-            },
+            "mcp_config": mcp_config(&info.wishes, file),
         },
         "tools_generated": true,
     });
@@ -170,8 +176,46 @@ fn manifest(info: &ServerInfo, name: &str, short: &str, version: &str, file: &st
         if let Some((_, url)) = info.repository.as_deref().and_then(repository) {
             members.insert("repository".to_owned(), json!({ "type": "git", "url": url }));
         }
+        if !info.wishes.is_empty() {
+            let settings = info.wishes.named().into_iter().map(|(name, wish)| (name, setting(wish)));
+            members.insert("user_config".to_owned(), settings.collect::<Map<_, _>>().into());
+        }
     }
     manifest
+}
+
+/// Returns how the server is started. Answers are variables, because other users of the machine can read arguments.
+fn mcp_config(wishes: &Wishes, file: &str) -> Value {
+    let file = format!("${{__dirname}}/{file}");
+    if wishes.is_empty() {
+        return json!({ "command": "fumehood", "args": ["serve", "mcp", file] });
+    }
+    let answers = wishes.named().into_iter();
+    let answers = answers.map(|(name, _)| (answer_variable(&name), format!("${{user_config.{name}}}").into()));
+    json!({
+        "command": "fumehood",
+        "args": ["serve", "mcp", "--wishes-from-env", file],
+        "env": answers.collect::<Map<_, _>>(),
+    })
+}
+
+/// Returns the setting that grants a wish. It has no default that does.
+fn setting(wish: &Wish) -> Value {
+    let title = wish.title();
+    let description = match wish.reason() {
+        Some(reason) => format!("The author asks for it {reason}."),
+        None => "The author asks for it, and gives no reason.".to_owned(),
+    };
+    match wish.answer_kind() {
+        AnswerKind::Switch => {
+            json!({ "type": "boolean", "title": title, "description": description, "default": false })
+        }
+        AnswerKind::Folder => json!({ "type": "directory", "title": title, "description": description }),
+        AnswerKind::Text => json!({ "type": "string", "title": title, "description": description }),
+        AnswerKind::Secret => {
+            json!({ "type": "string", "title": title, "description": description, "sensitive": true })
+        }
+    }
 }
 
 fn insert(members: &mut Map<String, Value>, name: &str, value: Option<&str>) {
@@ -287,6 +331,46 @@ mod tests {
         assert_eq!(server["description"].as_str().unwrap().chars().count(), MAX_DESCRIPTION_CHARS);
         let text = String::from_utf8_lossy(&package.bundle);
         assert!(text.contains("${__dirname}/server/city-facts.wasm") && text.contains("manifest.json"));
+    }
+
+    #[test]
+    fn wishes_are_settings_that_grant_nothing_by_themselves() {
+        let rule = |rule: &str, reason: &str| json!({ "rule": rule, "reason": reason });
+        let secret = json!({ "name": "api", "for": "https://a.example/**", "header": "Authorization" });
+        let wishes = Wishes::new(json!({
+            "http": [rule("GET https://a.example/**", "to read prices"), "POST https://b.example/"],
+            "read": ["/docs"],
+            "secrets": [secret],
+        }));
+        let info = ServerInfo { wishes: wishes.unwrap(), ..info() };
+        let manifest = manifest(&info, "io.github.acme/city-facts", "city-facts", "1.2.0", "server/city-facts.wasm");
+        let started = &manifest["server"]["mcp_config"];
+        assert_eq!(
+            started["args"],
+            json!(["serve", "mcp", "--wishes-from-env", "${__dirname}/server/city-facts.wasm"])
+        );
+        let answers = json!({
+            "FUMEHOOD_WISH_HTTP_1": "${user_config.http_1}",
+            "FUMEHOOD_WISH_HTTP_2": "${user_config.http_2}",
+            "FUMEHOOD_WISH_READ_1": "${user_config.read_1}",
+            "FUMEHOOD_WISH_SECRETS_1": "${user_config.secrets_1}",
+        });
+        assert_eq!(started["env"], answers);
+        let settings = &manifest["user_config"];
+        let first = json!({
+            "type": "boolean",
+            "title": "Allow GET https://a.example/**",
+            "description": "The author asks for it to read prices.",
+            "default": false,
+        });
+        assert_eq!(settings["http_1"], first);
+        assert_eq!(settings["http_2"]["description"], "The author asks for it, and gives no reason.");
+        assert_eq!(settings["read_1"]["type"], "directory");
+        assert_eq!(settings["read_1"]["title"], "Folder to read, which the tool sees as /docs");
+        assert_eq!(settings["secrets_1"]["title"], "Secret api, for https://a.example/**");
+        assert_eq!(settings["secrets_1"]["sensitive"], true);
+        let is_off = |setting: &Value| setting["default"].as_bool() != Some(true) && setting.get("required").is_none();
+        assert!(settings.as_object().unwrap().values().all(is_off), "{settings:#}");
     }
 
     #[test]

@@ -63,6 +63,13 @@ pub(crate) struct ServeOptions {
     #[arg(value_name = "COMPONENT")]
     pub(crate) components: Vec<PathBuf>,
 
+    /// Grant wishes of the component's author that variables answer
+    ///
+    /// `FUMEHOOD_WISH_HTTP_1=true` grants the first of `http`. Wishes for folders, variables and secrets need the folder, the
+    /// value or the secret. Bundles of `publish --mcp` set these variables to the settings of their users.
+    #[arg(long)]
+    pub(crate) wishes_from_env: bool,
+
     /// Also serve the tools of the configuration's MCP servers, as SERVER__TOOL
     ///
     /// The servers must be approved. Their calls are checked and recorded like calls of components.

@@ -53,7 +53,7 @@ pub use fumehood_config::powers::{PowerFault, Powers};
 pub use fumehood_config::registry::SignatureRule;
 pub use fumehood_config::secret::{SecretSection, ValueSource, Values, resolve};
 pub use fumehood_config::text::{TextFile, TextSource};
-pub use fumehood_config::wishes::{Wish, Wishes, WishesError};
+pub use fumehood_config::wishes::{AnswerKind, Wish, Wishes, WishesError, answer_variable};
 pub use functions::{FunctionCall, FunctionCaller, FunctionCapability, FunctionError};
 pub use host_events::HostEvents;
 pub use plain_json::{read_plain_json, write_plain_json};

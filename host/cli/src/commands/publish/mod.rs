@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context as _, Result};
+use fumehood::read_wishes;
+use fumehood::settings::Wishes;
 use fumehood_author::Project;
 use fumehood_author::mcp_package::{McpPackage, ServerInfo};
 use fumehood_registry::http::UploadObserver;
@@ -100,7 +102,8 @@ fn prepare(options: &args::Publish) -> Result<PreparedPublication> {
     }
     let provenance = provenance(options, publication.artifact().annotations());
     let mcp = if options.mcp.mcp {
-        Some(McpPackage::new(&component, &server_info(options, publication.artifact().annotations()))?)
+        let info = server_info(options, publication.artifact().annotations());
+        Some(McpPackage::new(&component, &ServerInfo { wishes: wishes_of(&component)?, ..info })?)
     } else {
         None
     };
@@ -112,6 +115,12 @@ fn prepare(options: &args::Publish) -> Result<PreparedPublication> {
     let publication = publication.sign(&key, provenance.clone())?;
     let signer = Signer { key: key.public().clone(), file: files.public };
     Ok(PreparedPublication { publication, signer: Some(signer), provenance, file, mcp })
+}
+
+fn wishes_of(component: &[u8]) -> Result<Wishes, UsageError> {
+    let wishes = read_wishes(component).map(|text| Wishes::from_section(&text)).transpose();
+    let wishes = wishes.map_err(|error| UsageError(format!("the wishes of the component are not valid: {error}")))?;
+    Ok(wishes.unwrap_or_default())
 }
 
 /// Returns the origin of the component: what its metadata say, and what built it.
@@ -142,6 +151,7 @@ fn server_info(options: &args::Publish, annotations: &BTreeMap<String, String>) 
         homepage: annotation("url"),
         server_name: options.mcp.mcp_name.clone(),
         bundle_url: options.mcp.mcp_url.clone(),
+        wishes: Wishes::default(),
     }
 }
 

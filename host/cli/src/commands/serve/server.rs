@@ -1,7 +1,7 @@
 //! `fumehood serve`: serves the tools of components and of MCP servers over MCP, as an HTTP API, or both on one listener.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +12,9 @@ use fumehood::listener::{
     CallSink, HttpOptions, HttpService, Jobs, Listener, RunningCalls, Tenant, TenantTools, Tenants, Token,
 };
 use fumehood::mcp::{LogLevel, McpService, Server, ServerOptions};
+use fumehood::settings::{LimitsSection, Wishes};
 use fumehood::telemetry::{Metrics, MetricsService};
-use fumehood::{CancellationToken, Grant, Host, Limits, McpTools};
+use fumehood::{CancellationToken, Grant, Host, Limits, McpTools, read_wishes};
 use tokio::task::JoinHandle;
 
 use super::cell::JoinedCell;
@@ -29,7 +30,9 @@ use crate::args::{Arguments, ServeMcp, ServeOptions, limits_over};
 use crate::config::Config;
 use crate::configured::{self, ConfiguredComponent, LoadSettings, Version};
 use crate::exit::{Exit, UsageError};
+use crate::grants::Grants;
 use crate::logging::{self, Starting};
+use crate::power_arguments::PowerArguments;
 use crate::recording::{EntryPoint, Recording};
 use crate::service_manager::{self, ServiceState};
 use crate::{host, list_notices, log_place, render, servers, signals, telemetry};
@@ -408,13 +411,14 @@ async fn load_components(
     let config = &app.config;
     let typed_files = configured::without_configured(config, &serve.components)?;
     let defaults = config.limits.over(Limits::default());
-    let limits = limits_over(&serve.limits, defaults, MAX_MEMORY_BYTES)?;
+    let terms = typed_terms(config, serve, &typed_files).await?;
+    let limits = limits_over(&terms.limits, defaults, MAX_MEMORY_BYTES)?;
     let max_memory = configured.iter().map(|component| component.limits.memory).max().unwrap_or(0).max(limits.memory);
     let builder =
         if configured.is_empty() && !serve.watch { host::builder(app.arguments) } else { app.host_builder()? };
     let builder = host::with_components(builder, &typed_files);
-    let builder = host::with_typed_secrets(builder, &serve.powers);
-    let builder = host::with_typed_store(builder, config, &serve.powers, &typed_files)?;
+    let builder = host::with_typed_secrets(builder, &terms.powers);
+    let builder = host::with_typed_store(builder, config, &terms.powers, &typed_files)?;
     let mut builder = host::with_secret_file(builder, serve.http.token_file.as_deref());
     if let Some(recording) = own.recording {
         builder = recording.protect(builder);
@@ -430,7 +434,7 @@ async fn load_components(
     let host =
         builder.concurrency(concurrency).queue(queue_length).limits(limits).memory_ceiling(max_memory).build()?;
     let mut typed = Vec::new();
-    let grant = serve.powers.grant_for(&typed_files, "on the command line")?;
+    let grant = terms.powers.grant_for(&typed_files, "on the command line")?;
     for component in &typed_files {
         typed.push(typed_component(config, component, limits, &grant, serve.powers.strict_imports).await?);
     }
@@ -444,6 +448,47 @@ async fn load_components(
     };
     let components = ServedComponents::load(host.clone(), request).await?;
     Ok((host, components))
+}
+
+/// The powers and limits of the components on the command line.
+struct TypedTerms {
+    powers: PowerArguments,
+    limits: LimitsSection,
+}
+
+/// Returns the powers and limits of the options, and of the wishes that variables answer if the options allow that.
+///
+/// # Errors
+/// If there is not one component whose wishes are meant, or it cannot be read.
+async fn typed_terms(config: &Config, serve: &ServeOptions, typed: &[PathBuf]) -> Result<TypedTerms> {
+    let mut terms = TypedTerms { powers: serve.powers.clone(), limits: serve.limits.clone() };
+    if !serve.wishes_from_env {
+        return Ok(terms);
+    }
+    let [only] = typed else {
+        let found = typed.len();
+        let message = format!("`--wishes-from-env` takes one component; the command line names {found}");
+        return Err(UsageError(message).into());
+    };
+    let file = host::typed_component(config, only, serve.allow_slow_compile).await?.file;
+    let component = std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let wishes = match read_wishes(&component).map(|text| Wishes::from_section(&text)) {
+        Some(Ok(wishes)) => wishes,
+        Some(Err(error)) => {
+            render::warning(&format!("the wishes of its author are ignored, because they are not valid: {error}"));
+            return Ok(terms);
+        }
+        None => return Ok(terms),
+    };
+    let mut grants = Grants::typed(&terms.powers.typed, &terms.limits);
+    grants.take_answers(&wishes, &|name| std::env::var(name).ok(), Path::new("."));
+    let (powers, limits, refused) = grants.into_parts();
+    for wish in refused {
+        render::note(&format!("not granted: {wish}"));
+    }
+    terms.powers.typed = powers;
+    terms.limits = limits;
+    Ok(terms)
 }
 
 /// Prepares a component of the command line, with the powers of the options.

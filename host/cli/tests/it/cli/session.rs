@@ -1,7 +1,7 @@
 //! A session with `fumehood serve mcp` over pipes, and a client that writes the protocol by hand.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -29,8 +29,12 @@ impl Session {
 
     /// Starts the program, and completes the handshake with these capabilities of the client.
     pub(crate) fn start_with(bench: &Workbench, arguments: &[&str], capabilities: Value) -> Self {
+        Self::run(bench.command(&[&["serve", "mcp"], arguments].concat()), capabilities)
+    }
+
+    /// Runs the program, and completes the handshake with these capabilities of the client.
+    pub(crate) fn run(mut command: Command, capabilities: Value) -> Self {
         let errors = tempfile::NamedTempFile::new().unwrap();
-        let mut command = bench.command(&[&["serve", "mcp"], arguments].concat());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors.reopen().unwrap());
         let mut child = command.spawn().unwrap();
         let input = child.stdin.take();

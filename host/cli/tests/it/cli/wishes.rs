@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::add::{assert_ok, assert_refused};
 use super::published::{KEY, Registry, trusting_bench, unwrapped};
+use super::session::Session;
 use super::terminal::TerminalCommand;
 use super::workbench::Workbench;
 
@@ -171,6 +172,35 @@ fn from_add_to_the_first_result_are_two_commands() {
     "#]],
     );
     assert_ok(bench.run(&["approve", "--check"]));
+}
+
+/// Searches in a session whose variables answer the wish for a folder. Returns the text of the result and what was said.
+fn search_with_answer(bench: &Workbench, folder: &str) -> (String, String) {
+    let mut command = bench.command(&["serve", "mcp", "files.wasm", "--wishes-from-env"]);
+    command.env("FUMEHOOD_WISH_READ_1", folder).env("FUMEHOOD_WISH_HTTP_1", "false");
+    let mut session = Session::run(command, json!({}));
+    let arguments = json!({"path": "/docs", "text": "hood"});
+    let result = session.request(1, "tools/call", json!({"name": "files__search", "arguments": arguments}));
+    let said = session.said();
+    session.leave();
+    (result.to_string(), said)
+}
+
+#[test]
+fn variables_of_a_client_answer_wishes() {
+    let bench = bench();
+    let folder = bench.path("docs");
+    let (result, said) = search_with_answer(&bench, folder.to_str().unwrap());
+    assert!(result.contains("a.txt"), "{result}; {said}");
+    assert!(said.contains("not granted: http: GET https://api.example.com/** — to look up words"), "{said}");
+    // Clients leave the placeholder where nothing was set.
+    for unset in ["", "${user_config.read_1}"] {
+        let (result, said) = search_with_answer(&bench, unset);
+        assert!(!result.contains("a.txt"), "{unset}: {result}");
+        assert!(said.contains("not granted: read: /docs — to search in it"), "{unset}: {said}");
+    }
+    let two = ["serve", "mcp", "files.wasm", "b=files.wasm", "--wishes-from-env"];
+    assert_refused(&bench, &two, 2, &["`--wishes-from-env` takes one component; the command line names 2"]);
 }
 
 #[test]
