@@ -9,7 +9,7 @@ use fumehood_core::capability::CapabilityDefinition;
 use fumehood_core::key_value::KeyValueStore;
 use fumehood_core::policy::permission::files::FileRole;
 
-use crate::engine::{EngineProfile, EngineSettings};
+use crate::engine::{EngineKind, EngineProfile, EngineSettings};
 use crate::load::cache::CodeCache;
 use crate::load::compile::{CompileLimits, Compiler};
 use crate::network::Network;
@@ -92,7 +92,7 @@ impl Default for SandboxConfig {
 impl SandboxConfig {
     pub(crate) fn engine(&self) -> EngineSettings {
         let Self { profile, concurrency, programs, memory_ceiling, .. } = *self;
-        EngineSettings { profile, concurrency, programs, memory_ceiling }
+        EngineSettings { kind: EngineKind::Synchronous, profile, concurrency, programs, memory_ceiling }
     }
 }
 

@@ -33,10 +33,19 @@ const NO_ATTACK: &[&str] = &[
     // Use capabilities in Python and JavaScript, in `bindings/python/tests/test_capabilities.py` and its pages.
     "capability/orders",
     "capability/tables-reader",
+    // Run in worker processes only, in `host/fumehood/tests/asynchronous.rs`.
+    "asynchronous/callee",
+    "asynchronous/command",
+    "asynchronous/imports",
+    "asynchronous/request",
+    "asynchronous/streams",
+    "asynchronous/synchronous",
+    "asynchronous/tasks",
     // Load errors, each with its test in load.rs.
     "other-contract",
     "unknown-import",
-    "proposals/component-async",
+    "proposals/component-async-builtins",
+    "proposals/component-async-stackful",
     "proposals/component-error-context",
     "proposals/component-subtyping",
     "proposals/component-threading",

@@ -460,7 +460,8 @@ impl IsolationPolicy {
             (Self::Everything, _) => Isolation::Process,
             (_, Some(wanted)) => wanted,
             (Self::Unapproved, None) if !pinning.knows(digest) => Isolation::Process,
-            (Self::Unapproved | Self::Nothing, None) => Isolation::InProcess,
+            (Self::Unapproved, None) => Isolation::InProcessIfSynchronous,
+            (Self::Nothing, None) => Isolation::InProcess,
         }
     }
 }

@@ -23,7 +23,7 @@ impl UncaughtException {
         let start = stderr.len().saturating_sub(MAX_SEARCHED_BYTES);
         let start = (start..=stderr.len()).find(|at| stderr.is_char_boundary(*at))?;
         let tail = stderr.get(start..)?;
-        let message = find_python(tail).or_else(|| find_javascript(tail))?;
+        let message = find_python(tail).or_else(|| find_javascript(tail)).or_else(|| find_quickjs(tail))?;
         let hint = match message.as_str() {
             NOT_A_STRING => {
                 "the tool threw an object, but its error type is a string; its author should throw a string"
@@ -47,6 +47,12 @@ fn find_python(stderr: &str) -> Option<String> {
 fn find_javascript(stderr: &str) -> Option<String> {
     let (before, _) = stderr.rsplit_once("\nStack:\n")?;
     non_empty(before.lines().next_back()?)
+}
+
+/// Parses the report of componentize-qjs: the exception as its runtime writes it before it panics.
+fn find_quickjs(stderr: &str) -> Option<String> {
+    let (_, report) = stderr.rsplit_once("Exception { message: Some(\"")?;
+    non_empty(report.split_once("\"), stack: ")?.0)
 }
 
 fn non_empty(text: &str) -> Option<String> {
@@ -87,6 +93,14 @@ mod tests {
         check(end, None);
         let found = UncaughtException::find(&format!("expected a string, received [object]\n{end}")).unwrap();
         assert!(found.hint.contains("should throw a string"), "{found:?}");
+    }
+
+    #[test]
+    fn finds_exceptions_of_quickjs() {
+        let report = "\nthread '<unnamed>' (1) panicked at crates/runtime/src/bindings.rs:416:30:\nCall failed 'async export': \
+                      Value(Exception(\nException { message: Some(\"setTimeout is not defined\"), stack: Some(\"    at greet\") \
+                      })\n)\nnote: run with `RUST_BACKTRACE=1`\n";
+        check(report, Some("setTimeout is not defined"));
     }
 
     #[test]

@@ -12,7 +12,9 @@ use wasmtime::component::ResourceTableError;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
+use super::deferred::StreamTooLarge;
 use super::exception::UncaughtException;
+use crate::engine::MAX_TASK_ENTRIES;
 use crate::engine::deadline::DeadlinePassed;
 use crate::engine::memory::MemoryLimiter;
 use crate::wasi::HostFailure;
@@ -136,7 +138,7 @@ pub(crate) fn from_wasmtime(
         let max = max_handles(limits);
         return CallError::new(ErrorKind::Quota, format!("the tool held more than {max} handles"));
     }
-    if error.is::<StdoutTooLarge>() {
+    if error.is::<StdoutTooLarge>() || error.is::<StreamTooLarge>() {
         return output_too_large(None, limits);
     }
     if let Some(error) = error.downcast_ref::<CapabilityError>() {
@@ -171,6 +173,15 @@ pub(crate) fn from_wasmtime(
 pub(crate) fn out_of_fuel(limits: &Limits) -> CallError {
     let message = format!("the tool used up its {} units of fuel and was stopped", limits.fuel);
     CallError::new(ErrorKind::Fuel, message).with_hint("ask for less work, or allow more fuel")
+}
+
+/// Returns the error of an asynchronous call with more handles, or more tasks, than it may have.
+pub(crate) fn too_many_tasks(limits: &Limits) -> CallError {
+    let message = format!(
+        "the tool held more than {} handles, or more than {MAX_TASK_ENTRIES} tasks, sets of events and ends of streams",
+        max_handles(limits)
+    );
+    CallError::new(ErrorKind::Quota, message).with_hint("its author can drop them sooner")
 }
 
 fn memory_error(limits: &Limits) -> CallError {
@@ -236,6 +247,7 @@ fn trap_error(error: &wasmtime::Error, trap: Option<Trap>) -> CallError {
         Some(Trap::UnreachableCodeReached) => ABORTED.to_owned(),
         Some(Trap::MemoryOutOfBounds) => "it used memory out of bounds".to_owned(),
         Some(Trap::IntegerDivisionByZero) => "it divided an integer by zero".to_owned(),
+        Some(Trap::AsyncDeadlock) => "all of its tasks wait for what can never happen (a deadlock)".to_owned(),
         Some(Trap::CannotEnterComponent) => "it was entered again while it was running".to_owned(),
         Some(other) => other.to_string().trim_start_matches("wasm trap: ").to_owned(),
         None => root_cause(error),

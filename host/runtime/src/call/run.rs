@@ -11,9 +11,10 @@ use fumehood_core::call::result::CallError;
 use fumehood_core::tool::definition::RawDefinition;
 use fumehood_core::tool::resource::RawResource;
 use tracing::Instrument as _;
-use wasmtime::component::Val;
+use wasmtime::component::{ResourceTableError, Val};
 use wasmtime::{Store, UpdateDeadline};
 
+use super::deferred;
 use super::input::{Ended, Input, Output, Returned};
 use super::outcome::{self, Execution, Phase};
 use super::place::{Place, unless_cancelled};
@@ -23,6 +24,7 @@ use crate::engine::deadline::{Deadline, DeadlinePassed, FIRST_SLICE};
 use crate::engine::fuel::{FUEL_UPDATE_INTERVAL, saves_fuel, used_fuel};
 use crate::engine::guest_runtime::{FirstSlice, Lost, move_over};
 use crate::engine::memory::KeptTooMuch;
+use crate::engine::{EngineKind, MAX_TASK_ENTRIES};
 use crate::load::dialect::{Callable, command};
 use crate::load::surface::Surface;
 use crate::wasi::bindings::exports::fumehood::tool::tools::ToolCall;
@@ -263,6 +265,9 @@ fn arm(store: &mut Store<CallState>, limits: &Limits) -> wasmtime::Result<()> {
     store.fuel_async_yield_interval(Some(FUEL_UPDATE_INTERVAL))?;
     store.set_hostcall_fuel(hostcall_fuel(limits));
     store.set_max_component_handles(outcome::max_handles(limits));
+    if let Some(entries) = store.concurrent_resource_table() {
+        entries.set_max_capacity(MAX_TASK_ENTRIES);
+    }
     store.set_epoch_deadline(FIRST_SLICE);
     // It compares clocks and does not count ticks, because ticks come late on a busy machine.
     let fuel = limits.fuel;
@@ -323,7 +328,11 @@ async fn until_deadline(
         Some(_) if deadline.passed() => Err(outcome::deadline(limits)),
         Some(Ok(output)) => Ok(output),
         Some(Err(CallFailure::Guest(phase, error))) => {
-            let error = outcome::from_wasmtime(&error, phase, limits, &store.data().memory);
+            let error = if error.is::<ResourceTableError>() && parts.shared.engine_kind == EngineKind::Asynchronous {
+                outcome::too_many_tasks(limits)
+            } else {
+                outcome::from_wasmtime(&error, phase, limits, &store.data().memory)
+            };
             parts.large_results.note_error(&error);
             Err(error)
         }
@@ -380,6 +389,9 @@ async fn drive(
             let function = guest.get_func(&mut *store, typed.export_index).ok_or_else(missing)?;
             let mut results = vec![Val::Bool(false); function.ty(&mut *store).results().len()];
             function.call_async(&mut *store, &arguments, &mut results).await.map_err(call_error)?;
+            if let Some(deferred) = typed.deferred {
+                deferred::read(store, deferred, &mut results, limits).await.map_err(call_error)?;
+            }
             Ok(Output::Content(Conversion::new(store, limits, large).results(typed, &results).await?))
         }
         (Callable::Command { pre, tool }, Input::Command { arguments }) => {
@@ -394,7 +406,7 @@ async fn drive(
                 let failure = store.data().with_output(|stdout, stderr| command::failure(code, stdout, stderr));
                 return Err(failure.into());
             }
-            let stdout = store.data().take_stdout();
+            let stdout = store.data().take_stdout().map_err(|error| call_error(error.into()))?;
             Ok(Output::Content(Conversion::new(store, limits, large).stdout(stdout)?))
         }
         _ => Err(call_error(wasmtime::Error::msg("the component does not speak this dialect"))),

@@ -1,8 +1,8 @@
 //! State that all components of a sandbox share.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 
 use fumehood_core::policy::permission::files::FileRole;
 use wasmtime::Engine;
@@ -13,7 +13,7 @@ use crate::config::{SandboxConfig, Workers};
 use crate::engine::deadline::Ticker;
 use crate::engine::file_pool::FilePool;
 use crate::engine::guest_runtime::GuestRuntime;
-use crate::engine::{self, EngineProfile, SandboxError};
+use crate::engine::{self, EngineKind, EngineProfile, EngineSettings, SandboxError};
 use crate::load::cache::{CodeCache, RecentCode};
 use crate::load::compile::{CompileLimits, CompileService};
 use crate::network::Network;
@@ -34,6 +34,9 @@ pub(crate) struct Shared {
     pub(crate) linker: Linker<CallState>,
     pub(crate) capabilities: Capabilities,
     pub(crate) engine: Engine,
+    pub(crate) engine_kind: EngineKind,
+    /// The engine whose code workers of asynchronous components run. It only compiles.
+    asynchronous_engine: OnceLock<Engine>,
     pub(crate) cache: Option<CodeCache>,
     pub(crate) recent_code: RecentCode,
     pub(crate) key_value: Arc<KeyValueBackend>,
@@ -57,7 +60,7 @@ impl Shared {
     pub(crate) fn new(config: SandboxConfig) -> Result<Self, SandboxError> {
         let engine = engine::build(&config.engine())?;
         let scratch_root = ScratchRoot::in_temp_dir();
-        let shared = Self::with_engine(config, engine, scratch_root.clone())?;
+        let shared = Self::with_engine(config, engine, EngineKind::Synchronous, scratch_root.clone())?;
         shared.files.detach(move || scratch_root.sweep());
         Ok(shared)
     }
@@ -66,6 +69,7 @@ impl Shared {
     pub(crate) fn with_engine(
         config: SandboxConfig,
         engine: Engine,
+        kind: EngineKind,
         scratch_root: ScratchRoot,
     ) -> Result<Self, SandboxError> {
         if config.concurrency == 0 {
@@ -84,7 +88,7 @@ impl Shared {
         config.protected_files.iter().for_each(|(file, role)| protected.add(file, *role));
         let mut linker = Linker::new(&engine);
         let capabilities = Capabilities::new(config.capabilities)?;
-        wasi::link(&mut linker, &capabilities).map_err(SandboxError::Engine)?;
+        wasi::link(&mut linker, kind, &capabilities).map_err(SandboxError::Engine)?;
         let runtime = GuestRuntime::start(config.guest_threads).map_err(SandboxError::Threads)?;
         let files = FilePool::start().map_err(SandboxError::Threads)?;
         Ok(Self {
@@ -100,6 +104,8 @@ impl Shared {
             linker,
             capabilities,
             engine,
+            engine_kind: kind,
+            asynchronous_engine: OnceLock::new(),
             cache: config.cache,
             recent_code: RecentCode::default(),
             memory_ceiling: config.memory_ceiling,
@@ -111,6 +117,23 @@ impl Shared {
             concurrency: config.concurrency,
             isolated: AtomicUsize::new(0),
         })
+    }
+}
+
+impl Shared {
+    /// Returns the engine that compiles components of this kind.
+    ///
+    /// # Errors
+    /// If wasmtime refuses its settings.
+    pub(crate) fn compiling_engine(&self, kind: EngineKind) -> Result<&Engine, SandboxError> {
+        if kind == self.engine_kind {
+            return Ok(&self.engine);
+        }
+        if let Some(engine) = self.asynchronous_engine.get() {
+            return Ok(engine);
+        }
+        let engine = engine::build(&EngineSettings::only_compiling(kind))?;
+        Ok(self.asynchronous_engine.get_or_init(|| engine))
     }
 }
 

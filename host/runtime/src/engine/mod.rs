@@ -15,7 +15,7 @@ use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, OperatorCost, OptLevel, PoolingAllocationConfig, Strategy,
 };
 
-use features::{ENABLED, OF_ADAPTERS};
+use features::{ASYNCHRONOUS, ENABLED, OF_ADAPTERS};
 
 /// Address space reserved for one linear memory. With guard pages behind it, accesses need no bounds checks.
 const MEMORY_RESERVATION_BYTES: u64 = 4 << 30;
@@ -25,6 +25,17 @@ const KEEP_RESIDENT_BYTES: usize = 1 << 20;
 const MAX_GUEST_STACK_BYTES: usize = 1 << 20;
 /// Stack of one call's fiber, in bytes.
 const FIBER_STACK_BYTES: usize = 2 << 20;
+/// Stack for guest frames of one task of an asynchronous call, in bytes, and the stack of its fiber. Less than for other
+/// calls, because each task that waits within a function keeps its own.
+const MAX_TASK_STACK_BYTES: usize = 512 << 10;
+const TASK_FIBER_STACK_BYTES: usize = 1 << 20;
+/// Maximum number of entries of an asynchronous call for its tasks, sets of events, streams and futures. A task takes
+/// three, a stream or a future three.
+pub(crate) const MAX_TASK_ENTRIES: usize = 240;
+/// Number of stacks of one asynchronous call: one for each task that its entries allow, and one to run on.
+const TASK_STACKS: u32 = MAX_TASK_ENTRIES as u32 / 3 + 1;
+/// Memory of the stacks of one asynchronous call, in bytes.
+pub(crate) const TASK_STACKS_BYTES: u64 = TASK_STACKS as u64 * TASK_FIBER_STACK_BYTES as u64;
 /// Maximum number of core modules that one component may instantiate. Language runtimes with dynamic linking need
 /// dozens.
 pub(crate) const MAX_CORE_INSTANCES: u32 = 64;
@@ -69,8 +80,25 @@ impl EngineProfile {
     }
 }
 
+/// The kind of an engine, which decides what its components may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub(crate) enum EngineKind {
+    /// For components of WASI 0.2. The engine has no support for tasks, which costs each call time.
+    #[default]
+    Synchronous,
+    /// For components with asynchronous functions, or with imports of WASI 0.3. Its implementation in wasmtime is young, so it
+    /// runs only in worker processes.
+    Asynchronous,
+}
+
+impl EngineKind {
+    /// All kinds.
+    pub(crate) const ALL: [Self; 2] = [Self::Synchronous, Self::Asynchronous];
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EngineSettings {
+    pub(crate) kind: EngineKind,
     pub(crate) profile: EngineProfile,
     /// Maximum number of calls that run at once.
     pub(crate) concurrency: u32,
@@ -82,8 +110,8 @@ pub(crate) struct EngineSettings {
 
 impl EngineSettings {
     /// Settings of an engine that compiles and never runs anything. Its code runs in engines of every profile.
-    pub(crate) const fn only_compiling() -> Self {
-        Self { profile: EngineProfile::Plain, concurrency: 1, programs: 0, memory_ceiling: 0 }
+    pub(crate) const fn only_compiling(kind: EngineKind) -> Self {
+        Self { kind, profile: EngineProfile::Plain, concurrency: 1, programs: 0, memory_ceiling: 0 }
     }
 }
 
@@ -122,20 +150,21 @@ pub(crate) fn build(config: &EngineSettings) -> Result<Engine, SandboxError> {
 
 fn engine_config(config: &EngineSettings, profile: EngineProfile) -> Config {
     let mut settings = Config::new();
+    let is_asynchronous = config.kind == EngineKind::Asynchronous;
     settings
         .strategy(Strategy::Cranelift)
         .cranelift_opt_level(OptLevel::Speed)
         .epoch_interruption(true)
         .consume_fuel(true)
         .operator_cost(operator_cost())
-        .max_wasm_stack(MAX_GUEST_STACK_BYTES)
-        .async_stack_size(FIBER_STACK_BYTES)
+        .max_wasm_stack(if is_asynchronous { MAX_TASK_STACK_BYTES } else { MAX_GUEST_STACK_BYTES })
+        .async_stack_size(if is_asynchronous { TASK_FIBER_STACK_BYTES } else { FIBER_STACK_BYTES })
         .async_stack_zeroing(profile == EngineProfile::Strict)
         .memory_reservation(MEMORY_RESERVATION_BYTES)
         .wasm_backtrace_max_frames(NonZeroUsize::new(32))
-        .concurrency_support(false)
+        .concurrency_support(is_asynchronous)
         .shared_memory(false);
-    set_features(&mut settings);
+    set_features(&mut settings, config.kind);
     if profile == EngineProfile::Pooling {
         settings.allocation_strategy(InstanceAllocationStrategy::Pooling(pooling_config(config)));
     }
@@ -146,8 +175,9 @@ fn engine_config(config: &EngineSettings, profile: EngineProfile) -> Config {
 ///
 /// Proposals whose implementation is not compiled in must be off, too: the engine's defaults leave some of them on, and
 /// a component that validates would reach functions that do not exist.
-fn set_features(settings: &mut Config) {
-    settings.wasm_features(WasmFeatures::all(), false).wasm_features(ENABLED.union(OF_ADAPTERS), true);
+fn set_features(settings: &mut Config, kind: EngineKind) {
+    let of_kind = if kind == EngineKind::Asynchronous { ASYNCHRONOUS } else { WasmFeatures::empty() };
+    settings.wasm_features(WasmFeatures::all(), false).wasm_features(ENABLED.union(OF_ADAPTERS).union(of_kind), true);
 }
 
 fn operator_cost() -> OperatorCost {
@@ -158,13 +188,14 @@ fn operator_cost() -> OperatorCost {
 
 fn pooling_config(config: &EngineSettings) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
+    let stacks = if config.kind == EngineKind::Asynchronous { TASK_STACKS } else { 1 };
     // Every call may use the maximum of every resource, so that one component can never take another's slots. Unused
     // slots cost only address space.
     pool.total_component_instances(count_slots(config, 1, 1))
         .total_core_instances(count_slots(config, MAX_CORE_INSTANCES, INTERPRETER_CORE_INSTANCES))
         .total_memories(count_slots(config, MAX_MEMORIES, 1))
         .total_tables(count_slots(config, MAX_TABLES, INTERPRETER_TABLES))
-        .total_stacks(count_slots(config, 1, 1))
+        .total_stacks(count_slots(config, stacks, 1))
         .max_core_instances_per_component(MAX_CORE_INSTANCES)
         .max_memories_per_component(MAX_MEMORIES)
         .max_tables_per_component(MAX_TABLES)

@@ -20,6 +20,7 @@ use super::supervisor::Worker;
 use super::{convert, frame};
 use crate::call::shared::Shared;
 use crate::config::Workers;
+use crate::engine::EngineKind;
 use crate::engine::file_pool::{Gone, OPEN_TIMEOUT};
 use crate::engine::guest_runtime::Elapsed;
 use crate::load::LoadOptions;
@@ -36,6 +37,8 @@ const GUEST_THREADS: u32 = 2;
 /// A compiled component for a worker.
 pub(crate) struct CompiledComponent {
     pub(crate) bytes: Arc<Vec<u8>>,
+    /// The engine that it was compiled for.
+    pub(crate) engine: EngineKind,
     pub(crate) code: AuthenticCode,
     pub(crate) dialect: Dialect,
     pub(crate) redactor: Option<Arc<Redactor>>,
@@ -138,8 +141,10 @@ async fn prepare_launch(
     if files.len() >= frame::MAX_FILES {
         return Err(LoadError::Worker(format!("more than {} folders are granted", frame::MAX_FILES - 4)));
     }
+    let engine = shared.compiling_engine(compiled.engine).map_err(|error| LoadError::Host(error.to_string()))?;
     let setup = Setup {
-        engine: crate::load::compile::engine_id(&shared.engine),
+        engine: crate::load::compile::engine_id(engine),
+        engine_kind: compiled.engine,
         profile: shared.profile,
         concurrency: shared.concurrency.min(MAX_CONCURRENCY),
         guest_threads: GUEST_THREADS,

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::frame::MAX_MESSAGE_BYTES;
 use super::values::Values;
 pub(super) use crate::call::outcome::{MAX_BACKTRACE_FRAMES, MAX_PARTS};
-use crate::engine::EngineProfile;
+use crate::engine::{EngineKind, EngineProfile};
 use crate::jail::JailReport;
 use crate::wasi::{Invocation, MAX_REFUSALS};
 
@@ -62,6 +62,7 @@ pub(super) type Headers = BoundedList<(String, Vec<u8>), MAX_HEADERS>;
 pub(super) struct Setup {
     /// Everything about the host's engine that compiled code depends on.
     pub(super) engine: String,
+    pub(super) engine_kind: EngineKind,
     pub(super) profile: EngineProfile,
     /// Maximum number of calls that run at once.
     pub(super) concurrency: u32,

@@ -63,7 +63,7 @@ impl Worker {
         let separation = match isolation {
             _ if launch.setup.folders.iter().any(|folder| folder.quota.is_some()) => Separation::Never,
             Isolation::ProcessPerActor => Separation::Always,
-            Isolation::Process | Isolation::InProcess => Separation::AfterDeath,
+            Isolation::Process | Isolation::InProcess | Isolation::InProcessIfSynchronous => Separation::AfterDeath,
         };
         let lanes = Lanes::new(separation, link);
         let launch = Arc::new(launch);

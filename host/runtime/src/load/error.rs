@@ -152,6 +152,24 @@ pub enum LoadError {
     /// The component imports what this host does not provide.
     #[error("the component has imports that this host does not provide: {}", .0.join(", "))]
     UnknownImport(Vec<String>),
+    /// The component imports a version of an interface of WASI that this host does not have.
+    #[error(
+        "the component imports `{import}`, and this host has that interface {offered}; {}", advice(.producers)
+    )]
+    ForeignVersion {
+        /// The import.
+        import: String,
+        /// The versions that this host has.
+        offered: String,
+        /// What it was built with, as its `producers` section says.
+        producers: Vec<(String, Vec<String>)>,
+    },
+    /// The component uses files through WASI 0.3, and folders are granted.
+    #[error(
+        "the component imports `{0}`, through which this host gives no access to granted folders yet; build it for WASI 0.2, or \
+         leave out its folders (`read`, `write` and `scratch` in the configuration)"
+    )]
+    FilesOfP3(String),
     /// The component imports powers that are not granted, and
     /// [`LoadOptions::strict_imports`](crate::LoadOptions::strict_imports) is set.
     #[error(
@@ -218,6 +236,12 @@ pub enum LoadError {
          process"
     )]
     NoWorkers,
+    /// The component has asynchronous functions or interfaces of WASI 0.3, and is to run in this process.
+    #[error(
+        "the component has asynchronous functions, or interfaces of WASI 0.3, and such components run only in worker processes: \
+         set `isolation = \"process\"` (on the command line, `--isolation process`), or leave the setting out"
+    )]
+    NeedsWorker,
     /// The jail of the worker is incomplete, and [`Workers::require_jail`](crate::Workers::require_jail) is set, or it
     /// cannot be put in force.
     #[error("the component cannot be isolated here: {0}")]
@@ -228,6 +252,22 @@ pub enum LoadError {
     /// The host is shutting down, or failed.
     #[error("the host could not load the component: {0}")]
     Host(String),
+}
+
+/// Returns what the author of a component can do about its version of WASI, in the language that it was built with.
+fn advice(producers: &[(String, Vec<String>)]) -> &'static str {
+    let has = |name: &str| producers.iter().flat_map(|(_, values)| values).any(|value| value.starts_with(name));
+    if has("componentize-py") {
+        "build it with another release of componentize-py: `pip install --upgrade componentize-py`"
+    } else if has("componentize-qjs") || has("ComponentizeJS") || has("JavaScript") {
+        "build it with another release of its componentizer: `npm install` of componentize-qjs or componentize-js"
+    } else if has("Go") || has("TinyGo") {
+        "build it with a Go toolchain for WASI 0.2, such as `tinygo build -target=wasip2`"
+    } else if has("Rust") {
+        "build it with `cargo build --target wasm32-wasip2`, or with a toolchain whose `wasm32-wasip3` is of WASI 0.3.0"
+    } else {
+        "build it for WASI 0.2.x or 0.3.0"
+    }
 }
 
 /// A limit that compiling a component can exceed.

@@ -36,6 +36,36 @@ impl Import {
     }
 }
 
+/// The version of WASI 0.3 that this host has.
+pub(crate) const P3_VERSION: &str = "0.3.0";
+
+/// The interfaces of WASI 0.3 that this host has.
+const P3_INTERFACES: [&str; 23] = [
+    "wasi:cli/environment",
+    "wasi:cli/exit",
+    "wasi:cli/stderr",
+    "wasi:cli/stdin",
+    "wasi:cli/stdout",
+    "wasi:cli/terminal-input",
+    "wasi:cli/terminal-output",
+    "wasi:cli/terminal-stderr",
+    "wasi:cli/terminal-stdin",
+    "wasi:cli/terminal-stdout",
+    "wasi:cli/types",
+    "wasi:clocks/monotonic-clock",
+    "wasi:clocks/system-clock",
+    "wasi:clocks/types",
+    "wasi:filesystem/preopens",
+    "wasi:filesystem/types",
+    "wasi:http/client",
+    "wasi:http/types",
+    "wasi:random/insecure",
+    "wasi:random/insecure-seed",
+    "wasi:random/random",
+    "wasi:sockets/ip-name-lookup",
+    "wasi:sockets/types",
+];
+
 /// Interface, meaning, power. The first row whose interface is a prefix of the import's name applies.
 const KNOWN: &[(&str, &str, Option<Power>)] = &[
     ("fumehood:tool/log", "write log lines for the operator", None),
@@ -50,9 +80,11 @@ const KNOWN: &[(&str, &str, Option<Power>)] = &[
     ("wasi:cli/stdout", "write to its standard output, which is captured", None),
     ("wasi:cli/stderr", "write to its standard error, which is captured", None),
     ("wasi:cli/terminal", "ask whether it runs in a terminal, which it does not", None),
+    ("wasi:cli/types", "share types with the host", None),
     ("wasi:io/error", "read why a stream failed", None),
     ("wasi:io/", "wait for, read and write its streams", None),
     ("wasi:clocks/wall-clock", "tell the time, to the millisecond", None),
+    ("wasi:clocks/system-clock", "tell the time, to the millisecond", None),
     ("wasi:clocks/", "measure time, to the millisecond, and sleep", None),
     ("wasi:random/", "get random bytes", None),
     ("wasi:filesystem/preopens", "list its granted folders", Some(Power::Files)),
@@ -60,6 +92,7 @@ const KNOWN: &[(&str, &str, Option<Power>)] = &[
     ("wasi:sockets/ip-name-lookup", "look up host names", Some(Power::Sockets)),
     ("wasi:sockets/", "open network sockets", Some(Power::Sockets)),
     ("wasi:http/outgoing-handler", "make HTTP requests", Some(Power::Http)),
+    ("wasi:http/client", "make HTTP requests", Some(Power::Http)),
     ("wasi:http/", "build HTTP requests", Some(Power::Http)),
 ];
 
@@ -126,6 +159,25 @@ fn describe_provided(name: &str, linked: &LinkedCapability) -> Import {
     }
 }
 
+/// Returns an import of a version of WASI that this host does not have, with the versions that it has.
+pub(crate) fn find_foreign_version(imports: &[Import]) -> Option<(&Import, String)> {
+    // Interfaces of a capability have the versions in its WIT.
+    let of_wasi = imports.iter().filter(|import| import.capability.is_none());
+    let mut split = of_wasi.filter_map(|import| Some((import, import.name.split_once('@')?)));
+    split.find_map(|(import, (interface, version))| {
+        let is_listed = KNOWN.iter().any(|(start, ..)| start.starts_with("wasi:") && interface.starts_with(start));
+        let has_p3 = P3_INTERFACES.contains(&interface);
+        let is_p3 = version.strip_prefix("0.3.").is_some_and(|patch| patch.bytes().all(|digit| digit.is_ascii_digit()));
+        if !is_listed || version.starts_with("0.2.") || (is_p3 && has_p3) {
+            return None;
+        }
+        Some((
+            import,
+            if has_p3 { format!("in the versions 0.2.x and {P3_VERSION}") } else { "in 0.2.x at most".to_owned() },
+        ))
+    })
+}
+
 /// Returns the version in the name of an interface of the contract: `fumehood:tool/log@0.1.0` → `0.1.0`. It is `none`
 /// if the name has no version. Returns `None` for other interfaces.
 pub(crate) fn contract_version(name: &str) -> Option<&str> {
@@ -154,6 +206,23 @@ mod tests {
         check_import("acme:db/sql@1.0.0", "unknown", None);
         assert!(describe("acme:db/sql@1.0.0", false).is_unknown());
         assert!(!describe("acme:db/types@1.0.0", true).is_unknown());
+    }
+
+    #[test]
+    fn tells_versions_of_wasi_that_this_host_lacks() {
+        let find = |name: &str| {
+            let imports = [describe(name, false)];
+            find_foreign_version(&imports).map(|(_, offered)| offered)
+        };
+        for known in
+            ["wasi:cli/environment@0.2.9", "wasi:cli/environment@0.3.0", "wasi:http/client@0.3.1", "acme:a/b@9.0.0"]
+        {
+            assert_eq!(find(known), None, "{known}");
+        }
+        let both = Some("in the versions 0.2.x and 0.3.0".to_owned());
+        assert_eq!(find("wasi:cli/environment@0.3.0-rc-2026-03-15"), both);
+        assert_eq!(find("wasi:http/types@0.4.0"), both);
+        assert_eq!(find("wasi:io/streams@0.3.0"), Some("in 0.2.x at most".to_owned()));
     }
 
     #[test]

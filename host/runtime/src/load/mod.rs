@@ -5,6 +5,7 @@ pub(crate) mod cache;
 pub(crate) mod compile;
 pub(crate) mod dialect;
 mod embed_docs;
+pub(crate) mod engine_kind;
 pub(crate) mod error;
 pub(crate) mod imports;
 pub(crate) mod preview1;
@@ -20,8 +21,10 @@ use fumehood_core::tool::command_template::CommandTemplate;
 use fumehood_core::tool::definition::DefinitionLimits;
 use fumehood_core::tool::name::Namespace;
 
+use crate::engine::EngineKind;
 use cache::CacheReport;
 pub use embed_docs::embed_docs;
+use error::LoadError;
 pub use statements::read_wishes;
 
 /// Options for loading one component.
@@ -55,8 +58,13 @@ pub struct LoadOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Isolation {
     /// Threads of this process. The engine is the only layer of isolation.
+    ///
+    /// A component with asynchronous functions, or with interfaces of WASI 0.3, is refused with [`LoadError::NeedsWorker`](crate::LoadError::NeedsWorker).
     #[default]
     InProcess,
+    /// Like [`Self::InProcess`], but a component with asynchronous functions, or with interfaces of WASI 0.3, runs as in
+    /// [`Self::Process`].
+    InProcessIfSynchronous,
     /// A worker process of its own, without files, network or privileges except those that the component was granted.
     /// [`Workers`](crate::Workers) names its program.
     ///
@@ -72,7 +80,20 @@ impl Isolation {
     /// Returns whether calls run in a worker process.
     #[must_use]
     pub fn is_process(self) -> bool {
-        self != Self::InProcess
+        matches!(self, Self::Process | Self::ProcessPerActor)
+    }
+
+    /// Returns where a component of this engine runs.
+    ///
+    /// # Errors
+    /// If it may not run in this process, and nothing else was asked for.
+    pub(crate) fn resolve(self, engine: EngineKind) -> Result<Self, LoadError> {
+        match (self, engine) {
+            (Self::InProcess, EngineKind::Asynchronous) => Err(LoadError::NeedsWorker),
+            (Self::InProcessIfSynchronous, EngineKind::Asynchronous) => Ok(Self::Process),
+            (Self::InProcessIfSynchronous, EngineKind::Synchronous) => Ok(Self::InProcess),
+            (chosen, _) => Ok(chosen),
+        }
     }
 }
 

@@ -72,7 +72,7 @@ mod tests {
     use wasmtime::component::Component;
 
     use super::*;
-    use crate::engine::{self, EngineSettings};
+    use crate::engine::{self, EngineKind, EngineSettings};
 
     fn error_of(module: &str) -> String {
         adapt(&wat::parse_str(module).unwrap()).unwrap_err().to_string()
@@ -88,7 +88,7 @@ mod tests {
         )
         .unwrap();
         let component = adapt(&module).unwrap();
-        let engine = engine::build(&EngineSettings::only_compiling()).unwrap();
+        let engine = engine::build(&EngineSettings::only_compiling(EngineKind::Synchronous)).unwrap();
         Component::from_binary(&engine, &component).unwrap();
     }
 

@@ -6,40 +6,44 @@ use std::time::Instant;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::digest::Digest;
 use fumehood_core::log;
-use fumehood_core::policy::permission::Grant;
 use fumehood_core::policy::permission::http::HttpGrant;
+use fumehood_core::policy::permission::{Grant, Power};
 use fumehood_core::policy::redact::Redactor;
 use fumehood_core::tool::command_template::CommandTemplate;
 use fumehood_core::tool::definition::{
     DefinitionError, DefinitionLimits, ToolDefinition, check_descriptions, check_set,
 };
 use fumehood_core::tool::resource::parse_resources;
+use wasmtime::Engine;
 
 use super::component::{Backend, Component, ComponentParts};
 use crate::call::run::Runnable;
 use crate::call::shared::Shared;
+use crate::engine::EngineKind;
 use crate::engine::file_pool::{Gone, OPEN_TIMEOUT};
 use crate::engine::guest_runtime::Elapsed;
 use crate::isolation::{self, CompiledComponent, Described};
 use crate::load::cache::{AuthenticCode, CacheReport};
 use crate::load::compile::{self, CompileJob, Start};
-use crate::load::dialect::{self, Dialect};
+use crate::load::dialect::{self, Callable, Dialect, Skipped};
 use crate::load::error::{LoadError, MAX_COMPONENT_BYTES};
-use crate::load::imports::{Import, find_ungranted};
+use crate::load::imports::{Import, find_foreign_version, find_ungranted};
 use crate::load::preview1;
 use crate::load::statements::Statements;
 use crate::load::surface::Surface;
-use crate::load::{LoadOptions, LoadReport};
+use crate::load::{Isolation, LoadOptions, LoadReport, engine_kind};
 use crate::wasi::http::OutboundConfig;
 use crate::wasi::{ComponentStore, FolderError, GrantedCapabilities, OpenFolders, Powers, open_all};
 
-/// A component whose bytes were inspected, and its compiled code.
-struct Compiled {
+/// The facts about a component that are known before it is compiled.
+struct Inspection {
     digest: Digest,
     surface: Surface,
+    imports: Vec<Import>,
     dialect: Dialect,
-    code: Code,
-    report: CacheReport,
+    engine: EngineKind,
+    /// Where it runs: never [`Isolation::InProcessIfSynchronous`].
+    isolation: Isolation,
 }
 
 /// The component of a file.
@@ -95,30 +99,25 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
     let started = Instant::now();
     let size = bytes.len();
     check_loadable(size, &options.grant)?;
+    let Source { bytes, module } = Source::read(shared, bytes).await?;
+    let looking = options.clone();
+    let (inspection, start) =
+        run_blocking(shared, &bytes, move |shared, bytes| inspect(shared, bytes, &looking)).await?;
+    let options = LoadOptions { isolation: inspection.isolation, ..options };
     let store = Arc::new(ComponentStore::new(&shared.key_value, options.name.clone()));
     // In a worker process, the capabilities of the runtime are there.
     let own_store = Some(&store).filter(|_| !options.isolation.is_process());
     let capabilities = shared.capabilities.bind(&options.grant, own_store)?;
-    let Source { bytes, module } = Source::read(shared, bytes).await?;
-    let compiled = compile(shared, &bytes, &options).await?;
+    let (code, report) = compile(shared, &bytes, &options, &inspection, start).await?;
     let redactor = Redactor::new(options.grant.secrets()).map_err(|error| LoadError::Host(error.to_string()))?;
     let redactor = redactor.map(Arc::new);
-    let dialect = compiled.dialect;
-    let imports = crate::load::imports::list(&compiled.surface, &shared.capabilities);
-    let (backend, described) = match compiled.code {
+    let Inspection { digest, surface, imports, dialect, engine, .. } = inspection;
+    let (backend, described) = match code {
         Code::Component(component) => {
-            let linking = component;
-            let on_dialect = dialect.clone();
-            let caps = options.definitions;
-            let docs = options.docs.clone();
-            let linking = move |shared: &Shared, bytes: &[u8]| {
-                let docs = docs.as_deref();
-                dialect::link(&shared.linker, &shared.capabilities, &linking, bytes, docs, &on_dialect, &caps)
-            };
-            let (callable, skipped) = run_blocking(shared, &bytes, linking).await?;
+            let (callable, skipped) = link(shared, &bytes, component, &dialect, &options).await?;
             let folders = open_folders(shared, &options.grant).await?;
             let powers = build_powers(shared, &options, redactor.clone(), store, capabilities);
-            let runnable = Runnable::new(shared, callable, &compiled.surface, powers, folders);
+            let runnable = Runnable::new(shared, callable, &surface, powers, folders);
             let definitions = describe(&runnable, options.limits, &options.definitions).await?;
             let resources = runnable
                 .list_resources(options.limits)
@@ -130,6 +129,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
             let workers = shared.workers.as_ref().ok_or(LoadError::NoWorkers)?;
             let compiled = CompiledComponent {
                 bytes: Arc::clone(&bytes),
+                engine,
                 code,
                 dialect: dialect.clone(),
                 redactor: redactor.clone(),
@@ -148,7 +148,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
         shared: Arc::clone(shared),
         backend,
         redactor,
-        digest: module.as_ref().map_or(compiled.digest, |module| module.digest),
+        digest: module.as_ref().map_or(digest, |module| module.digest),
         size,
         dialect,
         definitions,
@@ -158,8 +158,26 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
         imports,
         skipped,
         statements: module.map_or_else(|| Statements::read(&bytes), |module| module.statements),
-        report: LoadReport { cache: compiled.report, time: started.elapsed() },
+        report: LoadReport { cache: report, time: started.elapsed() },
     }))
+}
+
+/// Links a component that runs in this process, on a thread for blocking work.
+async fn link(
+    shared: &Arc<Shared>,
+    bytes: &Arc<Vec<u8>>,
+    component: wasmtime::component::Component,
+    dialect: &Dialect,
+    options: &LoadOptions,
+) -> Result<(Callable, Vec<Skipped>), LoadError> {
+    let dialect = dialect.clone();
+    let limits = options.definitions;
+    let docs = options.docs.clone();
+    let linking = move |shared: &Shared, bytes: &[u8]| {
+        let docs = docs.as_deref();
+        dialect::link(&shared.linker, &shared.capabilities, &component, bytes, docs, &dialect, &limits)
+    };
+    run_blocking(shared, bytes, linking).await
 }
 
 /// Makes a loaded component callable with other powers. See [`crate::Sandbox::load_again`].
@@ -223,6 +241,19 @@ fn check_grant(imports: &[Import], options: &LoadOptions) -> Result<(), LoadErro
     if ungranted.is_empty() { Ok(()) } else { Err(LoadError::Ungranted(ungranted)) }
 }
 
+/// Checks that this host has the versions of WASI that are imported, and that they offer what is granted.
+fn check_generation(imports: &[Import], bytes: &[u8], grant: &Grant) -> Result<(), LoadError> {
+    if let Some((import, offered)) = find_foreign_version(imports) {
+        let producers = Statements::read(bytes).producers;
+        return Err(LoadError::ForeignVersion { import: import.name.clone(), offered, producers });
+    }
+    let is_file_import = |import: &&Import| import.power == Some(Power::Files) && engine_kind::is_wasi_p3(&import.name);
+    match imports.iter().find(is_file_import) {
+        Some(import) if grant.has(Power::Files) => Err(LoadError::FilesOfP3(import.name.clone())),
+        _ => Ok(()),
+    }
+}
+
 /// Checks that only a program has a command line.
 fn check_command(dialect: &Dialect, options: &LoadOptions) -> Result<(), LoadError> {
     let is_program = matches!(dialect, Dialect::Command(_));
@@ -275,25 +306,28 @@ async fn open_folders(shared: &Arc<Shared>, grant: &Grant) -> Result<Option<Arc<
     opened.map_err(|Gone| FolderError::Gone)?
 }
 
-/// Inspects a component and compiles it unless its code is cached. Blocking work runs on other threads, and compiling
-/// may run in another process.
-async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptions) -> Result<Compiled, LoadError> {
+/// Compiles a component that was inspected, unless its code is cached. Blocking work runs on other threads, and compiling may
+/// run in another process.
+async fn compile(
+    shared: &Arc<Shared>,
+    bytes: &Arc<Vec<u8>>,
+    options: &LoadOptions,
+    inspection: &Inspection,
+    start: Start,
+) -> Result<(Code, CacheReport), LoadError> {
     let began = Instant::now();
-    let looking = options.clone();
-    let (digest, surface, dialect, start) =
-        run_blocking(shared, bytes, move |shared, bytes| inspect(shared, bytes, &looking)).await?;
+    let Inspection { digest, engine, isolation, .. } = *inspection;
     let code = match &start {
         Start::Cached(_) | Start::CachedCode(_) => None,
         Start::Compile { .. } => {
             let factor = if options.allow_slow_compile { compile::SLOW_FACTOR } else { 1 };
-            let job = CompileJob { engine: &shared.engine, bytes: Arc::clone(bytes), factor };
+            let job = CompileJob { engine: compiling_engine(shared, engine)?, bytes: Arc::clone(bytes), factor };
             shared.compile_service.compile(&shared.runtime, job).await?
         }
     };
-    let isolation = options.isolation;
     let is_compiled = matches!(start, Start::Compile { .. });
-    let (code, report) = run_blocking(shared, bytes, move |shared, bytes| {
-        let engine = &shared.engine;
+    let compiling = run_blocking(shared, bytes, move |shared, bytes| {
+        let engine = compiling_engine(shared, engine)?;
         let cache = shared.cache.as_ref();
         let (code, report) = match (start, code) {
             (Start::Cached(component), _) => (Code::Component(component), CacheReport::Hit),
@@ -315,31 +349,58 @@ async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptio
             shared.recent_code.keep(&digest, component);
         }
         Ok((code, report))
-    })
-    .await?;
+    });
+    let compiled = compiling.await?;
     if is_compiled {
         log::emit_compiled(options.name.as_ref().map_or("", |name| name.as_str()), began.elapsed());
     }
-    Ok(Compiled { digest, surface, dialect, code, report })
+    Ok(compiled)
+}
+
+fn compiling_engine(shared: &Shared, kind: EngineKind) -> Result<&Engine, LoadError> {
+    shared.compiling_engine(kind).map_err(|error| LoadError::Host(error.to_string()))
+}
+
+/// Looks for the code of a component, in the cache of each engine. If there is none, checks that it may be compiled.
+fn find_code(
+    shared: &Shared,
+    digest: &Digest,
+    bytes: &[u8],
+    options: &LoadOptions,
+) -> Result<(EngineKind, Start), LoadError> {
+    let recent = if options.isolation.is_process() { None } else { shared.recent_code.find(digest) };
+    if let Some(component) = recent {
+        return Ok((EngineKind::Synchronous, Start::Cached(component)));
+    }
+    let cache = shared.cache.as_ref();
+    let start = compile::look_up(&shared.engine, cache, digest, options.isolation);
+    if !matches!(start, Start::Compile { .. }) {
+        return Ok((EngineKind::Synchronous, start));
+    }
+    if cache.is_some() && options.isolation != Isolation::InProcess {
+        let engine = compiling_engine(shared, EngineKind::Asynchronous)?;
+        let start = compile::look_up(engine, cache, digest, Isolation::Process);
+        match start {
+            Start::Compile { damage: None } => {}
+            Start::Compile { damage: Some(_) } => {
+                compile::admit(bytes, &shared.compile_limits, options.allow_slow_compile)?;
+                return Ok((EngineKind::Asynchronous, start));
+            }
+            Start::Cached(_) | Start::CachedCode(_) => return Ok((EngineKind::Asynchronous, start)),
+        }
+    }
+    compile::admit(bytes, &shared.compile_limits, options.allow_slow_compile)?;
+    // The bytes have passed the scan, which bounds what is read here.
+    let surface = Surface::read(bytes).map_err(compile::malformed_error)?;
+    let engine = engine_kind::find(bytes, &surface).map_err(compile::malformed_error)?;
+    Ok((engine, start))
 }
 
 /// Checks a component as far as possible before it is compiled, and looks its code up in the cache.
-fn inspect(
-    shared: &Shared,
-    bytes: &[u8],
-    options: &LoadOptions,
-) -> Result<(Digest, Surface, Dialect, Start), LoadError> {
+fn inspect(shared: &Shared, bytes: &[u8], options: &LoadOptions) -> Result<(Inspection, Start), LoadError> {
     compile::recognise(bytes)?;
     let digest = Digest::of(bytes);
-    let cache = shared.cache.as_ref();
-    let limits = &shared.compile_limits;
-    let allow_slow = options.allow_slow_compile;
-    let isolation = options.isolation;
-    let recent = if isolation.is_process() { None } else { shared.recent_code.find(&digest) };
-    let start = match recent {
-        Some(component) => Start::Cached(component),
-        None => compile::start(&shared.engine, cache, &digest, bytes, limits, allow_slow, isolation)?,
-    };
+    let (engine, start) = find_code(shared, &digest, bytes, options)?;
     let surface = Surface::read(bytes).map_err(compile::malformed_error)?;
     let imports = crate::load::imports::list(&surface, &shared.capabilities);
     dialect::check_contract(&imports)?;
@@ -348,13 +409,15 @@ fn inspect(
     if !unknown.is_empty() {
         return Err(LoadError::UnknownImport(unknown));
     }
+    check_generation(&imports, bytes, &options.grant)?;
     check_grant(&imports, options)?;
     let dialect = dialect::detect(&surface.exports)?;
     if options.docs.is_some() && !dialect.is_typed() {
         return Err(LoadError::DescribesItself);
     }
     check_command(&dialect, options)?;
-    Ok((digest, surface, dialect, start))
+    let isolation = options.isolation.resolve(engine)?;
+    Ok((Inspection { digest, surface, imports, dialect, engine, isolation }, start))
 }
 
 /// Runs work on a component's bytes on a thread for blocking work.

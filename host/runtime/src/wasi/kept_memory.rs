@@ -13,7 +13,7 @@ use wasmtime_wasi_http::p2::body::{HostFutureTrailers, HostIncomingBody, HostOut
 use wasmtime_wasi_http::p2::types::{
     HostFutureIncomingResponse, HostIncomingResponse, HostOutgoingRequest, HostOutgoingResponse,
 };
-use wasmtime_wasi_http::{FieldMap, WasiHttpView as _};
+use wasmtime_wasi_http::{FieldMap, WasiHttpView as _, p3};
 
 use super::CallState;
 use super::http::RequestBuffers;
@@ -29,13 +29,13 @@ const FIELD_BYTES: usize = 128;
 const FIELDS_SLACK_BYTES: usize = 32 << 10;
 
 /// Maximum length of the method of a request. The longest registered one has 17 characters.
-const MAX_METHOD_BYTES: usize = 64;
+pub(super) const MAX_METHOD_BYTES: usize = 64;
 /// Maximum length of the scheme of a request.
-const MAX_SCHEME_BYTES: usize = 64;
+pub(super) const MAX_SCHEME_BYTES: usize = 64;
 /// Maximum length of the authority of a request: a name has at most 253 characters (RFC 1035, section 2.3.4).
-const MAX_AUTHORITY_BYTES: usize = 1 << 10;
+pub(super) const MAX_AUTHORITY_BYTES: usize = 1 << 10;
 /// Maximum length of the path and query of a request.
-const MAX_PATH_BYTES: usize = (64 << 10) - 2;
+pub(super) const MAX_PATH_BYTES: usize = (64 << 10) - 2;
 
 /// The version of `wasi:http` that wasmtime links. Components that import an earlier one get the same functions.
 const HTTP_TYPES: &str = "wasi:http/types@0.2.12";
@@ -121,6 +121,15 @@ fn entry_bytes(entry: &(dyn Any + Send), buffers: RequestBuffers) -> usize {
     }
     if entry.is::<HostOutgoingBody>() {
         return buffers.body;
+    }
+    // Those of WASI 0.3. Their bodies are streams, whose buffers are counted with the request or the response.
+    if let Some(request) = entry.downcast_ref::<p3::Request>() {
+        let texts = request.authority.as_ref().map_or(0, |authority| authority.as_str().len())
+            + request.path_with_query.as_ref().map_or(0, |path| path.as_str().len());
+        return fields_bytes(&request.headers).saturating_add(texts).saturating_add(buffers.body);
+    }
+    if let Some(response) = entry.downcast_ref::<p3::Response>() {
+        return fields_bytes(&response.headers).saturating_add(buffers.exchange.max(buffers.body));
     }
     if let Some(response) = entry.downcast_ref::<HostIncomingResponse>() {
         let connection = if response.body.is_some() { buffers.exchange } else { 0 };

@@ -12,6 +12,7 @@ pub(crate) mod http;
 pub(crate) mod journal;
 mod kept_memory;
 mod key_value;
+mod p3;
 pub(crate) mod random;
 mod refusals;
 mod report;
@@ -25,6 +26,7 @@ use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
 use wasmtime_wasi_http::WasiHttpCtx;
 
+use crate::engine::EngineKind;
 use bindings::Tool;
 pub use capability::capability_interfaces;
 pub(crate) use capability::{CallSessions, Capabilities, GrantedCapabilities};
@@ -126,13 +128,21 @@ impl Wasi {
     }
 }
 
-/// Links the contract, all of WASI 0.2, and the capabilities of the embedder. A component that imports anything else fails to load.
-pub(crate) fn link(linker: &mut Linker<CallState>, capabilities: &Capabilities) -> wasmtime::Result<()> {
+/// Links the contract, all of WASI 0.2, and the capabilities of the embedder. Asynchronous components also get WASI 0.3. A
+/// component that imports anything else fails to load.
+pub(crate) fn link(
+    linker: &mut Linker<CallState>,
+    kind: EngineKind,
+    capabilities: &Capabilities,
+) -> wasmtime::Result<()> {
     Tool::add_to_linker::<_, HasSelf<_>>(linker, |state| state)?;
     wasmtime_wasi::p2::add_to_linker_async(linker)?;
     filesystem::link(linker, CallState::files)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
     kept_memory::bound_request_texts(linker)?;
+    if kind == EngineKind::Asynchronous {
+        p3::link(linker)?;
+    }
     capability::link(linker, capabilities)
 }
 

@@ -25,6 +25,7 @@ use super::journal::Journal;
 use super::key_value::ComponentStore;
 use super::refusals::Refusals;
 use super::report::{CallReport, Counters};
+use super::stdio::StdoutTooLarge;
 use super::{Program, Wasi};
 use crate::engine::deadline::Deadline;
 use crate::engine::memory::MemoryLimiter;
@@ -229,8 +230,11 @@ impl CallState {
     }
 
     /// Takes what a program wrote to its standard output.
-    pub(crate) fn take_stdout(&self) -> Vec<u8> {
-        self.wasi.as_ref().map_or_else(Vec::new, |wasi| wasi.stdio.take_stdout())
+    ///
+    /// # Errors
+    /// If that is more than its result may have.
+    pub(crate) fn take_stdout(&self) -> Result<Vec<u8>, StdoutTooLarge> {
+        self.wasi.as_ref().map_or_else(|| Ok(Vec::new()), |wasi| wasi.stdio.take_stdout())
     }
 
     /// Returns what `read` makes of the standard output and the standard error.

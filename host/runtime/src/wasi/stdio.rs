@@ -45,6 +45,8 @@ struct Buffers {
     remaining: usize,
     /// Bytes that a program may still write to stdout; `None` if the guest is no program.
     result: Option<usize>,
+    /// True once a program has tried to write more. Streams of WASI 0.3 report that to the program, which may go on.
+    is_exceeded: bool,
     stdout: Buffer,
     stderr: Buffer,
 }
@@ -67,9 +69,12 @@ impl Capture {
     }
 
     /// Takes what was written to stdout, so that it is no part of [`Self::output`].
-    pub(crate) fn take_stdout(&self) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// If a program wrote more than its result may have.
+    pub(crate) fn take_stdout(&self) -> Result<Vec<u8>, StdoutTooLarge> {
         let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut buffers.stdout.bytes)
+        if buffers.is_exceeded { Err(StdoutTooLarge) } else { Ok(std::mem::take(&mut buffers.stdout.bytes)) }
     }
 
     /// Returns what `read` makes of stdout and stderr.
@@ -108,7 +113,11 @@ impl Stream {
     fn append(&self, bytes: &[u8]) -> Result<(), StdoutTooLarge> {
         let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
         if let (StreamKind::Stdout, Some(left)) = (self.kind, buffers.result) {
-            buffers.result = Some(left.checked_sub(bytes.len()).ok_or(StdoutTooLarge)?);
+            let Some(left) = left.checked_sub(bytes.len()) else {
+                buffers.is_exceeded = true;
+                return Err(StdoutTooLarge);
+            };
+            buffers.result = Some(left);
             buffers.stdout.bytes.extend_from_slice(bytes);
             return Ok(());
         }
@@ -208,7 +217,10 @@ mod tests {
         let (stdout, stderr) = capture.output();
         assert_eq!((&**stdout.text.expose_raw(), stdout.dropped), ("01", 8));
         assert_eq!((&**stderr.text.expose_raw(), stderr.dropped), ("reason", 0));
-        assert_eq!(capture.take_stdout(), b"0123456789");
+        assert!(capture.take_stdout().is_err());
+        let capture = Capture::of_program(8, 10);
+        capture.stream(StreamKind::Stdout).append(b"0123456789").unwrap();
+        assert_eq!(capture.take_stdout().unwrap(), b"0123456789");
         let (stdout, _) = capture.output();
         assert_eq!((&**stdout.text.expose_raw(), stdout.dropped), ("", 0));
     }

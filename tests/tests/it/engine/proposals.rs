@@ -41,22 +41,9 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("threads", "(component (core type (module (import \"a\" \"b\" (memory 1 1 shared)))))", "threads"),
     ("stack-switching", "(module (type (func)) (type (cont 0)))", "stack switching"),
     ("stack-switching", "(module (func (param (ref null cont))))", "stack switching"),
-    ("component-model-async", "(component (type (stream u8)))", "component model async"),
-    ("component-model-async", "(component (type (future)))", "component model async"),
-    ("component-model-async", "(component (type (func async)))", "component model async"),
-    ("component-model-async", "(component (type (instance (type (stream u8)))))", "component model async"),
-    ("component-model-async", "(component (core func (canon backpressure.inc)))", "component model async"),
-    ("component-model-async", "(component (core func (canon task.cancel)))", "component model async"),
-    ("component-model-async", "(component (core func (canon waitable-set.new)))", "component model async"),
-    ("component-model-async", "(component (core func (canon context.get i32 0)))", "component model async"),
-    ("component-model-async", "(component (core func (canon error-context.drop)))", "component model error context"),
-    ("component-model-async", "(component (type (list error-context)))", "component model error context"),
-    ("component-model-async", "(component (core func (canon thread.index)))", "component model threading"),
-    (
-        "component-model-async",
-        "(component (import \"a\" (func $f)) (core func (canon lower (func $f) async)))",
-        "component model async",
-    ),
+    ("component-model", "(component (core func (canon error-context.drop)))", "component model error context"),
+    ("component-model", "(component (type (list error-context)))", "component model error context"),
+    ("component-model", "(component (core func (canon thread.index)))", "component model threading"),
     ("gc", "(module (import \"a\" \"b\" (func (exact (type 0)))) (type (func)))", "custom descriptors"),
     ("component-model", "(component (type (list u8 4)))", "component model fixed-length lists"),
     ("component-model", "(component (type (map string u8)))", "component model maps"),
@@ -82,6 +69,29 @@ fn what_is_not_compiled_in_is_refused_by_name() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Constructs of asynchronous components, which the engine of this process does not know.
+const ASYNCHRONOUS: &[&str] = &[
+    "(component (type (stream u8)))",
+    "(component (type (future)))",
+    "(component (type (func async)))",
+    "(component (type (instance (type (stream u8)))))",
+    "(component (core func (canon backpressure.inc)))",
+    "(component (core func (canon task.cancel)))",
+    "(component (core func (canon waitable-set.new)))",
+    "(component (core func (canon context.get i32 0)))",
+];
+
+#[test]
+fn asynchronous_constructs_are_refused_in_this_process() {
+    let fixture = Fixture::new();
+    for text in ASYNCHRONOUS {
+        let component = wat::parse_str(text).unwrap();
+        let refused = fixture.load(component.clone()).err();
+        assert!(matches!(refused, Some(LoadError::NeedsWorker)), "{text}: {refused:?}");
+        assert!(wasmtime::component::Component::new(fixture.engine(), &component).is_err(), "{text}");
+    }
 }
 
 /// `sub final` without a supertype means a plain function type, but no toolchain without garbage collection writes it.

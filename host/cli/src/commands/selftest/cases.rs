@@ -153,6 +153,13 @@ pub(super) const COMPONENTS: &[(&str, &str, Powers)] = &[
     program!("stranger", "fetch", Strangers),
 ];
 
+/// The components that always run in workers: name and text.
+pub(super) const ASYNCHRONOUS: &[(&str, &str)] = &[
+    ("tasks", include_str!("../../../../../tests/programs/asynchronous/tasks.wat")),
+    ("callee", include_str!("../../../../../tests/programs/asynchronous/callee.wat")),
+    ("streams", include_str!("../../../../../tests/programs/asynchronous/streams.wat")),
+];
+
 use ErrorKind::{BadResult, Deadline, Denied, Fuel, Memory, OutputTooLarge, Quota, ToolFailed, Trap};
 use Expectation::{Answer, AtLeast, Error, Failed};
 
@@ -205,6 +212,24 @@ const BOUNDS: &[Case] = &[
     case(28, "count its calls", "counter__run", &["{}"; 20], Answer("101")),
     Case { at_once: true, ..case(64, "loop, six of them at once", "spin__run", &["{}"; 6], Error(Deadline)) },
     case(65, "time with a finer clock", "timer-res__monotonic", &[r#"{"steps":10}"#], AtLeast(1_000_000)),
+];
+
+/// Cases of asynchronous functions.
+const TASKS: &[Case] = &[
+    once(86, "wait for what never happens", "tasks__park", Error(Trap)),
+    once(86, "block on what never happens", "tasks__block", Error(Trap)),
+    endless(86, "wait 584 years for a subtask", "tasks__sleep"),
+    endless(86, "yield for ever", "tasks__yield"),
+    endless(86, "spin in a callback", "tasks__spin"),
+    Case { fuel: Some(1_000_000), ..case(86, "spin until its fuel is used up", "tasks__spin", &["{}"], Error(Fuel)) },
+    once(86, "begin subtasks without end", "tasks__subtasks", Error(Quota)),
+    once(86, "make sets of events without end", "tasks__sets", Error(Quota)),
+    once(86, "write to streams that nobody reads", "tasks__streams", Error(Quota)),
+    once(86, "begin tasks of another component without end", "callee__tasks", Error(Quota)),
+    once(86, "ignore cancellation", "callee__cancel", Error(Trap)),
+    once(86, "hold every call back", "callee__held", Error(Trap)),
+    once(86, "return an endless stream", "streams__endless", Error(OutputTooLarge)),
+    endless(86, "return a stream and never write to it", "streams__unwritten"),
 ];
 
 /// Cases about powers that were not granted.
@@ -430,5 +455,5 @@ const PROGRAMS: &[Case] = &[
 ];
 
 pub(super) fn all() -> impl Iterator<Item = &'static Case> {
-    BOUNDS.iter().chain(POWERS).chain(REQUESTS).chain(PROGRAMS)
+    BOUNDS.iter().chain(TASKS).chain(POWERS).chain(REQUESTS).chain(PROGRAMS)
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use comfy_table::Cell;
 use fumehood::limits::display_bytes;
-use fumehood::{Call, Host, JailReport, Limits, Load};
+use fumehood::{Call, Host, Isolation, JailReport, Limits, Load};
 use serde::Serialize;
 
 use crate::args::{Arguments, Selftest};
@@ -131,6 +131,10 @@ async fn load_components(host: &Host, env: &HostileEnv) -> Result<Option<JailRep
     for (name, text, powers) in cases::COMPONENTS {
         let bytes = wat::parse_str(text).with_context(|| format!("the hostile tool `{name}` is not well-formed"))?;
         host::load(host, name, Load::bytes(*name, bytes).grant(env.grant(*powers)?)).await?;
+    }
+    for (name, text) in cases::ASYNCHRONOUS {
+        let bytes = wat::parse_str(text).with_context(|| format!("the hostile tool `{name}` is not well-formed"))?;
+        host::load(host, name, Load::bytes(*name, bytes).isolation(Isolation::Process)).await?;
     }
     Ok(neighbour.jail())
 }

@@ -17,7 +17,7 @@ use super::relay::{Requests, StoreRelay};
 use crate::call::run::Runnable;
 use crate::call::shared::Shared;
 use crate::config::SandboxConfig;
-use crate::engine::{self, EngineSettings, MAX_MEMORIES};
+use crate::engine::{self, EngineKind, EngineSettings, MAX_MEMORIES, TASK_STACKS_BYTES};
 use crate::isolation::frame::Message;
 use crate::isolation::message::{DescribedTool, LoadFailure, Loaded, MAX_DEFINITIONS, MAX_LISTED_RESOURCES, Setup};
 use crate::jail::{self, JailReport, Profile, Reachable, ReachableFolder, Resources};
@@ -171,6 +171,7 @@ fn start(channel: &Channel, setup: &Setup, mut files: Files) -> Result<(LoadedCo
 
 fn build_engine(setup: &Setup) -> Result<Engine, Loaded> {
     let settings = EngineSettings {
+        kind: setup.engine_kind,
         profile: setup.profile,
         concurrency: setup.concurrency,
         programs: 0,
@@ -185,8 +186,9 @@ fn build_engine(setup: &Setup) -> Result<Engine, Loaded> {
 
 fn enter_jail(setup: &Setup, files: &mut Files) -> Result<JailReport, Loaded> {
     let calls = u64::from(setup.concurrency);
-    let data =
-        PROCESS_BYTES.saturating_add(calls.saturating_mul((setup.memory_ceiling as u64).saturating_add(CALL_BYTES)));
+    let stacks = if setup.engine_kind == EngineKind::Asynchronous { TASK_STACKS_BYTES } else { 0 };
+    let of_call = (setup.memory_ceiling as u64).saturating_add(CALL_BYTES).saturating_add(stacks);
+    let data = PROCESS_BYTES.saturating_add(calls.saturating_mul(of_call));
     let reserved = calls.saturating_mul(u64::from(MAX_MEMORIES)).saturating_mul(ADDRESS_SPACE_OF_MEMORY_BYTES);
     let address_space = Some(data.saturating_add(reserved).saturating_add(EXTRA_ADDRESS_SPACE_BYTES));
     let resources = Resources { data, address_space, cpu_seconds: None, file_size: None, descriptors: MAX_DESCRIPTORS };
@@ -211,7 +213,9 @@ fn build_shared(setup: &Setup, engine: Engine, scratch: Option<File>) -> Result<
         ..SandboxConfig::default()
     };
     let scratch_root = scratch.map_or_else(ScratchRoot::in_temp_dir, ScratchRoot::from_host);
-    Shared::with_engine(config, engine, scratch_root).map(Arc::new).map_err(|error| error.to_string())
+    Shared::with_engine(config, engine, setup.engine_kind, scratch_root)
+        .map(Arc::new)
+        .map_err(|error| error.to_string())
 }
 
 fn build_powers(setup: &Setup, shared: &Arc<Shared>, requests: &Requests) -> Result<Powers, String> {

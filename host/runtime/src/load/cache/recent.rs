@@ -58,11 +58,11 @@ fn code_bytes(component: &Component) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{self, EngineSettings};
+    use crate::engine::{self, EngineKind, EngineSettings};
 
     #[test]
     fn the_least_recently_used_code_is_left_out() {
-        let engine = engine::build(&EngineSettings::only_compiling()).unwrap();
+        let engine = engine::build(&EngineSettings::only_compiling(EngineKind::Synchronous)).unwrap();
         let component = Component::from_binary(&engine, b"\0asm\x0d\0\x01\0").unwrap();
         let digests: Vec<Digest> = (0..=MAX_COMPONENTS).map(|index| Digest::of(&index.to_be_bytes())).collect();
         let recent = RecentCode::default();

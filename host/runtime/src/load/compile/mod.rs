@@ -95,25 +95,42 @@ pub(crate) fn start(
     allow_slow: bool,
     isolation: Isolation,
 ) -> Result<Start, LoadError> {
+    let found = look_up(engine, cache, digest, isolation);
+    if matches!(found, Start::Compile { .. }) {
+        admit(bytes, limits, allow_slow)?;
+    }
+    Ok(found)
+}
+
+/// Looks for the code in the cache.
+pub(crate) fn look_up(engine: &Engine, cache: Option<&CodeCache>, digest: &Digest, isolation: Isolation) -> Start {
     let damage = match (cache, isolation) {
         (None, _) => None,
-        (Some(cache), Isolation::InProcess) => match cache.load(engine, digest) {
-            ComponentLookup::Hit(component) => return Ok(Start::Cached(component)),
+        (Some(cache), Isolation::InProcess | Isolation::InProcessIfSynchronous) => match cache.load(engine, digest) {
+            ComponentLookup::Hit(component) => return Start::Cached(component),
             ComponentLookup::Damaged(reason) => Some(reason),
             ComponentLookup::Missing => None,
         },
         (Some(cache), Isolation::Process | Isolation::ProcessPerActor) => match cache.find(engine, digest) {
-            CodeLookup::Code(code) => return Ok(Start::CachedCode(code)),
+            CodeLookup::Code(code) => return Start::CachedCode(code),
             CodeLookup::Damaged(reason) => Some(reason),
             CodeLookup::Missing => None,
         },
     };
+    Start::Compile { damage }
+}
+
+/// Checks that compiling a component stays within `limits`.
+///
+/// # Errors
+/// If it does not, or the component is malformed or uses a proposal that is off.
+pub(crate) fn admit(bytes: &[u8], limits: &CompileLimits, allow_slow: bool) -> Result<(), LoadError> {
     if bytes.len() > SLOW_COMPILE_BYTES && !allow_slow {
         return Err(LoadError::SlowCompile(bytes.len()));
     }
     let limits = if allow_slow { limits.times(SLOW_FACTOR.into()) } else { *limits };
     match prescan::scan(bytes, &limits) {
-        Ok(_counts) => Ok(Start::Compile { damage }),
+        Ok(_counts) => Ok(()),
         Err(ScanError::Malformed(error)) => Err(malformed_error(error)),
         Err(ScanError::Disabled(DisabledProposal { proposal, offset })) => {
             Err(LoadError::Proposal { proposal, offset })

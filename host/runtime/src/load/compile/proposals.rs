@@ -10,7 +10,7 @@ use wasmparser::{
     ModuleTypeDeclaration, Operator, PrimitiveValType, RecGroup, RefType, TypeRef, ValType, WasmFeatures,
 };
 
-use crate::engine::features::{ENABLED, name};
+use crate::engine::features::{ASYNCHRONOUS, ENABLED, name};
 
 /// A use of a proposal that is off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,9 +37,9 @@ pub(super) fn require(check: FeatureCheck, offset: usize) -> Result<(), Disabled
     check.map_err(|feature| DisabledProposal { proposal: name(feature), offset })
 }
 
-/// Fails if the feature is off.
+/// Fails if the feature is off in every engine.
 const fn require_enabled(feature: WasmFeatures) -> FeatureCheck {
-    if ENABLED.contains(feature) { Ok(()) } else { Err(feature) }
+    if ENABLED.union(ASYNCHRONOUS).contains(feature) { Ok(()) } else { Err(feature) }
 }
 
 /// Maps the groups that the parser sorts operators into to features. A group that is not listed here does not compile.
@@ -326,10 +326,39 @@ pub(super) fn check_core_instance(instance: &Instance<'_>) -> FeatureCheck {
     }
 }
 
-/// Checks a function of the canonical ABI. Lifting, lowering and resources are on; other built-ins are off.
+/// Checks a function of the canonical ABI. Lifting, lowering, resources, and what functions with callbacks need are on; other
+/// built-ins are off.
 pub(super) fn check_canonical(function: &CanonicalFunction) -> FeatureCheck {
     match function {
-        CanonicalFunction::Lift { options, .. } | CanonicalFunction::Lower { options, .. } => {
+        CanonicalFunction::Lift { options, .. } => {
+            // Without a callback, each task needs a stack of its own for as long as it runs.
+            let has_callback = options.iter().any(|option| matches!(option, CanonicalOption::Callback(_)));
+            if is_async(options) && !has_callback {
+                require_enabled(WasmFeatures::CM_ASYNC_STACKFUL)?;
+            }
+            options.iter().try_for_each(check_canonical_option)
+        }
+        CanonicalFunction::Lower { options, .. } => options.iter().try_for_each(check_canonical_option),
+        CanonicalFunction::StreamRead { options, .. }
+        | CanonicalFunction::StreamWrite { options, .. }
+        | CanonicalFunction::FutureRead { options, .. }
+        | CanonicalFunction::FutureWrite { options, .. } => {
+            require_enabled(if is_async(options) {
+                WasmFeatures::CM_ASYNC
+            } else {
+                WasmFeatures::CM_MORE_ASYNC_BUILTINS
+            })?;
+            options.iter().try_for_each(check_canonical_option)
+        }
+        CanonicalFunction::SubtaskCancel { async_: true }
+        | CanonicalFunction::StreamCancelRead { async_: true, .. }
+        | CanonicalFunction::StreamCancelWrite { async_: true, .. }
+        | CanonicalFunction::FutureCancelRead { async_: true, .. }
+        | CanonicalFunction::FutureCancelWrite { async_: true, .. } => {
+            require_enabled(WasmFeatures::CM_MORE_ASYNC_BUILTINS)
+        }
+        CanonicalFunction::TaskReturn { options, .. } => {
+            require_enabled(WasmFeatures::CM_ASYNC)?;
             options.iter().try_for_each(check_canonical_option)
         }
         CanonicalFunction::ResourceNew { .. }
@@ -351,6 +380,10 @@ pub(super) fn check_canonical(function: &CanonicalFunction) -> FeatureCheck {
         | CanonicalFunction::ThreadYieldThenPromote { .. } => require_enabled(WasmFeatures::CM_THREADING),
         _ => require_enabled(WasmFeatures::CM_ASYNC),
     }
+}
+
+fn is_async(options: &[CanonicalOption]) -> bool {
+    options.iter().any(|option| matches!(option, CanonicalOption::Async))
 }
 
 fn check_canonical_option(option: &CanonicalOption) -> FeatureCheck {

@@ -10,7 +10,7 @@ use fumehood_platform::process;
 use wasmtime::Engine;
 
 use super::wire::{self, CompileFailure, Request, describe_malformed, is_out_of_memory};
-use crate::engine::{self, EngineSettings};
+use crate::engine::{self, EngineKind, EngineSettings};
 use crate::jail::{self, Profile, Reachable, Resources};
 
 /// Address space besides writable memory: the program itself, and what allocators reserve.
@@ -74,15 +74,16 @@ fn misuse_failure() -> CompileFailure {
     CompileFailure::Unfit(message.to_owned())
 }
 
-/// Builds an engine with the settings of the host's, except for the allocation of instances, of which there are none.
+/// Builds the engine of the host with this [`wire::engine_id`], except for the allocation of instances, of which there are none.
 fn engine(expected: &str) -> Result<Engine, CompileFailure> {
-    let engine =
-        engine::build(&EngineSettings::only_compiling()).map_err(|error| CompileFailure::Unfit(error.to_string()))?;
-    if wire::engine_id(&engine) == expected {
-        Ok(engine)
-    } else {
-        Err(CompileFailure::Unfit("the compiler and the host are different builds; use the same build".to_owned()))
+    for kind in EngineKind::ALL {
+        let engine = engine::build(&EngineSettings::only_compiling(kind));
+        let engine = engine.map_err(|error| CompileFailure::Unfit(error.to_string()))?;
+        if wire::engine_id(&engine) == expected {
+            return Ok(engine);
+        }
     }
+    Err(CompileFailure::Unfit("the compiler and the host are different builds; use the same build".to_owned()))
 }
 
 /// Enters the jail, and ties this process to its host. Where the kernel lacks a layer of the jail, the rest is in

@@ -85,7 +85,7 @@ pub(super) fn is_out_of_memory(error: &wasmtime::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{self, EngineProfile, EngineSettings};
+    use crate::engine::{self, EngineKind, EngineProfile, EngineSettings};
 
     #[test]
     fn header_round_trips_the_length() {
@@ -94,12 +94,17 @@ mod tests {
     }
 
     fn id_of(profile: EngineProfile, memory_ceiling: usize) -> String {
-        engine_id(&engine::build(&EngineSettings { profile, memory_ceiling, concurrency: 2, programs: 0 }).unwrap())
+        let kind = EngineKind::Synchronous;
+        engine_id(
+            &engine::build(&EngineSettings { kind, profile, memory_ceiling, concurrency: 2, programs: 0 }).unwrap(),
+        )
     }
 
     #[test]
     fn engines_of_all_profiles_share_compiled_code() {
-        let plain = engine_id(&engine::build(&EngineSettings::only_compiling()).unwrap());
+        let [plain, asynchronous] =
+            EngineKind::ALL.map(|kind| engine_id(&engine::build(&EngineSettings::only_compiling(kind)).unwrap()));
+        assert_ne!(plain, asynchronous);
         assert_eq!(plain, id_of(EngineProfile::Plain, 64 << 20));
         assert_eq!(plain, id_of(EngineProfile::Strict, 64 << 20));
         assert_eq!(plain, id_of(EngineProfile::Automatic, 256 << 20));

@@ -17,8 +17,8 @@ use crate::wasi::guest_output::message;
 
 /// The interface that a program exports, without its version.
 pub(super) const RUN_INTERFACE: &str = "wasi:cli/run";
-/// The prefix of the versions of that interface that this host calls.
-pub(super) const VERSIONS: &str = "0.2.";
+/// The prefixes of the versions of that interface that this host calls.
+pub(super) const VERSIONS: [&str; 2] = ["0.2.", "0.3."];
 /// The function of the interface, and the name of the tool.
 const RUN: &str = "run";
 /// The name of the section with a file's description (OCI annotations of WebAssembly files).

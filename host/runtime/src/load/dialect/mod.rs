@@ -144,7 +144,8 @@ pub(crate) fn detect(exports: &[String]) -> Result<Dialect, LoadError> {
 /// Returns the version of `wasi:cli/run` that a program exports; `None` if the component has functions of its own.
 fn find_program(exports: &[String]) -> Option<String> {
     let version = find_version(exports, command::RUN_INTERFACE)?;
-    let is_program = version.starts_with(command::VERSIONS) && exports.iter().all(|name| name.starts_with("wasi:"));
+    let is_called = command::VERSIONS.iter().any(|known| version.starts_with(known));
+    let is_program = is_called && exports.iter().all(|name| name.starts_with("wasi:"));
     is_program.then_some(version)
 }
 
@@ -194,7 +195,8 @@ mod tests {
             Dialect::Command("0.2.12".to_owned())
         );
         assert_eq!(detect(&["wasi:cli/run@0.2.0", "greet"]), Dialect::Typed);
-        assert_eq!(detect(&["wasi:cli/run@0.3.0"]), Dialect::Typed);
+        assert_eq!(detect(&["wasi:cli/run@0.3.0"]), Dialect::Command("0.3.0".to_owned()));
+        assert_eq!(detect(&["wasi:cli/run@0.4.0"]), Dialect::Typed);
         assert_eq!(detect(&["wasi:cli/run"]), Dialect::Typed);
         let both = ["wasi:cli/run@0.2.0", "fumehood:tool/tools@0.1.0"];
         assert_eq!(detect(&both), Dialect::Contract("0.1.0".to_owned()));

@@ -235,4 +235,8 @@ impl WasiHttpHooks for Egress {
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
         self.chunk_bytes()
     }
+
+    fn p3_outgoing_body_chunk_size(&mut self) -> usize {
+        self.chunk_bytes()
+    }
 }

@@ -7,7 +7,8 @@ use wasmtime::component::types::{self, ComponentFunc, ComponentInstance, Compone
 pub(super) const MAX_EXPORTS: usize = 1_024;
 
 /// Packages whose interfaces a component exports for its host and not as tools, with the reason.
-const HOST_PACKAGES: [(&str, &str); 2] = [
+const HOST_PACKAGES: [(&str, &str); 3] = [
+    ("wasi:http/", "it answers HTTP requests: the component is a server, and not a tool"),
     ("wasi:", "it belongs to WASI, and is called by hosts"),
     ("fumehood:", "it belongs to Fumehood's contract, and is not a typed function"),
 ];

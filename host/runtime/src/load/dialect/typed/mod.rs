@@ -26,6 +26,7 @@ pub(crate) use docs::{COMPLETE_SECTION as COMPLETE_DOCS_SECTION, PackageDocs, SE
 pub use exports::Skipped;
 pub use hook::HOOK_FUNCTIONS;
 pub(crate) use hook::{HOOK_INTERFACE, find_hook};
+pub(crate) use reflect::DeferredResult;
 use value::Shape;
 pub use value::convert_typed;
 pub(crate) use value::{JsonReader, JsonWriter, ValueError};
@@ -50,6 +51,8 @@ pub(crate) struct TypedTool {
     pub(crate) export_index: ComponentExportIndex,
     /// The factor by which its results may cost more than the engine counts for them.
     pub(crate) lift_factor: usize,
+    /// The stream or future in its result, if it has one.
+    pub(crate) deferred: Option<DeferredResult>,
     params: Vec<(String, Shape)>,
     result: Option<Shape>,
 }
@@ -204,7 +207,7 @@ impl Reader<'_> {
     /// If it cannot be a tool; the text is the reason.
     fn tool(&self, export: &Export) -> Result<TypedTool, String> {
         let name = ToolName::for_component(&export.tool_name()).map_err(|error| error.to_string())?;
-        let function = reflect::convert_function(&export.ty).map_err(|error| error.to_string())?;
+        let (function, deferred) = reflect::convert_function(&export.ty).map_err(|error| error.to_string())?;
         let (input_schema, output_schema) = self.schemas(&function)?;
         let definition = ToolDefinition {
             name,
@@ -226,6 +229,7 @@ impl Reader<'_> {
             definition,
             export_index: export_index.ok_or("it cannot be found by its name")?,
             lift_factor: function.result.as_ref().map_or(1, value::lift_factor),
+            deferred,
             params: Shape::of_fields(&function.params),
             result: function.result.as_ref().map(Shape::from),
             function,

@@ -6,9 +6,6 @@ use wasmtime::component::types::{ComponentFunc, Type};
 /// Errors of a function that cannot be a tool. The message follows the name of the export.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SignatureError {
-    /// An async function.
-    #[error("it is async; export a synchronous function")]
-    Async,
     /// Several results, which only early versions of the component model allowed.
     #[error("it returns {0} results; expected one, for example a tuple")]
     Results(usize),
@@ -27,14 +24,41 @@ pub(super) enum SignatureError {
     TooComplex(#[from] TypeComplexityError),
 }
 
+/// A stream or future in the place of a result, or of the `ok` of one. It arrives after the function has returned.
+///
+/// The engine reads only items of types that are known when this host is compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DeferredResult {
+    /// A `stream<u8>`, which is a text.
+    Bytes,
+    /// A `stream<string>`, which is a list of texts.
+    Texts,
+    /// A `future<string>`, which is a text.
+    Text,
+}
+
+impl DeferredResult {
+    /// Returns the form in which a stream or future is a result; `None` for other types.
+    fn find(found: &Type) -> Option<(Self, Ty)> {
+        match found {
+            Type::Stream(stream) => match stream.ty()? {
+                Type::U8 => Some((Self::Bytes, Ty::String)),
+                Type::String => Some((Self::Texts, Ty::List(Box::new(Ty::String)))),
+                _ => None,
+            },
+            Type::Future(future) => matches!(future.ty()?, Type::String).then_some((Self::Text, Ty::String)),
+            _ => None,
+        }
+    }
+}
+
 /// Converts a signature.
 ///
 /// # Errors
 /// If the function cannot be a tool.
-pub(super) fn convert_function(found: &ComponentFunc) -> Result<TypedFunction, SignatureError> {
-    if found.async_() {
-        return Err(SignatureError::Async);
-    }
+pub(super) fn convert_function(
+    found: &ComponentFunc,
+) -> Result<(TypedFunction, Option<DeferredResult>), SignatureError> {
     let mut budget = Budget::default();
     let mut params = Vec::new();
     for (name, ty) in found.params() {
@@ -42,12 +66,30 @@ pub(super) fn convert_function(found: &ComponentFunc) -> Result<TypedFunction, S
         params.push((budget.charge_name(name)?, ty));
     }
     let mut results = found.results();
-    let result = match (results.next(), results.len()) {
-        (None, _) => None,
-        (Some(ty), 0) => Some(convert(&ty, 0, &mut budget, &|| "its result".to_owned())?),
+    let (result, deferred) = match (results.next(), results.len()) {
+        (None, _) => (None, None),
+        (Some(ty), 0) => {
+            let (ty, deferred) = convert_result(&ty, &mut budget)?;
+            (Some(ty), deferred)
+        }
         (Some(_), more) => return Err(SignatureError::Results(more + 1)),
     };
-    Ok(TypedFunction { params, result })
+    Ok((TypedFunction { params, result }, deferred))
+}
+
+/// Converts the type of a result, which may be a stream or a future.
+fn convert_result(found: &Type, budget: &mut Budget) -> Result<(Ty, Option<DeferredResult>), SignatureError> {
+    let place = || "its result".to_owned();
+    if let Some((deferred, ty)) = DeferredResult::find(found) {
+        return Ok((ty, Some(deferred)));
+    }
+    if let Type::Result(result) = found
+        && let Some((deferred, ok)) = result.ok().as_ref().and_then(DeferredResult::find)
+    {
+        let err = result.err().map(|err| convert(&err, 1, budget, &place)).transpose()?;
+        return Ok((Ty::Result { ok: Some(Box::new(ok)), err: err.map(Box::new) }, Some(deferred)));
+    }
+    Ok((convert(found, 0, budget, &place)?, None))
 }
 
 /// Converts a type on its own; `None` if it is not supported.
@@ -113,13 +155,14 @@ fn convert_compound(
 
 fn unsupported_type(found: &Type, place: String) -> SignatureError {
     const PLAIN: &str = "use a `list` instead";
-    const WHOLE: &str = "a tool takes and returns whole values, so use a `list` or a `string`";
+    const READABLE: &str = "this host reads only a `stream<u8>`, `stream<string>` or `future<string>` that is a whole result or its \
+                            `ok`; use a `list` or a `string`";
     let (what, instead) = match found {
         Type::Own(_) | Type::Borrow(_) => {
             ("a resource", "a resource exists only during one call; pass an identifier instead")
         }
-        Type::Stream(_) => ("a stream", WHOLE),
-        Type::Future(_) => ("a future", WHOLE),
+        Type::Stream(_) => ("a stream", READABLE),
+        Type::Future(_) => ("a future", READABLE),
         Type::ErrorContext => ("an error-context", "return a `result` whose error is a `string`"),
         Type::Map(_) => ("a map", "use a `list` of tuples instead"),
         Type::FixedLengthList(_) => ("a fixed-length list", PLAIN),

@@ -296,7 +296,8 @@ fn outcome_as(greet: &TypedTool, result: Option<Ty>, values: &[Val]) -> String {
     let export_index = greet.export_index;
     let shape = result.as_ref().map(Shape::from);
     let function = TypedFunction { params: vec![], result };
-    let tool = TypedTool { definition, export_index, function, lift_factor: 1, params: vec![], result: shape };
+    let tool =
+        TypedTool { definition, export_index, function, lift_factor: 1, deferred: None, params: vec![], result: shape };
     outcome(&tool, values)
 }
 
