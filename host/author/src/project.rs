@@ -83,6 +83,9 @@ fn read_wishes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Wishes, D::
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProjectError {
+    /// There is no such folder.
+    #[error("there is no folder {}; name that of a project, or create one with `fumehood new NAME`", .0.display())]
+    NoFolder(PathBuf),
     /// The folder has no manifest.
     #[error("{} is not the folder of a tool, because it has none of {}; create a project with `fumehood new NAME`", .0.display(), manifests())]
     Missing(PathBuf),
@@ -137,7 +140,8 @@ impl Project {
                 Err(source) => return Err(ProjectError::Read { path, source }),
             }
         }
-        Err(ProjectError::Missing(folder.to_owned()))
+        let missing = if folder.is_dir() { ProjectError::Missing } else { ProjectError::NoFolder };
+        Err(missing(folder.to_owned()))
     }
 
     fn parse(folder: &Path, language: Language, path: &Path, text: &str) -> Result<Self, ProjectError> {
@@ -180,10 +184,22 @@ impl Project {
 
     /// Returns the source that changed last, and when; `None` for a component that another program builds.
     fn newest_source(&self) -> Option<(SystemTime, PathBuf)> {
-        if self.language == Language::C && self.settings.sources.is_empty() {
+        if self.is_built_elsewhere() {
             return None;
         }
-        let mut newest = None;
+        self.sources().into_iter().max()
+    }
+
+    /// Returns whether another program builds the component.
+    fn is_built_elsewhere(&self) -> bool {
+        self.language == Language::C && self.settings.sources.is_empty()
+    }
+
+    /// Returns the files that can change the component, each with the time of its last change: the manifest, the sources and
+    /// the WIT. Virtual environments, hidden folders and the folders of packages and results are left out.
+    #[must_use]
+    pub fn sources(&self) -> Vec<(SystemTime, PathBuf)> {
+        let mut sources = Vec::new();
         let mut folders = vec![self.folder.clone(), self.wit()];
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -194,14 +210,14 @@ impl Project {
                 let Ok(metadata) = entry.metadata() else { continue };
                 if metadata.is_file() && self.is_source(&name) {
                     let path = path.strip_prefix(".").map(Path::to_owned).unwrap_or(path);
-                    newest = newest.max(metadata.modified().ok().map(|time| (time, path)));
+                    sources.extend(metadata.modified().ok().map(|time| (time, path)));
                 } else if metadata.is_dir() && !name.starts_with('.') {
                     let is_other = folder == self.folder && OTHER_FOLDERS.contains(&&*name);
                     folders.extend((!is_other && !path.join("pyvenv.cfg").exists()).then_some(path));
                 }
             }
         }
-        newest
+        sources
     }
 
     /// Returns whether a file of this name can change the component.
@@ -246,7 +262,7 @@ type Parts = (String, About, Settings);
 
 #[derive(Deserialize)]
 struct CargoManifest {
-    package: CargoPackage,
+    package: Option<CargoPackage>,
 }
 
 #[derive(Deserialize)]
@@ -265,13 +281,14 @@ struct CargoTools {
 impl CargoManifest {
     fn read(text: &str) -> Result<Parts, String> {
         let Self { package } = read_toml(text)?;
+        let package = package.ok_or("missing [package]; name the folder of a package with `--project FOLDER`")?;
         Ok((package.name, About::default(), package.metadata.fumehood))
     }
 }
 
 #[derive(Deserialize)]
 struct PythonManifest {
-    project: PythonProject,
+    project: Option<PythonProject>,
     #[serde(default)]
     tool: CargoTools,
 }
@@ -305,6 +322,7 @@ struct PythonAuthor {
 impl PythonManifest {
     fn read(text: &str) -> Result<Parts, String> {
         let Self { project, tool } = read_toml(text)?;
+        let project = project.ok_or("missing [project]; add it with the `name` of the tool, such as \"city-facts\"")?;
         let about = About {
             repository: project.find_url(&["repository", "source"]),
             homepage: project.find_url(&["homepage"]),
@@ -477,7 +495,8 @@ mod tests {
             "",
             "it has none of Cargo.toml, pyproject.toml, package.json, tool.toml; create a project with `fumehood new NAME`",
         );
-        check("Cargo.toml", "[workspace]", "missing field `package`");
+        check("Cargo.toml", "[workspace]", "missing [package]");
+        check("pyproject.toml", "[tool.fumehood]", "missing [project]; add it with the `name`");
         check("package.json", "{", "EOF while parsing");
         check("tool.toml", "name = 'a'\ncolour = 1", "unknown field `colour`");
         check("tool.toml", "name = 'a b'", "contains ' '");

@@ -30,14 +30,14 @@ use crate::logging::TypedLogging;
 use crate::power_arguments::PowerArguments;
 use crate::render::FailureForm;
 
-pub(crate) use author::{Build, New, Test};
+pub(crate) use author::{Build, Dev, New, Test};
 #[cfg(feature = "cell")]
 pub(crate) use cell::{Bench, BenchCell, Cell, CellKey, Worker, WorkerAction};
 pub(crate) use index::{BuildIndex, Index, Search};
 pub(crate) use key::{ExportKey, ImportKey, Key, KeyPlaceArguments, NewKey, PassphraseArguments};
 pub(crate) use limits::{has_sandbox_limits, limits_over};
 pub(crate) use mcp::{CallRemote, Client, Config, List, Login, Logout, Mcp, ServerOptions};
-pub(crate) use operator::{Add, Approve, Selftest, Store, Trust, Update};
+pub(crate) use operator::{Add, Approve, Remove, Selftest, Store, Trust, Update};
 pub(crate) use publish::Publish;
 pub(crate) use serve::{Face, Http, Serve, ServeMcp, ServeOptions};
 pub(crate) use token::Token;
@@ -60,6 +60,10 @@ const BUILD: &str = "\
 Install the tools of the language first: cargo with the target wasm32-unknown-unknown, componentize-py, Node with ComponentizeJS,
 or a C compiler. To use others than those on the PATH, set FUMEHOOD_GUEST_RUSTC, FUMEHOOD_COMPONENTIZE_PY, FUMEHOOD_NODE,
 FUMEHOOD_ZIG or WASI_SDK_PATH.";
+
+const DEV: &str = "\
+Every client on this machine can call the tools without a token, with the powers that you type here; ./fumehood.toml is not read.
+While a build fails, the last good component stays served. Ctrl-C ends the command.";
 
 const ADD: &str = "\
 [registry] of the configuration decides which components may be downloaded; by default, a trusted key must have signed them.
@@ -182,6 +186,9 @@ pub(crate) enum Command {
     Build(Build),
     /// Run the test cases of a project, tests/*.toml, in the sandbox
     Test(Test),
+    /// Build, test and serve a project whenever its files change
+    #[command(after_help = DEV)]
+    Dev(Box<Dev>),
     /// Create and manage the keys that sign your components
     #[command(subcommand)]
     Key(Key),
@@ -218,6 +225,8 @@ pub(crate) enum Command {
     /// Download a component, review it, and add it to the configuration
     #[command(after_help = ADD)]
     Add(Add),
+    /// Remove a component from the configuration, and revoke its approval
+    Remove(Remove),
     /// Review configured components and servers, and approve them
     Approve(Approve),
     /// Check for new versions of components, review and approve them

@@ -50,6 +50,12 @@ impl ConfigurationChange {
         Ok(())
     }
 
+    /// Removes a component. Returns whether the file has a section for it.
+    pub(crate) fn remove_tool(&mut self, name: &str) -> bool {
+        let tools = self.document.get_mut("tools").and_then(Item::as_table_like_mut);
+        tools.is_some_and(|tools| tools.remove(name).is_some())
+    }
+
     /// Adds the grants of a component that was added before, each with the reason of its author, and comments for those that
     /// wait for the operator. A table in one line has no place for comments.
     ///

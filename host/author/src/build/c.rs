@@ -20,13 +20,8 @@ const INITIAL_MEMORY_BYTES: usize = 2 << 20;
 const STACK_BYTES: usize = 1 << 20;
 
 pub(super) fn compile(project: &Project) -> Result<CompilerOutput, BuildError> {
-    let manifest = project.folder.join("tool.toml");
-    let missing = |reason: &str| BuildError::setting(manifest.clone(), reason);
     let settings = &project.settings;
-    let world = settings.world.as_deref().ok_or_else(|| missing("[build] has no `world`; name the WIT world"))?;
-    if settings.sources.is_empty() {
-        return Err(missing("[build] has no `sources`; list the files, such as [\"src/tool.c\"]"));
-    }
+    let world = settings.world.as_deref().unwrap_or_default();
     let scratch = super::scratch()?;
     let bindings = generate_bindings(&project.wit(), world, scratch.path())?;
     let output = scratch.path().join("module.wasm");
@@ -73,7 +68,9 @@ fn generate_bindings(wit: &Path, world: &str, scratch: &Path) -> Result<Bindings
     let invalid = |error: &dyn std::fmt::Display| BuildError::wit(wit, error);
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_path(wit).map_err(|error| invalid(&format!("{error:#}")))?;
-    let world = resolve.select_world(&[package], Some(world)).map_err(|error| invalid(&format!("{error:#}")))?;
+    let world = resolve
+        .select_world(&[package], Some(world))
+        .map_err(|error| invalid(&format!("{error:#}; correct `world` in tool.toml")))?;
     let mut generated = wit_bindgen_core::Files::default();
     let mut generator = wit_bindgen_c::Opts::default().build();
     generator.generate(&mut resolve, world, &mut generated).map_err(|error| invalid(&format!("{error:#}")))?;

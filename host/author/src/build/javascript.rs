@@ -38,11 +38,7 @@ struct Source {
 }
 
 pub(super) fn compile(project: &Project) -> Result<CompilerOutput, BuildError> {
-    let manifest = project.folder.join("package.json");
-    let module = project.settings.module.as_deref();
-    let module = module.ok_or_else(|| {
-        BuildError::setting(manifest, "`fumehood` has no `module`; name the file, such as \"tool.js\"")
-    })?;
+    let module = project.settings.module.as_deref().unwrap_or_default();
     let node = find_node().ok_or_else(|| BuildError::MissingTool {
         what: "node is not installed".to_owned(),
         remedy: "install Node 20 or newer, from https://nodejs.org".to_owned(),

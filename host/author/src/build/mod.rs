@@ -129,6 +129,59 @@ pub fn build_reproducibly(project: &Project, shared: Option<&Path>) -> Result<Bu
     }
 }
 
+/// Checks that the manifest has the settings that a build needs, and that the files which it names exist.
+///
+/// # Errors
+/// The first setting or file that is missing.
+pub fn check_settings(project: &Project) -> Result<(), BuildError> {
+    let settings = &project.settings;
+    let manifest = || project.join(Path::new(project.language.manifest()));
+    let wrong = |reason: String| Err(BuildError::setting(manifest(), reason));
+    let module = settings.module.as_deref();
+    match project.language {
+        Language::Rust => Ok(()),
+        Language::Python => {
+            let Some(module) = module else {
+                return wrong("[tool.fumehood] has no `module`; name the file without .py".to_owned());
+            };
+            let path = project.folder.join(module.replace('.', "/"));
+            if path.is_dir() || path.with_extension("py").is_file() {
+                return Ok(());
+            }
+            wrong(format!(
+                "`module` is `{module}`, and there is no file {module}.py; correct the name, or add the file"
+            ))
+        }
+        Language::Javascript | Language::Typescript => match module {
+            None => wrong("`fumehood` has no `module`; name the file, such as \"tool.js\"".to_owned()),
+            Some(module) if project.folder.join(module).is_file() => Ok(()),
+            Some(module) => {
+                wrong(format!("`module` is `{module}`, and there is no such file; correct the name, or add the file"))
+            }
+        },
+        Language::C => {
+            if settings.world.is_none() {
+                return wrong("[build] has no `world`; name the WIT world".to_owned());
+            }
+            if settings.sources.is_empty() {
+                return wrong("[build] has no `sources`; list the files, such as [\"src/tool.c\"]".to_owned());
+            }
+            if let Some(missing) = settings.sources.iter().find(|source| !project.folder.join(source).is_file()) {
+                let missing = missing.display();
+                return wrong(format!(
+                    "`sources` names {missing}, which does not exist; correct the name, or add the file"
+                ));
+            }
+            let wit = project.wit();
+            if wit.exists() {
+                return Ok(());
+            }
+            let wit = wit.display();
+            wrong(format!("there is no {wit} with the WIT of the tool; add it, or name another folder in `wit`"))
+        }
+    }
+}
+
 /// Writes a file of an SDK. An unchanged one keeps its time, which caches of languages compare.
 fn write_file(path: &Path, text: &str) -> Result<(), BuildError> {
     let failed = |source| BuildError::io("write", path, source);
@@ -148,6 +201,7 @@ fn scratch() -> Result<tempfile::TempDir, BuildError> {
 
 fn build_in(project: &Project, workspace: Workspace<'_>) -> Result<BuildOutput, BuildError> {
     let began = SystemTime::now();
+    check_settings(project)?;
     let compiled = match project.language {
         Language::Rust => rust::compile(project, workspace)?,
         Language::Python => python::compile(project)?,

@@ -15,11 +15,8 @@ pub(crate) const COMPONENTIZE_PY: &str = "0.25.1";
 const ENVIRONMENTS: [&str; 2] = [".venv", "venv"];
 
 pub(super) fn compile(project: &Project) -> Result<CompilerOutput, BuildError> {
-    let manifest = project.folder.join("pyproject.toml");
-    let missing = |reason: &str| BuildError::setting(manifest.clone(), reason);
     let settings = &project.settings;
-    let module = settings.module.as_deref();
-    let module = module.ok_or_else(|| missing("[tool.fumehood] has no `module`; name the file without .py"))?;
+    let module = settings.module.as_deref().unwrap_or_default();
     // Absolute, because the program runs in the folder of the project.
     let folder = absolute(&project.folder);
     let program = find_compiler(project).ok_or_else(not_installed)?;

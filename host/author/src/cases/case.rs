@@ -394,6 +394,59 @@ mod tests {
         CaseFile::parse(Path::new("tests/a.toml"), &format!("[[case]]\nname = \"a\"\ntool = \"t\"\n{case}"))
     }
 
+    /// Returns whether the published schema accepts the text of a file.
+    fn fits_schema(text: &str) -> bool {
+        let schema: Value = serde_json::from_str(super::super::SCHEMA).unwrap();
+        let file: toml::Table = toml::from_str(text).unwrap();
+        jsonschema::is_valid(&schema, &plain_json(&file.into()).unwrap())
+    }
+
+    #[test]
+    fn schema_accepts_what_the_parser_accepts() {
+        let complete = r#"
+            [[case]]
+            name = "a"
+            tool = "t"
+            arguments = '{"a": 1}'
+            actor = "ada"
+            state = { n = 1 }
+            grant = { state = true }
+            limits = { timeout = "2s", fuel = "5M", memory = 1048576, output = "1MiB" }
+            now = 2027-01-15T08:00:00Z
+            seed = 7
+            store = { k = "v" }
+            expect = { error = "tool_failed", message = "m", store = { k = "v" }, fuel = 5, memory = 5, tolerance = 3 }
+            [[case.http]]
+            request = "GET https://api.example.com/v1"
+            sends = "x"
+            status = 404
+            headers = { a = "b" }
+            json = { EUR = 0.9 }
+        "#;
+        let template = include_str!("../../templates/common/greet.toml").replace("{{refusal}}", "tool_failed");
+        let uncommented: String =
+            template.lines().map(|line| line.strip_prefix("#| ").unwrap_or(line)).collect::<Vec<_>>().join("\n");
+        for text in [complete, template.as_str(), uncommented.as_str()] {
+            assert!(CaseFile::parse(Path::new("a.toml"), text).is_ok() && fits_schema(text), "{text}");
+        }
+        assert!(uncommented.contains("[[case.http]]"), "{uncommented}");
+        let case = "[[case]]\nname = 'a'\ntool = 't'\n";
+        for wrong in [
+            "colour = 1",
+            "seed = -1",
+            "store = { k = 1 }",
+            "limits = { time = '1s' }",
+            "expect = {}",
+            "expect = { text = 'a', json = 1 }",
+            "expect = { text = 'a', message = 'b' }",
+            "http = [{ request = 'api.example.com' }]",
+            "http = [{ request = 'GET https://a.example', body = '', json = 1 }]",
+        ] {
+            let text = format!("{case}{wrong}");
+            assert!(CaseFile::parse(Path::new("a.toml"), &text).is_err() && !fits_schema(&text), "{wrong}");
+        }
+    }
+
     #[test]
     fn reads_a_complete_case() {
         let text = r#"

@@ -29,6 +29,9 @@ mod edit;
 mod http_mock;
 mod runner;
 
+/// The JSON Schema of files of cases.
+pub const SCHEMA: &str = include_str!("schema.json");
+
 pub use case::{Case, CaseError, CaseFile, Exchange, Expectation};
 pub use comparison::{Comparison, Verdict};
 pub use edit::{append_case, update_cases};

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fumehood::key_value::{Key, KeyValueStore, MAX_PAGE_KEYS, MemoryStore, Prefix, Query, StoreError};
 use fumehood::permission::http::{HttpGrant, HttpLimits, HttpRule};
 use fumehood::permission::{KeyValueQuota, Seed};
-use fumehood::{Call, CallResult, Content, Grant, Host, HostBuilder, Load, Namespace};
+use fumehood::{Call, CallResult, CapturedStream, Content, Grant, Host, HostBuilder, Level, Load, Namespace, Observer};
 use serde_json::Value;
 
 use super::case::{Case, CaseFile};
@@ -60,6 +60,18 @@ pub struct Observation {
     pub unanswered: Vec<String>,
     /// Exchanges of the case that the tool did not ask for.
     pub unused: Vec<String>,
+    /// What the tool wrote during the call, which no model sees: log lines, stdout, stderr, and the frames of a crash.
+    pub output: Vec<String>,
+}
+
+/// Keeps the log lines of a call.
+#[derive(Debug, Default)]
+struct LogLines(Mutex<Vec<String>>);
+
+impl Observer for LogLines {
+    fn log(&self, level: Level, message: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{}: {message}", level.as_str()));
+    }
 }
 
 /// Errors of running cases.
@@ -123,7 +135,9 @@ impl<'a> Runner<'a> {
         let grant = self.grant(case, folder).map_err(wrong)?;
         let limits = case.limits().map_err(wrong)?;
         let arguments = case.arguments().map_err(wrong)?.to_string();
+        let log = Arc::new(LogLines::default());
         let mut call = Call::new(format!("{}__{}", self.name, case.tool), arguments).limits(limits);
+        call = call.observer(Arc::clone(&log) as Arc<dyn Observer>);
         if let Some(actor) = &case.actor {
             call = call.actor(actor.as_str());
         }
@@ -143,6 +157,7 @@ impl<'a> Runner<'a> {
             result: self.to_value(&result),
             unanswered,
             unused,
+            output: output_of(&log, &result),
         })
     }
 
@@ -251,4 +266,19 @@ impl<'a> Runner<'a> {
             },
         }
     }
+}
+
+/// Returns what a tool wrote during its call.
+fn output_of(log: &LogLines, result: &CallResult) -> Vec<String> {
+    let mut output = log.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    for (name, CapturedStream { text, .. }) in
+        [("stdout", &result.metadata.stdout), ("stderr", &result.metadata.stderr)]
+    {
+        output.extend(text.to_sanitized().lines().map(|line| format!("{name}: {line}")));
+    }
+    if let Some(error) = result.error() {
+        output.extend(error.backtrace.iter().map(|frame| format!("at {frame}")));
+        output.extend(error.hint.as_ref().map(|hint| format!("hint: {hint}")));
+    }
+    output
 }

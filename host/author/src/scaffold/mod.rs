@@ -106,7 +106,10 @@ pub enum ScaffoldError {
         reason: &'static str,
     },
     /// The folder exists, and is not empty.
-    #[error("{} already exists; choose another name, or remove it", .0.display())]
+    #[error(
+        "{} already exists; choose another name, remove it, or replace the files of a new project in it with `--force`",
+        .0.display()
+    )]
     Exists(PathBuf),
     /// The folder of the SDK is not a checkout of it.
     #[error("{} has no {missing}; expected the folder of a checkout of Fumehood", path.display())]
@@ -186,6 +189,27 @@ impl Scaffold {
     #[must_use]
     pub fn files(&self) -> Vec<(PathBuf, String)> {
         template::files(&self.name, self.kind, self.sdk.as_deref())
+    }
+
+    /// Writes the files of the project into a folder that may have others. Files of the same names are replaced, each as a whole.
+    ///
+    /// # Errors
+    /// If a file cannot be written. Those before it are written then.
+    pub fn overwrite(&self, folder: &Path) -> Result<Vec<PathBuf>, ScaffoldError> {
+        let files = self.files();
+        for (name, contents) in &files {
+            let path = folder.join(name);
+            let inner = path.parent().unwrap_or(folder);
+            fs::create_dir_all(inner).map_err(|source| write_error(inner, source))?;
+            let mut file = tempfile::Builder::new()
+                .prefix(".new-")
+                .permissions(private::readable_permissions())
+                .tempfile_in(inner)
+                .map_err(|source| write_error(&path, source))?;
+            file.write_all(contents.as_bytes()).map_err(|source| write_error(&path, source))?;
+            file.persist(&path).map_err(|error| write_error(&path, error.error))?;
+        }
+        Ok(files.into_iter().map(|(name, _)| name).collect())
     }
 
     /// Writes the project to a folder, which must not exist or be empty. It appears as a whole, or not at all.
@@ -317,6 +341,11 @@ mod tests {
         assert_eq!(fs::read(folder.join("Cargo.toml")).unwrap(), before);
         assert!(!folder.join("pyproject.toml").exists());
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "nothing is left beside it");
+        fs::write(folder.join("Cargo.toml"), "stale").unwrap();
+        fs::write(folder.join("mine.txt"), "mine").unwrap();
+        scaffold.overwrite(&folder).unwrap();
+        assert_eq!(fs::read(folder.join("Cargo.toml")).unwrap(), before);
+        assert_eq!(fs::read_to_string(folder.join("mine.txt")).unwrap(), "mine");
 
         let file = parent.path().join("b");
         fs::write(&file, "mine").unwrap();

@@ -1,9 +1,14 @@
-//! Arguments of the commands for authors of tools: `new`, `build` and `test`.
+//! Arguments of the commands for authors of tools: `new`, `build`, `test` and `dev`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
 use fumehood_author::{Dialect, Language};
+use fumehood_config::limits::LimitsSection;
+
+use super::log::Recording;
+use crate::power_arguments::PowerArguments;
 
 #[derive(Debug, Args)]
 pub(crate) struct New {
@@ -22,6 +27,10 @@ pub(crate) struct New {
     /// Create a service that embeds an agent, with a channel, a policy and a tool
     #[arg(long)]
     pub(crate) agent: bool,
+
+    /// Replace the files of a new project in a folder that exists; other files stay
+    #[arg(long)]
+    pub(crate) force: bool,
 
     /// Checkout of Fumehood to depend on, instead of the published version
     #[arg(long, value_name = "FOLDER")]
@@ -76,4 +85,32 @@ pub(crate) struct Test {
     /// File of the recorded case [default: tests/TOOL.toml in the project]
     #[arg(long, value_name = "FILE", requires = "record")]
     pub(crate) into: Option<PathBuf>,
+
+    /// Print the JSON Schema of files of cases, for editors
+    #[arg(long, conflicts_with_all = ["names", "component", "update", "record"])]
+    pub(crate) schema: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Dev {
+    /// Folder of the project
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    pub(crate) project: PathBuf,
+
+    /// Loopback address for clients: MCP at /mcp, the HTTP API at /v1
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", help_heading = "HTTP")]
+    pub(crate) listen: SocketAddr,
+
+    /// Loopback address of the dashboard
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081", help_heading = "HTTP")]
+    pub(crate) dashboard: SocketAddr,
+
+    #[command(flatten)]
+    pub(crate) limits: LimitsSection,
+
+    #[command(flatten)]
+    pub(crate) powers: PowerArguments,
+
+    #[command(flatten)]
+    pub(crate) recording: Recording,
 }

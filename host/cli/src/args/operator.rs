@@ -10,6 +10,13 @@ use super::key::PassphraseArguments;
 use crate::plot::{PlotFile, parse_plot_file};
 
 #[derive(Debug, Args)]
+pub(crate) struct Remove {
+    /// Name of the component in the configuration
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Add {
     /// Component: `oci://HOST/NAME:TAG`, `oci://HOST/NAME@sha256:…`, `https://…#sha256=…`, or a `.wasm` file
     #[arg(value_name = "REFERENCE")]

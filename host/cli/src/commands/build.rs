@@ -2,27 +2,23 @@
 
 use std::io::IsTerminal as _;
 use std::path::Path;
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use fumehood::limits::display_bytes;
-use fumehood_author::build::{BuildError, BuildOutput, build, build_reproducibly, check_syntax};
+use fumehood::{ComponentError, Load};
+use fumehood_author::build::{BuildError, BuildOutput, build, build_reproducibly, check_settings, check_syntax};
 use fumehood_author::{Language, Project};
 
 use crate::args::{self, Arguments};
-use crate::exit::Exit;
+use crate::exit::{ComponentLoadError, Exit};
 use crate::user_folders::compiled_crates;
 use crate::{host, render};
 
-pub(crate) fn run(arguments: &Arguments, options: &args::Build) -> Result<Exit> {
+pub(crate) async fn run(arguments: &Arguments, options: &args::Build) -> Result<Exit> {
     let project = Project::open(&options.project)?;
-    if let Some(warning) = check_syntax(&project)? {
-        render::warning(&warning);
-    }
     let output = options.output.clone().unwrap_or_else(|| project.component());
-    let shared = if arguments.no_cache { None } else { compiled_crates() };
-    let shared = shared.as_deref();
-    let built =
-        if options.check { build_reproducibly(&project, shared)? } else { build_visibly(&project, shared, &output)? };
+    let built = make(arguments, &project, &output, options.check).await?;
     built.write(&output)?;
     let BuildOutput { component, dependencies, notes, labels, .. } = &built;
     let output = output.display().to_string();
@@ -50,6 +46,35 @@ pub(crate) fn run(arguments: &Arguments, options: &args::Build) -> Result<Exit> 
     Ok(Exit::Ok)
 }
 
+/// Builds the component of a project, twice if `is_checked`, and loads it. Nothing is written.
+///
+/// # Errors
+/// If the component cannot be built, or no host would load it, for instance because a schema of it is not valid.
+pub(crate) async fn make(
+    arguments: &Arguments,
+    project: &Project,
+    output: &Path,
+    is_checked: bool,
+) -> Result<BuildOutput> {
+    check_settings(project)?;
+    if let Some(warning) = check_syntax(project)? {
+        render::warning(&warning);
+    }
+    let shared = if arguments.no_cache { None } else { compiled_crates() };
+    let built_project = project.clone();
+    let shown = output.to_owned();
+    let building = tokio::task::spawn_blocking(move || {
+        if is_checked {
+            build_reproducibly(&built_project, shared.as_deref())
+        } else {
+            build_visibly(&built_project, shared.as_deref(), &shown)
+        }
+    });
+    let built = building.await.context("the build was interrupted")??;
+    check_loads(arguments, project, output, &built.component).await?;
+    Ok(built)
+}
+
 /// Builds a component. The compilers of Python and JavaScript print nothing while they work, so something else is shown.
 fn build_visibly(project: &Project, shared: Option<&Path>, output: &Path) -> Result<BuildOutput, BuildError> {
     if !matches!(project.language, Language::Python | Language::Javascript | Language::Typescript) {
@@ -63,4 +88,25 @@ fn build_visibly(project: &Project, shared: Option<&Path>, output: &Path) -> Res
     let built = build(project, shared);
     spinner.finish_and_clear();
     built
+}
+
+/// Loads a component that was just built, without powers. Its code is in the cache then, for the first call.
+async fn check_loads(arguments: &Arguments, project: &Project, output: &Path, component: &[u8]) -> Result<()> {
+    let host = host::builder(arguments).build()?;
+    let load = Load::bytes(project.name.as_str(), component).allow_slow_compile();
+    let loaded = host::load(&host, &output.display().to_string(), load).await;
+    host.shutdown(Duration::ZERO).await;
+    match loaded {
+        Err(error) if !needs_other_host(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether a component cannot be loaded here because it needs what only the host of an embedder has.
+fn needs_other_host(error: &anyhow::Error) -> bool {
+    use ComponentError::{UngrantedCapability, UnknownImport};
+    matches!(
+        error.downcast_ref(),
+        Some(ComponentLoadError::Component { source: UnknownImport(_) | UngrantedCapability { .. }, .. })
+    )
 }

@@ -17,7 +17,8 @@ pub(crate) fn run(arguments: &Arguments, new: &args::New) -> Result<Exit> {
         None => scaffold,
     };
     let name = &new.name;
-    let files = scaffold.write(Path::new(name))?;
+    let folder = Path::new(name);
+    let files = if new.force { scaffold.overwrite(folder)? } else { scaffold.write(folder)? };
     if arguments.json {
         render::json(&serde_json::json!({"folder": name, "files": files}))?;
         return Ok(Exit::Ok);
@@ -26,5 +27,10 @@ pub(crate) fn run(arguments: &Arguments, new: &args::New) -> Result<Exit> {
     let setup = scaffold.setup_command().map(|command| format!("{command} && ")).unwrap_or_default();
     let next = if new.agent { "cargo run" } else { "fumehood build && fumehood test" };
     render::line(&format!("next: cd {name} && {setup}{next}"))?;
+    if !new.agent {
+        render::line("then: fumehood dev, which builds, tests and serves the tool whenever a file changes")?;
+        render::line("in a fumehood.toml beside the project:")?;
+        render::lines(&format!("  [tools.{name}]\n  component = \"{name}/dist/{name}.wasm\""))?;
+    }
     Ok(Exit::Ok)
 }

@@ -9,7 +9,7 @@ use fumehood::sanitize::printable;
 use fumehood::{Grant, HostBuilder};
 use fumehood_author::Project;
 use fumehood_author::cases::{
-    Case, CaseFile, Comparison, Environment, Observation, Runner, Verdict, append_case, update_cases,
+    Case, CaseFile, Comparison, Environment, Observation, Runner, SCHEMA, Verdict, append_case, update_cases,
 };
 use serde_json::Value;
 
@@ -18,6 +18,9 @@ use crate::exit::{Exit, RefusedError, UsageError};
 use crate::host;
 use crate::render::{self, BAD, FAINT, GOOD, styled};
 use crate::trust::{self, TrustedCases};
+
+/// Maximum number of lines of a tool that are shown below a failed case.
+const MAX_OUTPUT_LINES: usize = 40;
 
 /// One case that ran.
 struct CaseRun<'a> {
@@ -28,6 +31,10 @@ struct CaseRun<'a> {
 }
 
 pub(crate) async fn run(arguments: &Arguments, test: &args::Test) -> Result<Exit> {
+    if test.schema {
+        render::lines(SCHEMA.trim_end())?;
+        return Ok(Exit::Ok);
+    }
     let project = Project::open(&test.project)?;
     let component = match &test.component {
         Some(file) if file.is_file() => file.clone(),
@@ -49,37 +56,17 @@ async fn run_cases(
     component: &Path,
 ) -> Result<Exit> {
     let files = CaseFile::read_all(&project.cases())?;
-    let chosen: Vec<(&CaseFile, &Case)> = files
-        .iter()
-        .flat_map(|file| file.cases.iter().map(move |case| (file, case)))
-        .filter(|(_, case)| test.names.is_empty() || test.names.iter().any(|part| case.name.contains(part.as_str())))
-        .collect();
+    let mut chosen = all_cases(&files);
+    chosen.retain(|(_, case)| test.names.is_empty() || test.names.iter().any(|part| case.name.contains(part.as_str())));
     if chosen.is_empty() {
-        let place = project.cases();
-        return Err(UsageError(format!(
-            "no matching cases in {}/*.toml; record one with `fumehood test --record TOOL --arguments JSON`",
-            place.display()
-        ))
-        .into());
+        return Err(no_cases(project, &files, &test.names).into());
     }
-    let trusted = TrustedCases::check(arguments, &project.folder, &chosen)?;
-    let grant = |table: &toml::Table, folder: &Path| trusted.grant(table, folder);
-    let runner = Runner::start(Environment { host, grant: &grant }, component, &files).await?;
-    let mut ran = Vec::new();
-    for (file, case) in chosen {
-        let observation = runner.run(case, &project.folder).await?;
-        let comparison = Comparison::new(case, &observation);
-        let done = CaseRun { file, case, observation, comparison };
-        if !arguments.json && !test.update {
-            print(&done)?;
-        }
-        ran.push(done);
-    }
-    runner.close().await;
+    let is_printed = !arguments.json && !test.update;
+    let ran = run_chosen(arguments, project, host, component, &files, &chosen, is_printed).await?;
     if test.update {
         return update(arguments, project, &files, &ran);
     }
-    let failed = ran.iter().filter(|ran| ran.comparison.verdict != Verdict::Passed).count();
+    let failed = count_failed(&ran);
     let passed = ran.len() - failed;
     if arguments.json {
         let cases: Vec<Value> = ran.iter().map(to_json).collect();
@@ -88,6 +75,73 @@ async fn run_cases(
         render::lines(&format!("\n{passed} passed, {failed} failed"))?;
     }
     Ok(if failed == 0 { Exit::Ok } else { Exit::ToolFailed })
+}
+
+/// Returns the error of a run without a case.
+fn no_cases(project: &Project, files: &[CaseFile], names: &[String]) -> UsageError {
+    let place = project.cases();
+    let place = place.display();
+    let count = all_cases(files).len();
+    if count > 0 {
+        let names = names.join("` or `");
+        let message =
+            format!("none of the {count} cases in {place}/*.toml has `{names}` in its name; leave it out to run all");
+        return UsageError(message);
+    }
+    UsageError(format!(
+        "no matching cases in {place}/*.toml; record one with `fumehood test --record TOOL --arguments JSON`"
+    ))
+}
+
+/// Runs all cases of a project, prints each, and says how many passed and failed. A project without cases is fine.
+///
+/// # Errors
+/// If a file of cases is not valid, or reaches beyond the project and is not trusted, or the component cannot be loaded.
+pub(crate) async fn run_all(arguments: &Arguments, project: &Project, component: &Path) -> Result<()> {
+    let files = CaseFile::read_all(&project.cases())?;
+    let chosen = all_cases(&files);
+    if chosen.is_empty() {
+        return Ok(());
+    }
+    let host = || host::builder(arguments);
+    let ran = run_chosen(arguments, project, &host, component, &files, &chosen, true).await?;
+    let failed = count_failed(&ran);
+    render::lines(&format!("{} passed, {failed} failed", ran.len() - failed))
+}
+
+fn all_cases(files: &[CaseFile]) -> Vec<(&CaseFile, &Case)> {
+    files.iter().flat_map(|file| file.cases.iter().map(move |case| (file, case))).collect()
+}
+
+fn count_failed(ran: &[CaseRun<'_>]) -> usize {
+    ran.iter().filter(|ran| ran.comparison.verdict != Verdict::Passed).count()
+}
+
+/// Runs cases in one sandbox, one after the other.
+async fn run_chosen<'a>(
+    arguments: &Arguments,
+    project: &Project,
+    host: &dyn Fn() -> HostBuilder,
+    component: &Path,
+    files: &[CaseFile],
+    chosen: &[(&'a CaseFile, &'a Case)],
+    is_printed: bool,
+) -> Result<Vec<CaseRun<'a>>> {
+    let trusted = TrustedCases::check(arguments, &project.folder, chosen)?;
+    let grant = |table: &toml::Table, folder: &Path| trusted.grant(table, folder);
+    let runner = Runner::start(Environment { host, grant: &grant }, component, files).await?;
+    let mut ran = Vec::new();
+    for (file, case) in chosen.iter().copied() {
+        let observation = runner.run(case, &project.folder).await?;
+        let comparison = Comparison::new(case, &observation);
+        let done = CaseRun { file, case, observation, comparison };
+        if is_printed {
+            print(&done)?;
+        }
+        ran.push(done);
+    }
+    runner.close().await;
+    Ok(ran)
 }
 
 /// Writes the results into the files of the cases.
@@ -201,6 +255,16 @@ fn print(ran: &CaseRun<'_>) -> Result<()> {
     for note in &comparison.notes {
         render::line(&format!("     {}", styled(FAINT, &printable(note))))?;
     }
+    if comparison.verdict == Verdict::Passed {
+        return Ok(());
+    }
+    for line in observation.output.iter().take(MAX_OUTPUT_LINES) {
+        render::line(&format!("     {}", styled(FAINT, &printable(line))))?;
+    }
+    let more = observation.output.len().saturating_sub(MAX_OUTPUT_LINES);
+    if more > 0 {
+        render::line(&format!("     {}", styled(FAINT, &format!("{more} more lines; `--json` has all of them"))))?;
+    }
     Ok(())
 }
 
@@ -218,5 +282,6 @@ fn to_json(ran: &CaseRun<'_>) -> Value {
         "fuel": ran.observation.fuel,
         "memory": ran.observation.memory,
         "result": ran.observation.result,
+        "output": ran.observation.output,
     })
 }

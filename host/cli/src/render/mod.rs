@@ -29,7 +29,7 @@ pub(crate) use approval::{Origin, approval, server_entry};
 pub(crate) use component::{format_grant, powers};
 pub(crate) use failure::{CALL_ID, FailureForm, failure};
 pub(crate) use inspection::{Report, inspection};
-pub(crate) use result::{event, format_duration, result};
+pub(crate) use result::{ended_call, event, format_duration, result};
 pub(crate) use schema::describe_schema;
 pub(crate) use wishes::WishReport;
 

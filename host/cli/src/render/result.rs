@@ -8,7 +8,7 @@ use fumehood::limits::{display_bytes, display_count};
 use fumehood::{CallError, CallResult, CapturedStream, Content, ErrorKind, Event, Level, Metadata, ResultForm};
 
 use super::quotation::{Quotation, indent_continuations, one_line, wrap_for_stderr};
-use super::{BAD, FAINT, STRONG, bytes, line, lines, note, note_lines, styled};
+use super::{BAD, FAINT, GOOD, STRONG, bytes, line, lines, note, note_lines, styled};
 
 /// Prints the result of a call: the parts that a model reads of it.
 pub(crate) fn result(result: &CallResult, form: ResultForm) -> Result<()> {
@@ -37,6 +37,19 @@ fn print_result(result: &CallResult) -> Result<()> {
         note(&styled(FAINT, &format_cost(&result.metadata)));
     }
     Ok(())
+}
+
+/// Prints on standard error that a call of a client has ended, with what its tool wrote and why it failed.
+pub(crate) fn ended_call(result: &CallResult, elapsed: Duration) {
+    let outcome = if result.is_ok() { styled(GOOD, "ok") } else { styled(BAD, "failed") };
+    let cost = format!("{}, {} fuel", format_duration(elapsed), display_count(result.metadata.fuel_used));
+    note(&format!("{} {outcome}  {}", one_line(&result.tool), styled(FAINT, &cost)));
+    // There is nowhere to report a failure of standard error.
+    let _ = print_captured("stdout", &result.metadata.stdout);
+    let _ = print_captured("stderr", &result.metadata.stderr);
+    if let Some(error) = result.error() {
+        let _ = print_error(error, &result.metadata);
+    }
 }
 
 /// Formats the duration, fuel and memory of a call.

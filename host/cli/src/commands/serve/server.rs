@@ -54,6 +54,12 @@ pub(crate) enum Faces<'a> {
     Http(Option<SocketAddr>),
     /// Both on one listener.
     Both(Option<SocketAddr>),
+    /// Both on one listener, for the author of a component. A configuration is used only if it was named.
+    Development {
+        listen: SocketAddr,
+        /// Gets the ends of calls.
+        calls: Arc<dyn CallSink>,
+    },
 }
 
 impl Faces<'_> {
@@ -61,7 +67,7 @@ impl Faces<'_> {
         match self {
             Self::Mcp(_) => EntryPoint::ServeMcp,
             Self::Http(_) => EntryPoint::ServeHttp,
-            Self::Both(_) => EntryPoint::Serve,
+            Self::Both(_) | Self::Development { .. } => EntryPoint::Serve,
         }
     }
 
@@ -82,6 +88,7 @@ impl Faces<'_> {
                 None => return Ok(None),
             },
             Self::Http(typed) | Self::Both(typed) => (settings::api_address(*typed, config)?, settings::drain(config)),
+            Self::Development { listen, .. } => (*listen, Duration::ZERO),
         };
         settings::listener_options(typed, config, address, drain).map(Some)
     }
@@ -137,7 +144,8 @@ impl OpenListener {
 }
 
 pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Faces<'_>) -> Result<Exit> {
-    let app = App::open(arguments)?;
+    let is_development = matches!(faces, Faces::Development { .. });
+    let app = App::open_if(arguments, !is_development || arguments.config.is_some())?;
     let config = &app.config;
     let metrics = telemetry::begin_metered(config)?;
     announce(&app, serve, faces.entry_point())?;
@@ -166,6 +174,9 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     let running = offered.tools.running().clone();
     if let Some(metrics) = &metrics {
         follow(metrics, &offered.tools);
+    }
+    if let Faces::Development { calls, .. } = &faces {
+        running.subscribe(Arc::clone(calls));
     }
     if let Some(dashboard) = &dashboard {
         let shown = dashboard::Sources {

@@ -367,3 +367,18 @@ fn a_killed_add_leaves_nothing_half_written() {
     assert_ok(bench.run(&arguments));
     assert_ok(bench.run(&["call", "greeter", "read"]));
 }
+
+#[test]
+fn removes_what_was_added() {
+    let bench = Workbench::new();
+    bench.example("calculator");
+    let before = "# Ours.\n[log]\noff = true # for now\n";
+    bench.put("fumehood.toml", before);
+    assert_ok(bench.run(&["add", "calculator.wasm", "--yes"]));
+    let removed = assert_ok(bench.run(&["remove", "calculator"]));
+    let expected = "removed `calculator` from fumehood.toml, and revoked its approval in fumehood.lock\n";
+    assert_eq!(removed.stdout, expected);
+    assert_eq!(std::fs::read_to_string(bench.path("fumehood.toml")).unwrap().trim_end(), before.trim_end());
+    assert!(!std::fs::read_to_string(bench.path("fumehood.lock")).unwrap().contains("calculator"));
+    assert_refused(&bench, &["remove", "calculator"], 2, &["no component `calculator`", "it has none"]);
+}

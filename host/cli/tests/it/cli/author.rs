@@ -48,6 +48,13 @@ fn new_makes_a_folder_and_overwrites_nothing() {
     let again = bench.run(&["new", "city-facts", "--lang", "c"]);
     assert_eq!(again.code, 2, "{again:?}");
     assert!(again.stderr.contains("city-facts already exists"), "{again:?}");
+    let lines = "in a fumehood.toml beside the project:\n  [tools.city-facts]\n  component = \"city-facts/dist/city-facts.wasm\"\n";
+    assert!(ran.stdout.contains("then: fumehood dev") && ran.stdout.ends_with(lines), "{ran:?}");
+    bench.put("city-facts/app.py", "mine");
+    bench.put("city-facts/notes.py", "mine");
+    assert_eq!(bench.run(&["new", "city-facts", "--lang", "python", "--force"]).code, 0);
+    let read = |name: &str| std::fs::read_to_string(bench.path(name)).unwrap();
+    assert!(read("city-facts/app.py").contains("@tool") && read("city-facts/notes.py") == "mine");
     let json: Value = serde_json::from_str(&bench.run(&["new", "other", "--agent", "--json"]).stdout).unwrap();
     assert!(json["files"].as_array().unwrap().contains(&"src/main.rs".into()), "{json}");
 }
@@ -368,4 +375,25 @@ fn bad_cases_are_named_with_a_remedy() {
         "http = [{ request = \"GET https://a.example/\", headers = { \"b c\" = \"\" } }]",
         "is not valid",
     );
+}
+
+#[test]
+fn a_failed_case_shows_what_its_tool_wrote() {
+    let bench = Workbench::new();
+    let call = "[[case]]\nname = \"logs\"\ntool = \"test_tool_with_logging\"\n";
+    example(&bench, "mcp-conformance", &format!("{call}[case.expect]\ntext = \"other\"\n"));
+    let ran = bench.run(&["test"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.stdout.contains("FAIL logs") && ran.stdout.contains("     info: "), "{ran:?}");
+    let output = &test_cases(&bench)["cases"][0]["output"];
+    assert!(output[0].as_str().is_some_and(|line| line.starts_with("info: ")), "{output}");
+    assert_eq!(bench.run(&["test", "--update"]).code, 0);
+    let passed = bench.run(&["test"]);
+    assert!(passed.code == 0 && !passed.stdout.contains("info: "), "{passed:?}");
+}
+
+#[test]
+fn test_prints_the_schema_of_cases() {
+    let schema: Value = serde_json::from_str(&Workbench::new().run(&["test", "--schema"]).stdout).unwrap();
+    assert_eq!(schema["properties"]["case"]["items"]["$ref"], "#/$defs/case");
 }

@@ -46,6 +46,8 @@ mod deferred_programs;
 #[cfg(test)]
 mod demo;
 #[cfg(test)]
+mod dev;
+#[cfg(test)]
 mod documented;
 #[cfg(test)]
 mod first_hour;
@@ -159,6 +161,8 @@ mod session;
 mod shell;
 #[cfg(test)]
 mod skills;
+#[cfg(test)]
+mod slips;
 mod store;
 #[cfg(test)]
 mod streams;

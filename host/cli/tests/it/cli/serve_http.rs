@@ -29,11 +29,16 @@ impl Server {
         Self::run(bench.command(&[arguments, &components].concat()))
     }
 
-    /// Starts a command that serves, and waits until it does.
-    pub(crate) fn run(mut command: Command) -> Self {
+    /// Starts a command that will serve. Its address is not known yet.
+    pub(crate) fn spawn(mut command: Command) -> Self {
         let errors = tempfile::NamedTempFile::new().unwrap();
         let child = command.stdout(Stdio::null()).stderr(errors.reopen().unwrap()).spawn().unwrap();
-        let mut server = Self { child, address: String::new(), token: String::new(), errors };
+        Self { child, address: String::new(), token: String::new(), errors }
+    }
+
+    /// Starts a command that serves, and waits until it does.
+    pub(crate) fn run(command: Command) -> Self {
+        let mut server = Self::spawn(command);
         let started = Instant::now();
         while server.address.is_empty() {
             let said = server.said();

@@ -1,0 +1,245 @@
+//! `fumehood dev`: builds, tests and serves a project whenever its files change.
+
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Result;
+use fumehood::CallResult;
+use fumehood::listener::{CallSink, EndedCall};
+use fumehood_author::Project;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use super::serve::server::{self, Faces};
+use super::{build, test};
+use crate::args::{Arguments, Dev, Http, ServeOptions};
+use crate::exit::{self, Exit, UsageError};
+use crate::{render, signals};
+
+/// Interval at which the files of the project are looked at. Every file system has times, and some tell of no changes.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Time without a change after which an edit counts as complete: editors write in several steps.
+const QUIET_PERIOD: Duration = Duration::from_millis(100);
+/// Maximum number of ended calls that wait to be printed. More are not printed.
+const MAX_WAITING_CALLS: usize = 256;
+/// Time after Ctrl-C in which the server ends by itself.
+const END_TIMEOUT: Duration = Duration::from_secs(3);
+
+pub(crate) async fn run(arguments: &Arguments, dev: &Dev) -> Result<Exit> {
+    let project = Project::open(&dev.project)?;
+    let mut stop = signals::listen_for_stop()?;
+    let (sender, ended) = channel(MAX_WAITING_CALLS);
+    let failure = Failure::default();
+    let mut development = Development::new(arguments, project, failure.clone());
+    tokio::select! {
+        () = development.build_until_loadable() => {}
+        () = stop.received() => return Ok(Exit::Ok),
+    }
+    let options = serve_options(dev, &development.component);
+    let faces = Faces::Development { listen: dev.listen, calls: Arc::new(CallReporter(sender)) };
+    let interrupted = async {
+        stop.received().await;
+        tokio::time::sleep(END_TIMEOUT).await;
+    };
+    tokio::select! {
+        served = server::run(arguments, &options, faces) => served,
+        never = development.follow() => match never {},
+        () = print_calls(ended, failure) => Ok(Exit::Ok),
+        // The server may still be loading a component, which takes no signals.
+        () = interrupted => Ok(Exit::Ok),
+    }
+}
+
+/// Returns the options of a server for one component of this machine's user.
+fn serve_options(dev: &Dev, component: &Path) -> ServeOptions {
+    ServeOptions {
+        components: vec![component.to_owned()],
+        servers: false,
+        #[cfg(feature = "cell")]
+        cell: false,
+        actor: None,
+        short_names: false,
+        portable_names: false,
+        code: None,
+        calls: None,
+        waiting: None,
+        allow_slow_compile: true,
+        watch: true,
+        dashboard: Some(dev.dashboard),
+        http: Http { token_file: None, no_auth: true, allow_host: Vec::new(), allow_origin: Vec::new() },
+        limits: dev.limits.clone(),
+        powers: dev.powers.clone(),
+        recording: dev.recording.clone(),
+    }
+}
+
+/// The first line of the error of the last build; `None` if it succeeded. Cheap to clone; clones share it.
+#[derive(Debug, Clone, Default)]
+struct Failure(Arc<Mutex<Option<String>>>);
+
+impl Failure {
+    fn set(&self, line: Option<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = line;
+    }
+
+    fn get(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The times of the files that matter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Snapshot {
+    /// Those of the component.
+    sources: Vec<(SystemTime, PathBuf)>,
+    /// Those of the cases.
+    cases: Vec<(SystemTime, PathBuf)>,
+}
+
+impl Snapshot {
+    fn read(project: &Project) -> Self {
+        let mut sources = project.sources();
+        sources.sort();
+        let entries = std::fs::read_dir(project.cases()).into_iter().flatten().flatten();
+        let stamped = entries.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())));
+        let mut cases: Vec<_> = stamped.collect();
+        cases.sort();
+        Self { sources, cases }
+    }
+}
+
+/// A project that is built again and again.
+struct Development<'a> {
+    arguments: &'a Arguments,
+    /// The project as it could be read last.
+    project: Project,
+    component: PathBuf,
+    /// The files as they were built and tested.
+    seen: Snapshot,
+    failure: Failure,
+}
+
+impl<'a> Development<'a> {
+    fn new(arguments: &'a Arguments, project: Project, failure: Failure) -> Self {
+        let component = project.component();
+        let seen = Snapshot::read(&project);
+        Self { arguments, project, component, seen, failure }
+    }
+
+    /// Builds until there is a component to serve, be it of an earlier build.
+    async fn build_until_loadable(&mut self) {
+        if self.project.built_component().is_ok() {
+            return self.run_cases().await;
+        }
+        while !self.build().await && !self.component.is_file() {
+            self.wait_for_change().await;
+        }
+    }
+
+    /// Builds and tests whenever files change, for ever.
+    async fn follow(&mut self) -> Infallible {
+        loop {
+            let before = self.seen.clone();
+            self.wait_for_change().await;
+            if before.sources == self.seen.sources {
+                self.run_cases().await;
+            } else if !self.build().await {
+                render::note("the last good component stays served");
+            }
+        }
+    }
+
+    /// Waits until files differ from what was seen last, and are complete.
+    async fn wait_for_change(&mut self) {
+        let mut found = self.seen.clone();
+        while found == self.seen {
+            tokio::time::sleep(POLL_INTERVAL).await;
+            found = Snapshot::read(&self.project);
+        }
+        loop {
+            tokio::time::sleep(QUIET_PERIOD).await;
+            let later = Snapshot::read(&self.project);
+            if later == found {
+                break;
+            }
+            found = later;
+        }
+        self.seen = found;
+    }
+
+    /// Builds and tests the project. Returns whether there is a new component.
+    async fn build(&mut self) -> bool {
+        let began = Instant::now();
+        match self.try_build().await {
+            Ok(()) => {
+                self.failure.set(None);
+                render::note(&format!("built {} in {:.1?}", self.component.display(), began.elapsed()));
+                self.run_cases().await;
+                true
+            }
+            Err(error) => {
+                self.report(&error);
+                let text = format!("{error:#}");
+                self.failure.set(Some(text.lines().next().unwrap_or_default().to_owned()));
+                false
+            }
+        }
+    }
+
+    async fn try_build(&mut self) -> Result<()> {
+        let project = Project::open(&self.project.folder)?;
+        if project.component() != self.component {
+            let message = format!("the project is now called `{}`; start `fumehood dev` again", project.name);
+            return Err(UsageError(message).into());
+        }
+        let built = build::make(self.arguments, &project, &self.component, false).await?;
+        self.project = project;
+        Ok(built.write(&self.component)?)
+    }
+
+    async fn run_cases(&self) {
+        if let Err(error) = test::run_all(self.arguments, &self.project, &self.component).await {
+            self.report(&error);
+        }
+    }
+
+    fn report(&self, error: &anyhow::Error) {
+        // The exit code is that of a command that ends, and this one goes on.
+        let _goes_on = render::failure(error, self.arguments.failure_form(), exit::from_error(error));
+    }
+}
+
+/// A call that has ended, to be printed.
+struct PrintedCall {
+    elapsed: Duration,
+    /// The result, without its content.
+    result: CallResult,
+}
+
+/// Passes the ends of calls on.
+struct CallReporter(Sender<PrintedCall>);
+
+impl CallSink for CallReporter {
+    fn record(&self, call: &EndedCall<'_>) {
+        let outcome = call.result.outcome.as_ref().map(|_| Vec::new()).map_err(Clone::clone);
+        let result = CallResult {
+            id: call.execution.to_owned(),
+            tool: call.tool.unwrap_or("unknown tool").to_owned(),
+            outcome,
+            metadata: call.result.metadata.clone(),
+        };
+        // A call that finds the queue full is not printed: the caller must not wait for a terminal.
+        let _full = self.0.try_send(PrintedCall { elapsed: call.elapsed, result });
+    }
+}
+
+/// Prints each call, and while a build fails that it was answered by an older one.
+async fn print_calls(mut ended: Receiver<PrintedCall>, failure: Failure) {
+    while let Some(PrintedCall { elapsed, result }) = ended.recv().await {
+        render::ended_call(&result, elapsed);
+        if let Some(line) = failure.get() {
+            render::warning(&format!("that was the last good component, because the build fails: {line}"));
+        }
+    }
+}
