@@ -26,7 +26,7 @@ from ._tool import tools
 from ._types import to_json
 
 #: Modules that Python imports by itself when they are needed, which is too late in a component.
-_LATE_MODULES = ("encodings.idna", "encodings.ascii", "encodings.latin_1", "encodings.cp1252", "encodings.punycode", "_strptime")
+LATE_MODULES = ("encodings.idna", "encodings.ascii", "encodings.latin_1", "encodings.cp1252", "encodings.punycode", "_strptime")
 
 
 class WitWorld(wit_world.WitWorld):
@@ -104,15 +104,25 @@ def _content(result: Any) -> list[Any]:
     return [types.Content_Json(json.dumps(to_json(result), ensure_ascii=False, allow_nan=False))]
 
 
+def load(module: str) -> None:
+    """Imports the module of the tools."""
+    importlib.import_module(module)
+    if not tools:
+        raise RuntimeError(f"the module `{module}` has no tools; put `@tool` before a function")
+
+
+def keep_source(file: str, text: str) -> None:
+    """Keeps the lines of a module of the project, for tracebacks."""
+    _sources[file] = text.splitlines()
+
+
 def prepare(module: str) -> None:
     """Imports the module of the tools, and all that it imports later: a component has no other files.
 
     Called while the component is built.
     """
-    importlib.import_module(module)
-    if not tools:
-        raise RuntimeError(f"the module `{module}` has no tools; put `@tool` before a function")
-    for name in _LATE_MODULES:
+    load(module)
+    for name in LATE_MODULES:
         _import(name)
     seen: set[str] = set()
     while new := [name for name in sys.modules if name not in seen]:
@@ -142,7 +152,7 @@ def _later_imports(module: Any) -> list[str]:
         tree = ast.parse(text)
     except (OSError, SyntaxError, ValueError):
         return []
-    _sources[file] = text.splitlines()
+    keep_source(file, text)
     package = getattr(module, "__package__", None) or ""
     names = []
     for node in ast.walk(tree):

@@ -25,7 +25,7 @@ use crate::exit::{ComponentLoadError, UsageError};
 use crate::isolation::Mode;
 use crate::power_arguments::PowerArguments;
 use crate::protected_files::{self, secret_file};
-use crate::user_folders::{compiled_crates, default_cache, default_store, state_folder, store_of};
+use crate::user_folders::{compiled_crates, default_cache, default_store, interpreters, state_folder, store_of};
 use crate::{flags, logging, published, render};
 
 /// Time without a result after which a spinner is shown.
@@ -61,7 +61,7 @@ pub(crate) fn isolated_builder(arguments: &Arguments, isolation: Mode) -> HostBu
 /// Keeps from all tools, in every command, the files that decide what they may do: the configuration and its lock,
 /// existing or not, named or in the working folder, and the user's state and caches.
 fn with_protected_files(mut builder: HostBuilder, arguments: &Arguments) -> HostBuilder {
-    let caches = default_cache().into_iter().chain(compiled_crates());
+    let caches = default_cache().into_iter().chain(compiled_crates()).chain(interpreters());
     let folders = state_folder().into_iter().chain(caches).chain(crate::signing_key::folder());
     for folder in folders.chain(arguments.cache_dir.clone()) {
         builder = builder.own_folder(folder);

@@ -86,6 +86,11 @@ pub(crate) fn compiled_crates() -> Option<PathBuf> {
     Some(caches()?.join("rust"))
 }
 
+/// Returns the folder with the interpreters of `dev`; `None` without a home folder.
+pub(crate) fn interpreters() -> Option<PathBuf> {
+    Some(caches()?.join("interpreters"))
+}
+
 fn caches() -> Option<PathBuf> {
     Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("fumehood"))
 }

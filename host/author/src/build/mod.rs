@@ -5,6 +5,7 @@
 //! of crates that it was built from, in the format of cargo-auditable.
 
 mod c;
+mod development;
 mod error;
 mod javascript;
 pub(crate) use javascript::ESBUILD;
@@ -27,6 +28,9 @@ use std::time::SystemTime;
 use fumehood_platform::private;
 use sha2::{Digest as _, Sha256};
 
+pub use development::{
+    DevelopmentBuild, PROGRAM_ERROR, PROGRAM_FILE, PROGRAM_FOLDER, build_for_development, has_interpreter,
+};
 pub use error::BuildError;
 pub use metadata::{Labels, finish};
 pub use rust::{CargoBuild, encode};

@@ -11,20 +11,26 @@ use crate::project::Project;
 const VARIABLE: &str = "FUMEHOOD_COMPONENTIZE_PY";
 /// The release that scaffolds ask for, and that is tested.
 pub(crate) const COMPONENTIZE_PY: &str = "0.25.1";
+/// The module that an interpreter begins with.
+const INTERPRETER: &str = include_str!("development.py");
 /// The folders of virtual environments that are looked into.
 const ENVIRONMENTS: [&str; 2] = [".venv", "venv"];
+
+/// The world of the SDK for a project.
+fn world_of(project: &Project) -> &'static str {
+    if project.settings.http { "tool-with-http" } else { "tool" }
+}
 
 pub(super) fn compile(project: &Project) -> Result<CompilerOutput, BuildError> {
     let settings = &project.settings;
     let module = settings.module.as_deref().unwrap_or_default();
     // Absolute, because the program runs in the folder of the project.
     let folder = absolute(&project.folder);
-    let program = find_compiler(project).ok_or_else(not_installed)?;
+    let program = require_compiler(project)?;
 
     let scratch = super::scratch()?;
     let output = scratch.path().join("component.wasm");
-    let mut componentize = Command::new(&program);
-    componentize.arg("--quiet");
+    let mut componentize = componentize(&program);
     match settings.world.as_deref() {
         Some(world) => {
             componentize.arg("--wit-path").arg(absolute(&project.wit())).args(["--world", world, "componentize"]);
@@ -32,16 +38,11 @@ pub(super) fn compile(project: &Project) -> Result<CompilerOutput, BuildError> {
         }
         None => {
             let sdk = PythonSdk::write(&folder, scratch.path(), module)?;
-            let world = if settings.http { "tool-with-http" } else { "tool" };
-            componentize.arg("--wit-path").arg(&sdk.wit).args(["--world", world, "componentize"]);
-            for modules in [&folder, &sdk.modules, &sdk.entry] {
-                componentize.arg("--python-path").arg(modules);
-            }
+            add_sdk(&mut componentize, &sdk, world_of(project), &[&folder, &sdk.modules, &sdk.entry]);
             componentize.arg("--output").arg(&output).arg(python_sdk::ENTRY);
         }
     }
-    // A trace of the compiler itself would hide its message.
-    componentize.current_dir(&folder).env_remove("RUST_BACKTRACE").env_remove("RUST_LIB_BACKTRACE");
+    componentize.current_dir(&folder);
     if let Some(environment) = environment_of(&program) {
         // Packages that are installed there become part of the component.
         componentize.env("VIRTUAL_ENV", environment);
@@ -58,6 +59,63 @@ pub(super) fn compile(project: &Project) -> Result<CompilerOutput, BuildError> {
     let component = std::fs::read(&output);
     let component = component.map_err(|source| BuildError::Io { action: "read", path: output, source })?;
     Ok(CompilerOutput { component, labels: Labels::of(project, project.about.clone()), dependencies: None, messages })
+}
+
+/// Returns the command of componentize-py. A trace of the compiler itself would hide its message.
+fn componentize(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.arg("--quiet").env_remove("RUST_BACKTRACE").env_remove("RUST_LIB_BACKTRACE");
+    command
+}
+
+/// Adds the world of the SDK and the folders of modules.
+fn add_sdk(componentize: &mut Command, sdk: &PythonSdk, world: &str, modules: &[&Path]) {
+    componentize.arg("--wit-path").arg(&sdk.wit).args(["--world", world, "componentize"]);
+    for modules in modules {
+        componentize.arg("--python-path").arg(modules);
+    }
+}
+
+/// Builds an interpreter, which reads its program from a granted folder.
+pub(super) fn build_interpreter(project: &Project, compiler: &Path) -> Result<Vec<u8>, BuildError> {
+    let scratch = super::scratch()?;
+    let output = scratch.path().join("component.wasm");
+    let sdk = PythonSdk::write_entry(&absolute(&project.folder), scratch.path(), INTERPRETER)?;
+    let mut componentize = componentize(compiler);
+    add_sdk(&mut componentize, &sdk, world_of(project), &[&sdk.modules, &sdk.entry]);
+    componentize.arg("--output").arg(&output).arg(python_sdk::ENTRY).current_dir(scratch.path());
+    toolchain::capture_messages(&mut componentize, "componentize-py")?;
+    std::fs::read(&output).map_err(|source| BuildError::io("read", &output, source))
+}
+
+/// Returns a digest of everything that an interpreter is built from.
+pub(super) fn interpreter_key(project: &Project, compiler: &Path) -> Result<String, BuildError> {
+    let metadata = std::fs::metadata(compiler).and_then(|metadata| metadata.modified());
+    let installed = metadata.map_err(|source| BuildError::io("read", compiler, source))?;
+    let installed = installed.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_nanos().to_string();
+    let compiler = compiler.display().to_string();
+    let mut text = [INTERPRETER, world_of(project), compiler.as_str(), installed.as_str()].join("\0");
+    for part in PythonSdk::texts() {
+        text.push('\0');
+        text.push_str(part);
+    }
+    let digest = super::digest(text.as_bytes());
+    Ok(digest.get(..32).unwrap_or(&digest).to_owned())
+}
+
+/// Returns the folders of packages that are installed beside a compiler.
+pub(super) fn site_packages(compiler: &Path) -> Vec<PathBuf> {
+    let library = environment_of(compiler).map(|environment| environment.join("lib"));
+    let entries = library.and_then(|library| std::fs::read_dir(library).ok()).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path().join("site-packages")).filter(|folder| folder.is_dir()).collect()
+}
+
+/// Returns componentize-py, as [`find_compiler`] finds it.
+///
+/// # Errors
+/// If it is not installed.
+pub(super) fn require_compiler(project: &Project) -> Result<PathBuf, BuildError> {
+    find_compiler(project).ok_or_else(not_installed)
 }
 
 /// Returns componentize-py: the one that the variable names, one in a virtual environment of the project, or one of the

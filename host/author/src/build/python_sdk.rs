@@ -52,6 +52,18 @@ impl PythonSdk {
     /// # Errors
     /// If a file cannot be written.
     pub(super) fn write(project: &Path, scratch: &Path, module: &str) -> Result<Self, BuildError> {
+        let entry = format!(
+            "from fumehood_tool import _component\nfrom fumehood_tool._component import Tools, WitWorld\n\n\
+             _component.prepare({module:?})\n"
+        );
+        Self::write_entry(project, scratch, &entry)
+    }
+
+    /// Like [`Self::write`], for a component that begins with this module.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub(super) fn write_entry(project: &Path, scratch: &Path, text: &str) -> Result<Self, BuildError> {
         let modules = project.join(FOLDER);
         let package = modules.join("fumehood_tool");
         for (name, text) in MODULES.into_iter().chain([TYPED]) {
@@ -65,12 +77,13 @@ impl PythonSdk {
             write_file(&wit.join(name.trim_start_matches("wit/")), text)?;
         }
         let entry = scratch.join("entry");
-        let text = format!(
-            "from fumehood_tool import _component\nfrom fumehood_tool._component import Tools, WitWorld\n\n\
-             _component.prepare({module:?})\n"
-        );
-        write_file(&entry.join(format!("{ENTRY}.py")), &text)?;
+        write_file(&entry.join(format!("{ENTRY}.py")), text)?;
         Ok(Self { modules, entry, wit })
+    }
+
+    /// Returns the texts that components are built from, for a digest of all of them.
+    pub(super) fn texts() -> impl Iterator<Item = &'static str> {
+        MODULES.into_iter().chain(WIT).chain(contract::FILES).map(|(_, text)| text)
     }
 }
 

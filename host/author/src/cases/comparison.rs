@@ -184,7 +184,8 @@ mod tests {
         let store = BTreeMap::new();
         let unanswered = Vec::new();
         let unused = Vec::new();
-        let found = Observation { result: found, store, fuel: 1000, memory: 1 << 20, unanswered, unused };
+        let found =
+            Observation { result: found, store, fuel: 1000, memory: 1 << 20, unanswered, unused, output: Vec::new() };
         Comparison::new(&file.cases[0], &found)
     }
 

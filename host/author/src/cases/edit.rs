@@ -183,7 +183,15 @@ mod tests {
     fn found(result: Value) -> Observation {
         let unanswered = Vec::new();
         let unused = Vec::new();
-        Observation { result, store: BTreeMap::new(), fuel: 1234, memory: 65536, unanswered, unused }
+        Observation {
+            result,
+            store: BTreeMap::new(),
+            fuel: 1234,
+            memory: 65536,
+            unanswered,
+            unused,
+            output: Vec::new(),
+        }
     }
 
     fn updated(before: &str, result: Value) -> String {

@@ -35,4 +35,4 @@ pub const SCHEMA: &str = include_str!("schema.json");
 pub use case::{Case, CaseError, CaseFile, Exchange, Expectation};
 pub use comparison::{Comparison, Verdict};
 pub use edit::{append_case, update_cases};
-pub use runner::{Environment, Observation, RunError, Runner};
+pub use runner::{Environment, Observation, RunError, Runner, grant_program};

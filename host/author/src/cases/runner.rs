@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fumehood::key_value::{Key, KeyValueStore, MAX_PAGE_KEYS, MemoryStore, Prefix, Query, StoreError};
+use fumehood::permission::files::{Access, Folder, FolderError};
 use fumehood::permission::http::{HttpGrant, HttpLimits, HttpRule};
 use fumehood::permission::{KeyValueQuota, Seed};
 use fumehood::{Call, CallResult, CapturedStream, Content, Grant, Host, HostBuilder, Level, Load, Namespace, Observer};
@@ -13,6 +14,7 @@ use serde_json::Value;
 
 use super::case::{Case, CaseFile};
 use super::http_mock::HttpMock;
+use crate::build::PROGRAM_FOLDER;
 
 /// Quota of the private store of a case that fills it without granting one, in bytes.
 const DEFAULT_STORE_BYTES: u64 = 1 << 20;
@@ -26,6 +28,8 @@ pub struct Environment<'a> {
     pub host: &'a dyn Fn() -> HostBuilder,
     /// Makes the grant that a table describes. Folders count from the path.
     pub grant: &'a dyn Fn(&toml::Table, &Path) -> Result<Grant, String>,
+    /// The folder of the program, if the component is an interpreter for development.
+    pub program: Option<&'a Path>,
 }
 
 impl std::fmt::Debug for Environment<'_> {
@@ -92,6 +96,9 @@ pub enum RunError {
     /// The servers of the cases cannot be set up.
     #[error("cannot set up the mock servers of the cases: {0}")]
     Http(String),
+    /// The folder of a program cannot be granted.
+    #[error("cannot read the program of the tool")]
+    Program(#[source] FolderError),
     /// A case cannot be called as it is written.
     #[error("the case \"{case}\": {reason}")]
     Case {
@@ -157,7 +164,7 @@ impl<'a> Runner<'a> {
             result: self.to_value(&result),
             unanswered,
             unused,
-            output: output_of(&log, &result),
+            output: self.output_of(&log, &result),
         })
     }
 
@@ -173,7 +180,12 @@ impl<'a> Runner<'a> {
     }
 
     async fn load(&self, grant: Grant) -> Result<(), RunError> {
-        let load = Load::path(self.component).grant(grant).allow_slow_compile();
+        let mut load = Load::path(self.component).allow_slow_compile();
+        if let Some(program) = self.environment.program {
+            load = load.grant(grant_program(grant, program).map_err(RunError::Program)?).describe_with_grant();
+        } else {
+            load = load.grant(grant);
+        }
         let loaded = self.host.load(load).await;
         loaded.map_err(|source| RunError::Load { file: self.component.display().to_string(), source })?;
         Ok(())
@@ -248,6 +260,22 @@ impl<'a> Runner<'a> {
         }
     }
 
+    /// Returns what a tool wrote during its call.
+    fn output_of(&self, log: &LogLines, result: &CallResult) -> Vec<String> {
+        let mut output = log.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (name, CapturedStream { text, .. }) in
+            [("stdout", &result.metadata.stdout), ("stderr", &result.metadata.stderr)]
+        {
+            output.extend(text.to_sanitized().lines().map(|line| format!("{name}: {line}")));
+        }
+        if let Some(error) = result.error() {
+            output.extend(error.backtrace.iter().map(|frame| format!("at {frame}")));
+            let hint = error.hint.as_ref().map(|hint| hint.replace(&format!("{}__", self.name), ""));
+            output.extend(hint.map(|hint| format!("hint: {hint}")));
+        }
+        output
+    }
+
     /// Returns a result in the form that cases have: tools have their own names, without that of the component.
     fn to_value(&self, result: &CallResult) -> Value {
         match &result.outcome {
@@ -268,17 +296,11 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Returns what a tool wrote during its call.
-fn output_of(log: &LogLines, result: &CallResult) -> Vec<String> {
-    let mut output = log.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    for (name, CapturedStream { text, .. }) in
-        [("stdout", &result.metadata.stdout), ("stderr", &result.metadata.stderr)]
-    {
-        output.extend(text.to_sanitized().lines().map(|line| format!("{name}: {line}")));
-    }
-    if let Some(error) = result.error() {
-        output.extend(error.backtrace.iter().map(|frame| format!("at {frame}")));
-        output.extend(error.hint.as_ref().map(|hint| format!("hint: {hint}")));
-    }
-    output
+/// Adds the folder of a program to the grant of its interpreter.
+///
+/// # Errors
+/// If another folder has the guest path.
+pub fn grant_program(grant: Grant, program: &Path) -> Result<Grant, FolderError> {
+    let absolute = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
+    grant.with_folder(Folder::new(absolute, PROGRAM_FOLDER, Access::Read)?)
 }

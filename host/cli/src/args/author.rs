@@ -105,6 +105,10 @@ pub(crate) struct Dev {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081", help_heading = "HTTP")]
     pub(crate) dashboard: SocketAddr,
 
+    /// Build the component as `fumehood build` does, also in Python, where that takes long
+    #[arg(long)]
+    pub(crate) full: bool,
+
     #[command(flatten)]
     pub(crate) limits: LimitsSection,
 

@@ -126,6 +126,10 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:8081")]
     pub(crate) dashboard: Option<SocketAddr>,
 
+    /// The folder of the program, if the component of the command line is an interpreter for development.
+    #[arg(skip)]
+    pub(crate) program: Option<PathBuf>,
+
     #[command(flatten)]
     pub(crate) http: Http,
 

@@ -6,8 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::limits::display_bytes;
-use fumehood::{ComponentError, Load};
-use fumehood_author::build::{BuildError, BuildOutput, build, build_reproducibly, check_settings, check_syntax};
+use fumehood::{ComponentError, Grant, Load};
+use fumehood_author::build::{
+    BuildError, BuildOutput, DevelopmentBuild, PROGRAM_ERROR, build, build_for_development, build_reproducibly,
+    check_settings, check_syntax,
+};
+use fumehood_author::cases::grant_program;
 use fumehood_author::{Language, Project};
 
 use crate::args::{self, Arguments};
@@ -71,8 +75,37 @@ pub(crate) async fn make(
         }
     });
     let built = building.await.context("the build was interrupted")??;
-    check_loads(arguments, project, output, &built.component).await?;
+    let load = Load::bytes(project.name.as_str(), built.component.as_slice());
+    check_loads(arguments, output, load).await?;
     Ok(built)
+}
+
+/// Builds the program of a project for an interpreter of the folder `interpreters`, and loads both. The program is written to
+/// the folder `candidate` for that.
+///
+/// # Errors
+/// If it cannot be built, or the interpreter fails to load it.
+pub(crate) async fn make_program(
+    arguments: &Arguments,
+    project: &Project,
+    interpreters: &Path,
+    candidate: &Path,
+) -> Result<DevelopmentBuild> {
+    check_settings(project)?;
+    if let Some(warning) = check_syntax(project)? {
+        render::warning(&warning);
+    }
+    let built_project = project.clone();
+    let folder = interpreters.to_owned();
+    let building = tokio::task::spawn_blocking(move || build_for_development(&built_project, &folder));
+    let built = building.await.context("the build was interrupted")??;
+    built.write_program(candidate)?;
+    let load = Load::path(&built.interpreter).named(project.name.as_str());
+    let load = load.grant(grant_program(Grant::none(), candidate)?).describe_with_grant();
+    match check_loads(arguments, Path::new(&project.name), load).await? {
+        Some(error) => Err(BuildError::Syntax(error).into()),
+        None => Ok(built),
+    }
 }
 
 /// Builds a component. The compilers of Python and JavaScript print nothing while they work, so something else is shown.
@@ -90,16 +123,20 @@ fn build_visibly(project: &Project, shared: Option<&Path>, output: &Path) -> Res
     built
 }
 
-/// Loads a component that was just built, without powers. Its code is in the cache then, for the first call.
-async fn check_loads(arguments: &Arguments, project: &Project, output: &Path, component: &[u8]) -> Result<()> {
+/// Loads a component that was just built. Its code is in the cache then, for the first call. Returns the error of a program
+/// that its interpreter cannot load.
+async fn check_loads(arguments: &Arguments, shown: &Path, load: Load) -> Result<Option<String>> {
     let host = host::builder(arguments).build()?;
-    let load = Load::bytes(project.name.as_str(), component).allow_slow_compile();
-    let loaded = host::load(&host, &output.display().to_string(), load).await;
+    let loaded = host::load(&host, &shown.display().to_string(), load.allow_slow_compile()).await;
+    let tools = host.tools();
     host.shutdown(Duration::ZERO).await;
     match loaded {
-        Err(error) if !needs_other_host(&error) => Err(error),
-        _ => Ok(()),
+        Err(error) if !needs_other_host(&error) => return Err(error),
+        _ => {}
     }
+    let mut definitions = tools.iter().map(|tool| tool.definition());
+    let error = definitions.find(|definition| definition.name.as_str() == PROGRAM_ERROR);
+    Ok(error.map(|definition| definition.description.to_sanitized().into_owned()))
 }
 
 /// Returns whether a component cannot be loaded here because it needs what only the host of an embedder has.

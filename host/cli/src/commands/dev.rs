@@ -9,18 +9,23 @@ use anyhow::Result;
 use fumehood::CallResult;
 use fumehood::listener::{CallSink, EndedCall};
 use fumehood_author::Project;
+use fumehood_author::build::has_interpreter;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::serve::server::{self, Faces};
+use super::test::Tested;
 use super::{build, test};
 use crate::args::{Arguments, Dev, Http, ServeOptions};
 use crate::exit::{self, Exit, UsageError};
+use crate::user_folders::interpreters;
 use crate::{render, signals};
 
 /// Interval at which the files of the project are looked at. Every file system has times, and some tell of no changes.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Time without a change after which an edit counts as complete: editors write in several steps.
 const QUIET_PERIOD: Duration = Duration::from_millis(100);
+/// The folder of this command in a project with an interpreter.
+const OWN_FOLDER: &str = ".fumehood/dev";
 /// Maximum number of ended calls that wait to be printed. More are not printed.
 const MAX_WAITING_CALLS: usize = 256;
 /// Time after Ctrl-C in which the server ends by itself.
@@ -28,15 +33,24 @@ const END_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(crate) async fn run(arguments: &Arguments, dev: &Dev) -> Result<Exit> {
     let project = Project::open(&dev.project)?;
+    for (option, address) in [("--listen", dev.listen), ("--dashboard", dev.dashboard)] {
+        if !address.ip().is_loopback() {
+            let message = format!(
+                "`{option} {address}` is reachable from other machines, and clients of `dev` need no token; use a \
+                 loopback address such as 127.0.0.1:8080"
+            );
+            return Err(UsageError(message).into());
+        }
+    }
     let mut stop = signals::listen_for_stop()?;
     let (sender, ended) = channel(MAX_WAITING_CALLS);
     let failure = Failure::default();
-    let mut development = Development::new(arguments, project, failure.clone());
+    let mut development = Development::new(arguments, project, failure.clone(), dev.full);
     tokio::select! {
         () = development.build_until_loadable() => {}
         () = stop.received() => return Ok(Exit::Ok),
     }
-    let options = serve_options(dev, &development.component);
+    let options = serve_options(dev, &development.component, development.interpreted.as_ref());
     let faces = Faces::Development { listen: dev.listen, calls: Arc::new(CallReporter(sender)) };
     let interrupted = async {
         stop.received().await;
@@ -52,7 +66,7 @@ pub(crate) async fn run(arguments: &Arguments, dev: &Dev) -> Result<Exit> {
 }
 
 /// Returns the options of a server for one component of this machine's user.
-fn serve_options(dev: &Dev, component: &Path) -> ServeOptions {
+fn serve_options(dev: &Dev, component: &Path, interpreted: Option<&Interpreted>) -> ServeOptions {
     ServeOptions {
         components: vec![component.to_owned()],
         servers: false,
@@ -67,6 +81,7 @@ fn serve_options(dev: &Dev, component: &Path) -> ServeOptions {
         allow_slow_compile: true,
         watch: true,
         dashboard: Some(dev.dashboard),
+        program: interpreted.map(|interpreted| interpreted.program.clone()),
         http: Http { token_file: None, no_auth: true, allow_host: Vec::new(), allow_origin: Vec::new() },
         limits: dev.limits.clone(),
         powers: dev.powers.clone(),
@@ -109,28 +124,58 @@ impl Snapshot {
     }
 }
 
+/// The folders of a project whose program an interpreter reads.
+struct Interpreted {
+    interpreters: PathBuf,
+    /// The folder of the program that is served.
+    program: PathBuf,
+    /// The folder of a program that is not known to load yet.
+    candidate: PathBuf,
+}
+
+impl Interpreted {
+    /// Returns the folders, if there is an interpreter for the project and a place to keep it.
+    fn new(arguments: &Arguments, project: &Project) -> Option<Self> {
+        if arguments.no_cache || !has_interpreter(project) {
+            return None;
+        }
+        let own = project.folder.join(OWN_FOLDER);
+        Some(Self { interpreters: interpreters()?, program: own.join("program"), candidate: own.join("candidate") })
+    }
+}
+
 /// A project that is built again and again.
 struct Development<'a> {
     arguments: &'a Arguments,
     /// The project as it could be read last.
     project: Project,
+    /// The file that is served.
     component: PathBuf,
+    /// `None` if each build makes a whole component.
+    interpreted: Option<Interpreted>,
     /// The files as they were built and tested.
     seen: Snapshot,
     failure: Failure,
 }
 
 impl<'a> Development<'a> {
-    fn new(arguments: &'a Arguments, project: Project, failure: Failure) -> Self {
-        let component = project.component();
+    fn new(arguments: &'a Arguments, project: Project, failure: Failure, is_full: bool) -> Self {
+        let interpreted = if is_full { None } else { Interpreted::new(arguments, &project) };
+        let component = match &interpreted {
+            Some(_) => project.folder.join(OWN_FOLDER).join(format!("{}.wasm", project.name)),
+            None => project.component(),
+        };
         let seen = Snapshot::read(&project);
-        Self { arguments, project, component, seen, failure }
+        Self { arguments, project, component, interpreted, seen, failure }
     }
 
     /// Builds until there is a component to serve, be it of an earlier build.
     async fn build_until_loadable(&mut self) {
-        if self.project.built_component().is_ok() {
+        if self.interpreted.is_none() && self.project.built_component().is_ok() {
             return self.run_cases().await;
+        }
+        if self.interpreted.is_some() && !self.component.is_file() {
+            render::note("the first build compiles the interpreter, which takes up to two minutes");
         }
         while !self.build().await && !self.component.is_file() {
             self.wait_for_change().await;
@@ -174,7 +219,7 @@ impl<'a> Development<'a> {
         match self.try_build().await {
             Ok(()) => {
                 self.failure.set(None);
-                render::note(&format!("built {} in {:.1?}", self.component.display(), began.elapsed()));
+                render::note(&format!("built `{}` in {:.1?}", self.project.name, began.elapsed()));
                 self.run_cases().await;
                 true
             }
@@ -189,17 +234,26 @@ impl<'a> Development<'a> {
 
     async fn try_build(&mut self) -> Result<()> {
         let project = Project::open(&self.project.folder)?;
-        if project.component() != self.component {
+        if project.name != self.project.name {
             let message = format!("the project is now called `{}`; start `fumehood dev` again", project.name);
             return Err(UsageError(message).into());
         }
-        let built = build::make(self.arguments, &project, &self.component, false).await?;
+        match &self.interpreted {
+            Some(Interpreted { interpreters, program, candidate }) => {
+                let built = build::make_program(self.arguments, &project, interpreters, candidate).await?;
+                built.write_program(program)?;
+                built.write_interpreter(&self.component)?;
+            }
+            None => build::make(self.arguments, &project, &self.component, false).await?.write(&self.component)?,
+        }
         self.project = project;
-        Ok(built.write(&self.component)?)
+        Ok(())
     }
 
     async fn run_cases(&self) {
-        if let Err(error) = test::run_all(self.arguments, &self.project, &self.component).await {
+        let program = self.interpreted.as_ref().map(|interpreted| interpreted.program.as_path());
+        let tested = Tested { project: &self.project, component: &self.component, program };
+        if let Err(error) = test::run_all(self.arguments, &tested).await {
             self.report(&error);
         }
     }

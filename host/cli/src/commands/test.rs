@@ -22,6 +22,15 @@ use crate::trust::{self, TrustedCases};
 /// Maximum number of lines of a tool that are shown below a failed case.
 const MAX_OUTPUT_LINES: usize = 40;
 
+/// A component whose cases run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tested<'a> {
+    pub(crate) project: &'a Project,
+    pub(crate) component: &'a Path,
+    /// The folder of the program, if the component is an interpreter for development.
+    pub(crate) program: Option<&'a Path>,
+}
+
 /// One case that ran.
 struct CaseRun<'a> {
     file: &'a CaseFile,
@@ -62,7 +71,8 @@ async fn run_cases(
         return Err(no_cases(project, &files, &test.names).into());
     }
     let is_printed = !arguments.json && !test.update;
-    let ran = run_chosen(arguments, project, host, component, &files, &chosen, is_printed).await?;
+    let tested = Tested { project, component, program: None };
+    let ran = run_chosen(arguments, &tested, host, &files, &chosen, is_printed).await?;
     if test.update {
         return update(arguments, project, &files, &ran);
     }
@@ -97,14 +107,23 @@ fn no_cases(project: &Project, files: &[CaseFile], names: &[String]) -> UsageErr
 ///
 /// # Errors
 /// If a file of cases is not valid, or reaches beyond the project and is not trusted, or the component cannot be loaded.
-pub(crate) async fn run_all(arguments: &Arguments, project: &Project, component: &Path) -> Result<()> {
-    let files = CaseFile::read_all(&project.cases())?;
+pub(crate) async fn run_all(arguments: &Arguments, tested: &Tested<'_>) -> Result<()> {
+    let mut files = CaseFile::read_all(&tested.project.cases())?;
+    if tested.program.is_some() {
+        // A call of an interpreter costs what loading its program does, too.
+        files.iter_mut().flat_map(|file| &mut file.cases).filter_map(|case| case.expect.as_mut()).for_each(
+            |expected| {
+                expected.fuel = None;
+                expected.memory = None;
+            },
+        );
+    }
     let chosen = all_cases(&files);
     if chosen.is_empty() {
         return Ok(());
     }
     let host = || host::builder(arguments);
-    let ran = run_chosen(arguments, project, &host, component, &files, &chosen, true).await?;
+    let ran = run_chosen(arguments, tested, &host, &files, &chosen, true).await?;
     let failed = count_failed(&ran);
     render::lines(&format!("{} passed, {failed} failed", ran.len() - failed))
 }
@@ -120,16 +139,16 @@ fn count_failed(ran: &[CaseRun<'_>]) -> usize {
 /// Runs cases in one sandbox, one after the other.
 async fn run_chosen<'a>(
     arguments: &Arguments,
-    project: &Project,
+    tested: &Tested<'_>,
     host: &dyn Fn() -> HostBuilder,
-    component: &Path,
     files: &[CaseFile],
     chosen: &[(&'a CaseFile, &'a Case)],
     is_printed: bool,
 ) -> Result<Vec<CaseRun<'a>>> {
+    let Tested { project, component, program } = *tested;
     let trusted = TrustedCases::check(arguments, &project.folder, chosen)?;
     let grant = |table: &toml::Table, folder: &Path| trusted.grant(table, folder);
-    let runner = Runner::start(Environment { host, grant: &grant }, component, files).await?;
+    let runner = Runner::start(Environment { host, grant: &grant, program }, component, files).await?;
     let mut ran = Vec::new();
     for (file, case) in chosen.iter().copied() {
         let observation = runner.run(case, &project.folder).await?;
@@ -202,7 +221,7 @@ async fn record(
     let case = file.cases.first().context("the recorded case is missing")?;
     let files = std::slice::from_ref(&file);
     let grant = |_: &toml::Table, _: &Path| Ok(Grant::none());
-    let runner = Runner::start(Environment { host, grant: &grant }, component, files).await?;
+    let runner = Runner::start(Environment { host, grant: &grant, program: None }, component, files).await?;
     check_tool(&runner, component, tool).await?;
     let observation = runner.run(case, &project.folder).await?;
     runner.close().await;

@@ -56,6 +56,7 @@ pub struct Load {
     limits: Option<Limits>,
     grant: Grant,
     strict_imports: bool,
+    describe_with_grant: bool,
     pinning: Pinning,
     allow_slow_compile: bool,
     docs: Option<WitDocs>,
@@ -72,6 +73,7 @@ pub(crate) struct LoadTerms {
     pub(crate) limits: Limits,
     pub(crate) grant: Grant,
     strict_imports: bool,
+    describe_with_grant: bool,
     docs: Option<WitDocs>,
     command: Option<Arc<CommandTemplate>>,
     isolation: Option<Isolation>,
@@ -162,6 +164,7 @@ impl Load {
             limits: None,
             grant: Grant::none(),
             strict_imports: false,
+            describe_with_grant: false,
             pinning: Pinning::Off,
             allow_slow_compile: false,
             docs: None,
@@ -213,6 +216,16 @@ impl Load {
     #[must_use]
     pub fn strict_imports(mut self) -> Self {
         self.strict_imports = true;
+        self
+    }
+
+    /// Gives the component its grant while it describes its tools, too. By default it has no powers then, because nobody has
+    /// approved it yet.
+    ///
+    /// For an interpreter that reads the author's program from a granted folder, while the author works on it.
+    #[must_use]
+    pub fn describe_with_grant(mut self) -> Self {
+        self.describe_with_grant = true;
         self
     }
 
@@ -300,6 +313,7 @@ impl Load {
             limits,
             grant: self.grant.clone(),
             strict_imports: self.strict_imports,
+            describe_with_grant: self.describe_with_grant,
             docs: self.docs.clone(),
             command: self.command.clone(),
             isolation: self.isolation,
@@ -325,6 +339,7 @@ impl Load {
             name: Some(name.clone()),
             grant: self.grant.clone(),
             strict_imports: self.strict_imports,
+            describe_with_grant: self.describe_with_grant,
             allow_slow_compile: self.allow_slow_compile,
             docs: self.docs.as_ref().map(WitDocs::section),
             command: self.command.clone(),

@@ -203,7 +203,9 @@ async fn execute(
     let _ticking = parts.shared.ticker.run();
     // A component describes itself before anybody has approved it, so it does that without any power.
     let (mut powers, folders) = match input {
-        Input::Describe | Input::ListResources => (Arc::new(parts.powers.without_grant()), None),
+        Input::Describe | Input::ListResources if !parts.powers.describe_with_grant => {
+            (Arc::new(parts.powers.without_grant()), None)
+        }
         _ => (Arc::clone(&parts.powers), parts.folders.clone()),
     };
     if let Some(HostServices { store, outbound, capabilities }) = services {

@@ -152,6 +152,7 @@ async fn prepare_launch(
         name: options.name.as_ref().map(ToString::to_string),
         grant: Arc::new(grant.clone()),
         may_request: grant.http().is_some(),
+        describe_with_grant: options.describe_with_grant,
         secrets: grant.secrets().iter().map(|secret| secret.name().to_owned()).collect(),
         folders: convert::to_granted_folders(grant),
         // Replaced by the current list whenever a worker starts.

@@ -73,6 +73,8 @@ pub(super) struct Setup {
     /// The powers that a worker enforces itself.
     pub(super) grant: Arc<Grant>,
     pub(super) may_request: bool,
+    /// True if the component has them while it describes itself, too.
+    pub(super) describe_with_grant: bool,
     /// The names of secrets.
     pub(super) secrets: Vec<String>,
     pub(super) folders: Vec<GrantedFolder>,

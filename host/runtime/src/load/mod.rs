@@ -41,6 +41,9 @@ pub struct LoadOptions {
     pub grant: Grant,
     /// True if a component that imports a power which is not granted is refused, even if it never uses it.
     pub strict_imports: bool,
+    /// True if the component has its powers while it describes itself, too: an interpreter whose program is in a granted folder.
+    /// Its author must be the operator, because a component describes itself before it was approved.
+    pub describe_with_grant: bool,
     /// True if a component that takes long to compile is compiled nevertheless.
     pub allow_slow_compile: bool,
     /// The content of a `package-docs` section that documents the functions and types of a component, in place of the

@@ -280,6 +280,7 @@ fn build_powers(
     let secret_names = grant.secrets().iter().map(|secret| secret.name().to_owned()).collect();
     Powers {
         grant,
+        describe_with_grant: options.describe_with_grant,
         secret_names,
         store,
         outbound: OutboundConfig::Network { network: shared.network.clone(), redactor },

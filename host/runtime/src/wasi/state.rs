@@ -129,6 +129,8 @@ pub(crate) struct HostFailure(pub(crate) String);
 #[derive(Clone)]
 pub(crate) struct Powers {
     pub(crate) grant: Arc<Grant>,
+    /// True if it has them while it describes itself, too.
+    pub(crate) describe_with_grant: bool,
     /// Names of the secrets that it was granted. Their values never enter a guest.
     pub(crate) secret_names: Arc<[String]>,
     pub(crate) store: Arc<ComponentStore>,

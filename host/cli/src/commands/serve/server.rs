@@ -15,6 +15,7 @@ use fumehood::mcp::{LogLevel, McpService, Server, ServerOptions};
 use fumehood::settings::{LimitsSection, Wishes};
 use fumehood::telemetry::{Metrics, MetricsService};
 use fumehood::{CancellationToken, Grant, Host, Limits, McpTools, read_wishes};
+use fumehood_author::cases::grant_program;
 use tokio::task::JoinHandle;
 
 use super::cell::JoinedCell;
@@ -447,7 +448,12 @@ async fn load_components(
     let mut typed = Vec::new();
     let grant = terms.powers.grant_for(&typed_files, "on the command line")?;
     for component in &typed_files {
-        typed.push(typed_component(config, component, limits, &grant, serve.powers.strict_imports).await?);
+        let mut component = typed_component(config, component, limits, &grant, serve.powers.strict_imports).await?;
+        if let Some(program) = &serve.program {
+            let grant = grant_program(grant.clone(), program)?;
+            component.load = component.load.grant(grant).describe_with_grant();
+        }
+        typed.push(component);
     }
     let request = ServeRequest {
         source: app.source.clone().without_asking(),

@@ -75,7 +75,7 @@ pub(crate) fn cargo_variables() -> Vec<(&'static str, PathBuf)> {
 
 /// Returns the settings of builds in the folder that projects of a user share. The tests keep it, so that only the first one
 /// compiles the SDK.
-fn shared_variables() -> Vec<(&'static str, PathBuf)> {
+pub(crate) fn shared_variables() -> Vec<(&'static str, PathBuf)> {
     let caches = concat!(env!("CARGO_TARGET_TMPDIR"), "/caches");
     vec![("CARGO_TERM_COLOR", "never".into()), ("XDG_CACHE_HOME", caches.into())]
 }

@@ -1,10 +1,12 @@
 //! `dev`: a project that is edited while it is served.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fumehood_tests::skip::skip;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::author_languages::{python_compiler, shared_variables};
 use super::serve_http::{PATIENCE, Server};
 use super::workbench::Workbench;
 
@@ -12,12 +14,21 @@ use super::workbench::Workbench;
 const SOON: Duration = Duration::from_secs(8);
 const SOURCE: &str = "city-facts/src/tool.c";
 
-/// Starts the command for the project `city-facts`, and waits until it has written this.
-fn start(bench: &Workbench, note: &str) -> Server {
+/// Starts the command for the project `city-facts`.
+fn start(bench: &Workbench, variables: &[(&str, PathBuf)]) -> Server {
     let arguments = ["dev", "--project", "city-facts", "--no-log", "--listen", "127.0.0.1:0"];
-    let server = Server::spawn(bench.command(&[&arguments[..], &["--dashboard", "127.0.0.1:0"]].concat()));
-    server.wait_for_note(note);
-    server
+    let mut command = bench.command(&[&arguments[..], &["--dashboard", "127.0.0.1:0"]].concat());
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    Server::spawn(command)
+}
+
+/// Presses Ctrl-C, and waits for a clean end.
+fn interrupt(mut server: Server) {
+    let pressed = Instant::now();
+    kill_process(Pid::from_child(&server.child), Signal::INT).unwrap();
+    assert_eq!(server.child.wait().unwrap().code(), Some(0), "{}", server.said());
+    assert!(pressed.elapsed() < SOON, "{:?}", pressed.elapsed());
+    assert!(!server.said().contains("panicked"), "{}", server.said());
 }
 
 /// Waits until it serves clients, whose address comes after that of the dashboard.
@@ -50,7 +61,8 @@ fn answers_follow_the_edits_of_a_project() {
     assert_eq!(bench.run(&["new", "city-facts", "--lang", "c"]).code, 0);
     let source = std::fs::read_to_string(bench.path(SOURCE)).unwrap();
     bench.put(SOURCE, format!("{source}\nbroken("));
-    let mut server = start(&bench, "error: `the C compiler` failed");
+    let mut server = start(&bench, &[]);
+    server.wait_for_note("error: `the C compiler` failed");
     assert!(!bench.path("city-facts/dist").exists());
 
     bench.put(SOURCE, &source);
@@ -69,10 +81,36 @@ fn answers_follow_the_edits_of_a_project() {
 
     bench.put(SOURCE, source.replace("Hello, ", "Welcome, "));
     wait_for_answer(&server, "Welcome, Ada.");
+    interrupt(server);
+}
 
-    let pressed = Instant::now();
-    kill_process(Pid::from_child(&server.child), Signal::INT).unwrap();
-    assert_eq!(server.child.wait().unwrap().code(), Some(0), "{}", server.said());
-    assert!(pressed.elapsed() < SOON, "{:?}", pressed.elapsed());
-    assert!(!server.said().contains("panicked"), "{}", server.said());
+#[test]
+fn a_python_project_is_not_compiled_again() {
+    let Some(compiler) = python_compiler() else { return };
+    let bench = Workbench::new();
+    assert_eq!(bench.run(&["new", "city-facts", "--lang", "python"]).code, 0);
+    let source = std::fs::read_to_string(bench.path("city-facts/app.py")).unwrap();
+    let mut server = start(&bench, &[shared_variables(), compiler.to_vec()].concat());
+    find_address(&mut server);
+    assert!(greet(&server).contains("Hello, Ada."), "{}", server.said());
+    assert!(!bench.path("city-facts/dist").exists(), "nothing is made for others");
+
+    // With a module of the project, one of the library that is imported late, and another schema.
+    bench.put("city-facts/words.py", "import statistics\n\nWORD = \"Good day\"\nMEAN = statistics.mean([1, 3])\n");
+    let edited = source.replace("Hello, {name}.", "{WORD}, {name}, {MEAN}.");
+    let edited = edited.replace("from typing", "from words import MEAN, WORD\nfrom typing");
+    bench.put("city-facts/app.py", edited.replace("Greets somebody", "Welcomes somebody"));
+    wait_for_answer(&server, "Good day, Ada, 2.");
+    server.wait_for("/v1/tools", |page| page["tools"][0]["description"].as_str().unwrap().starts_with("Welcomes"));
+
+    bench.put("city-facts/app.py", format!("import nonsense\n{source}"));
+    server.wait_for_note("app.py:1: ModuleNotFoundError: No module named 'nonsense'");
+    assert!(greet(&server).contains("Good day, Ada, 2."), "{}", server.said());
+
+    bench.put("city-facts/app.py", source.replace("if not 1", "assert times < 5\n    if not 1"));
+    wait_for_answer(&server, "Hello, Ada.");
+    let (status, failed) = server.ask("POST", "/v1/tools/city-facts__greet/calls", r#"{"name": "Ada", "times": 7}"#);
+    assert!(status == 502 && failed.contains("AssertionError"), "{failed}");
+    server.wait_for_note("File \"app.py\", line");
+    interrupt(server);
 }

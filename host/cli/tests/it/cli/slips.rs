@@ -6,6 +6,7 @@ use std::path::Path;
 use super::author::root;
 use super::workbench::Workbench;
 
+const CALCULATOR: &str = "calculator.wasm";
 const PYTHON: &str = "[project]\nname = 'a'\n[tool.fumehood]\nmodule = 'app'\n";
 const C: &str = "name = 'a'\n[build]\nworld = 'tools'\nsources = ['src/tool.c']\n";
 const CASE: &str = "[[case]]\nname = 'one'\ntool = 'evaluate'\narguments = { expression = '1' }\n";
@@ -240,35 +241,35 @@ fn slips_with_a_component() {
     let calculator = "calculator.wasm";
     check(&[
         slip(&["call", "calculater.wasm", "add"], 6, &["no file calculater.wasm", "did you mean `calculator.wasm`?"])
-            .calculator(calculator),
-        slip(&["call", calculator, "evalute"], 3, &["unknown tool `evalute`", "the tools are: add"])
-            .calculator(calculator),
-        slip(&["call", calculator], 2, &["missing TOOL", "Call one like this"]).calculator(calculator),
-        slip(&["call", calculator, "evaluate", "expresion=1"], 3, &["did you mean \"expression\"?", "call again"])
-            .calculator(calculator),
-        slip(&["call", calculator, "evaluate"], 3, &["expected the property \"expression\"", "the tool did not run"])
-            .calculator(calculator),
-        slip(&["call", calculator, "evaluate", "--allow-htp", "x"], 2, &["'--allow-htp'", "'--allow-http'"])
-            .calculator(calculator),
+            .calculator(CALCULATOR),
+        slip(&["call", CALCULATOR, "evalute"], 3, &["unknown tool `evalute`", "the tools are: add"])
+            .calculator(CALCULATOR),
+        slip(&["call", CALCULATOR], 2, &["missing TOOL", "Call one like this"]).calculator(CALCULATOR),
+        slip(&["call", CALCULATOR, "evaluate", "expresion=1"], 3, &["did you mean \"expression\"?", "call again"])
+            .calculator(CALCULATOR),
+        slip(&["call", CALCULATOR, "evaluate"], 3, &["expected the property \"expression\"", "the tool did not run"])
+            .calculator(CALCULATOR),
+        slip(&["call", CALCULATOR, "evaluate", "--allow-htp", "x"], 2, &["'--allow-htp'", "'--allow-http'"])
+            .calculator(CALCULATOR),
         slip(
-            &["call", calculator, "evaluate", "expression=1", "--allow-http", "a.example"],
+            &["call", CALCULATOR, "evaluate", "expression=1", "--allow-http", "a.example"],
             2,
             &["invalid rule `a.example`", "it must start with `https://`"],
         )
-        .calculator(calculator),
+        .calculator(CALCULATOR),
         slip(&["call", "a.py", "f"], 6, &["this is not WebAssembly", "a component starts with"]).with(&[("a.py", "x")]),
         slip(&["inspect", "."], 6, &["is not a regular file", "expected the path of a component"]),
         slip(&["add", "nowhere.wasm"], 2, &["no such file nowhere.wasm", "expected oci://HOST/NAME:TAG"]),
-        slip(&["add", calculator], 3, &["nothing was added", "pass `--yes`"]).calculator(calculator),
-        slip(&["add", calculator, "--yes"], 2, &["already has `calculator`", "`--name NAME`"])
+        slip(&["add", CALCULATOR], 3, &["nothing was added", "pass `--yes`"]).calculator(CALCULATOR),
+        slip(&["add", CALCULATOR, "--yes"], 2, &["already has `calculator`", "`--name NAME`"])
             .with(&[("fumehood.toml", "[tools.calculator]\ncomponent = 'calculator.wasm'\n")])
-            .calculator(calculator),
+            .calculator(CALCULATOR),
         slip(&["add", "oci://ghcr.io"], 2, &["has no registry", "expected oci://HOST"]),
-        slip(&["add", calculator, "--name", "A B", "--yes"], 2, &["the name `A B` contains", "expected only `a-z`"])
-            .calculator(calculator),
+        slip(&["add", CALCULATOR, "--name", "A B", "--yes"], 2, &["the name `A B` contains", "expected only `a-z`"])
+            .calculator(CALCULATOR),
         slip(&["remove", "calculater"], 2, &["no component `calculater`", "did you mean `calculator`?"])
             .with(&[("fumehood.toml", "[tools.calculator]\ncomponent = 'calculator.wasm'\n")])
-            .calculator(calculator),
+            .calculator(CALCULATOR),
         slip(&["publish", "oci://ghcr.io/acme/a"], 2, &["has no version", "add a tag"]),
         slip(&["publish", "ghcr.io/acme/a:1"], 2, &["has no registry", "expected oci://HOST"]),
         slip(&["publish", "oci://ghcr.io/acme/a:1"], 2, &["no such file dist/a.wasm", "`fumehood build`"])

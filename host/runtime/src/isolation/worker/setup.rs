@@ -225,6 +225,7 @@ fn build_powers(setup: &Setup, shared: &Arc<Shared>, requests: &Requests) -> Res
     let capabilities = shared.capabilities.bind(&grant, Some(&store)).map_err(|error| error.to_string())?;
     Ok(Powers {
         grant,
+        describe_with_grant: setup.describe_with_grant,
         secret_names: setup.secrets.iter().cloned().collect(),
         store,
         outbound: requests.outbound(None, setup.may_request),
