@@ -31,9 +31,14 @@ fn interrupt(mut server: Server) {
     assert!(!server.said().contains("panicked"), "{}", server.said());
 }
 
-/// Waits until it serves clients, whose address comes after that of the dashboard.
+/// Waits until it serves clients, whose address comes after that of the dashboard. The first time, an interpreter is compiled.
 fn find_address(server: &mut Server) {
-    server.wait_for_note("serving 1 tool at http://");
+    let started = Instant::now();
+    while !server.said().contains("serving 1 tool at http://") {
+        let has_ended = server.child.try_wait().unwrap().is_some();
+        assert!(started.elapsed() < 5 * PATIENCE && !has_ended, "{}", server.said());
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let said = server.said();
     let (_, rest) = said.split_once("serving 1 tool at http://").unwrap();
     server.address = rest.split_once('/').unwrap().0.to_owned();
