@@ -13,7 +13,7 @@ use fumehood_author::build::has_interpreter;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::serve::server::{self, Faces};
-use super::test::Tested;
+use super::test::TestSubject;
 use super::{build, test};
 use crate::args::{Arguments, Dev, Http, ServeOptions};
 use crate::exit::{self, Exit, UsageError};
@@ -50,7 +50,7 @@ pub(crate) async fn run(arguments: &Arguments, dev: &Dev) -> Result<Exit> {
         () = development.build_until_loadable() => {}
         () = stop.received() => return Ok(Exit::Ok),
     }
-    let options = serve_options(dev, &development.component, development.interpreted.as_ref());
+    let options = serve_options(dev, &development.component, development.interpreter.as_ref());
     let faces = Faces::Development { listen: dev.listen, calls: Arc::new(CallReporter(sender)) };
     let interrupted = async {
         stop.received().await;
@@ -66,7 +66,7 @@ pub(crate) async fn run(arguments: &Arguments, dev: &Dev) -> Result<Exit> {
 }
 
 /// Returns the options of a server for one component of this machine's user.
-fn serve_options(dev: &Dev, component: &Path, interpreted: Option<&Interpreted>) -> ServeOptions {
+fn serve_options(dev: &Dev, component: &Path, interpreter: Option<&InterpreterFolders>) -> ServeOptions {
     ServeOptions {
         components: vec![component.to_owned()],
         servers: false,
@@ -81,7 +81,7 @@ fn serve_options(dev: &Dev, component: &Path, interpreted: Option<&Interpreted>)
         allow_slow_compile: true,
         watch: true,
         dashboard: Some(dev.dashboard),
-        program: interpreted.map(|interpreted| interpreted.program.clone()),
+        program: interpreter.map(|interpreter| interpreter.program.clone()),
         http: Http { token_file: None, no_auth: true, allow_host: Vec::new(), allow_origin: Vec::new() },
         limits: dev.limits.clone(),
         powers: dev.powers.clone(),
@@ -125,7 +125,7 @@ impl Snapshot {
 }
 
 /// The folders of a project whose program an interpreter reads.
-struct Interpreted {
+struct InterpreterFolders {
     interpreters: PathBuf,
     /// The folder of the program that is served.
     program: PathBuf,
@@ -133,7 +133,7 @@ struct Interpreted {
     candidate: PathBuf,
 }
 
-impl Interpreted {
+impl InterpreterFolders {
     /// Returns the folders, if there is an interpreter for the project and a place to keep it.
     fn new(arguments: &Arguments, project: &Project) -> Option<Self> {
         if arguments.no_cache || !has_interpreter(project) {
@@ -152,7 +152,7 @@ struct Development<'a> {
     /// The file that is served.
     component: PathBuf,
     /// `None` if each build makes a whole component.
-    interpreted: Option<Interpreted>,
+    interpreter: Option<InterpreterFolders>,
     /// The files as they were built and tested.
     seen: Snapshot,
     failure: Failure,
@@ -160,21 +160,21 @@ struct Development<'a> {
 
 impl<'a> Development<'a> {
     fn new(arguments: &'a Arguments, project: Project, failure: Failure, is_full: bool) -> Self {
-        let interpreted = if is_full { None } else { Interpreted::new(arguments, &project) };
-        let component = match &interpreted {
+        let interpreter = if is_full { None } else { InterpreterFolders::new(arguments, &project) };
+        let component = match &interpreter {
             Some(_) => project.folder.join(OWN_FOLDER).join(format!("{}.wasm", project.name)),
             None => project.component(),
         };
         let seen = Snapshot::read(&project);
-        Self { arguments, project, component, interpreted, seen, failure }
+        Self { arguments, project, component, interpreter, seen, failure }
     }
 
     /// Builds until there is a component to serve, be it of an earlier build.
     async fn build_until_loadable(&mut self) {
-        if self.interpreted.is_none() && self.project.built_component().is_ok() {
+        if self.interpreter.is_none() && self.project.built_component().is_ok() {
             return self.run_cases().await;
         }
-        if self.interpreted.is_some() && !self.component.is_file() {
+        if self.interpreter.is_some() && !self.component.is_file() {
             render::note("the first build compiles the interpreter, which takes up to two minutes");
         }
         while !self.build().await && !self.component.is_file() {
@@ -238,8 +238,8 @@ impl<'a> Development<'a> {
             let message = format!("the project is now called `{}`; start `fumehood dev` again", project.name);
             return Err(UsageError(message).into());
         }
-        match &self.interpreted {
-            Some(Interpreted { interpreters, program, candidate }) => {
+        match &self.interpreter {
+            Some(InterpreterFolders { interpreters, program, candidate }) => {
                 let built = build::make_program(self.arguments, &project, interpreters, candidate).await?;
                 built.write_program(program)?;
                 built.write_interpreter(&self.component)?;
@@ -251,9 +251,9 @@ impl<'a> Development<'a> {
     }
 
     async fn run_cases(&self) {
-        let program = self.interpreted.as_ref().map(|interpreted| interpreted.program.as_path());
-        let tested = Tested { project: &self.project, component: &self.component, program };
-        if let Err(error) = test::run_all(self.arguments, &tested).await {
+        let program = self.interpreter.as_ref().map(|interpreter| interpreter.program.as_path());
+        let subject = TestSubject { project: &self.project, component: &self.component, program };
+        if let Err(error) = test::run_all(self.arguments, &subject).await {
             self.report(&error);
         }
     }

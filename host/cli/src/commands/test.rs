@@ -24,7 +24,7 @@ const MAX_OUTPUT_LINES: usize = 40;
 
 /// A component whose cases run.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Tested<'a> {
+pub(crate) struct TestSubject<'a> {
     pub(crate) project: &'a Project,
     pub(crate) component: &'a Path,
     /// The folder of the program, if the component is an interpreter for development.
@@ -71,8 +71,8 @@ async fn run_cases(
         return Err(no_cases(project, &files, &test.names).into());
     }
     let is_printed = !arguments.json && !test.update;
-    let tested = Tested { project, component, program: None };
-    let ran = run_chosen(arguments, &tested, host, &files, &chosen, is_printed).await?;
+    let subject = TestSubject { project, component, program: None };
+    let ran = run_chosen(arguments, &subject, host, &files, &chosen, is_printed).await?;
     if test.update {
         return update(arguments, project, &files, &ran);
     }
@@ -107,9 +107,9 @@ fn no_cases(project: &Project, files: &[CaseFile], names: &[String]) -> UsageErr
 ///
 /// # Errors
 /// If a file of cases is not valid, or reaches beyond the project and is not trusted, or the component cannot be loaded.
-pub(crate) async fn run_all(arguments: &Arguments, tested: &Tested<'_>) -> Result<()> {
-    let mut files = CaseFile::read_all(&tested.project.cases())?;
-    if tested.program.is_some() {
+pub(crate) async fn run_all(arguments: &Arguments, subject: &TestSubject<'_>) -> Result<()> {
+    let mut files = CaseFile::read_all(&subject.project.cases())?;
+    if subject.program.is_some() {
         // A call of an interpreter costs what loading its program does, too.
         files.iter_mut().flat_map(|file| &mut file.cases).filter_map(|case| case.expect.as_mut()).for_each(
             |expected| {
@@ -123,7 +123,7 @@ pub(crate) async fn run_all(arguments: &Arguments, tested: &Tested<'_>) -> Resul
         return Ok(());
     }
     let host = || host::builder(arguments);
-    let ran = run_chosen(arguments, tested, &host, &files, &chosen, true).await?;
+    let ran = run_chosen(arguments, subject, &host, &files, &chosen, true).await?;
     let failed = count_failed(&ran);
     render::lines(&format!("{} passed, {failed} failed", ran.len() - failed))
 }
@@ -139,13 +139,13 @@ fn count_failed(ran: &[CaseRun<'_>]) -> usize {
 /// Runs cases in one sandbox, one after the other.
 async fn run_chosen<'a>(
     arguments: &Arguments,
-    tested: &Tested<'_>,
+    subject: &TestSubject<'_>,
     host: &dyn Fn() -> HostBuilder,
     files: &[CaseFile],
     chosen: &[(&'a CaseFile, &'a Case)],
     is_printed: bool,
 ) -> Result<Vec<CaseRun<'a>>> {
-    let Tested { project, component, program } = *tested;
+    let TestSubject { project, component, program } = *subject;
     let trusted = TrustedCases::check(arguments, &project.folder, chosen)?;
     let grant = |table: &toml::Table, folder: &Path| trusted.grant(table, folder);
     let runner = Runner::start(Environment { host, grant: &grant, program }, component, files).await?;

@@ -72,6 +72,19 @@ impl Faces<'_> {
         }
     }
 
+    /// Opens the configuration; for development, only one that was named.
+    fn open_app<'a>(&self, arguments: &'a Arguments) -> Result<App<'a>> {
+        let is_development = matches!(self, Self::Development { .. });
+        App::open_if(arguments, !is_development || arguments.config.is_some())
+    }
+
+    /// Sends the ends of calls to whoever develops the component.
+    fn follow(&self, running: &RunningCalls) {
+        if let Self::Development { calls, .. } = self {
+            running.subscribe(Arc::clone(calls));
+        }
+    }
+
     fn has_mcp(&self) -> bool {
         !matches!(self, Self::Http(_))
     }
@@ -145,8 +158,7 @@ impl OpenListener {
 }
 
 pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Faces<'_>) -> Result<Exit> {
-    let is_development = matches!(faces, Faces::Development { .. });
-    let app = App::open_if(arguments, !is_development || arguments.config.is_some())?;
+    let app = faces.open_app(arguments)?;
     let config = &app.config;
     let metrics = telemetry::begin_metered(config)?;
     announce(&app, serve, faces.entry_point())?;
@@ -176,9 +188,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     if let Some(metrics) = &metrics {
         follow(metrics, &offered.tools);
     }
-    if let Faces::Development { calls, .. } = &faces {
-        running.subscribe(Arc::clone(calls));
-    }
+    faces.follow(&running);
     if let Some(dashboard) = &dashboard {
         let shown = dashboard::Sources {
             tools: offered.behind_code.clone(),

@@ -238,7 +238,6 @@ fn slips_with_cases() {
 
 #[test]
 fn slips_with_a_component() {
-    let calculator = "calculator.wasm";
     check(&[
         slip(&["call", "calculater.wasm", "add"], 6, &["no file calculater.wasm", "did you mean `calculator.wasm`?"])
             .calculator(CALCULATOR),
