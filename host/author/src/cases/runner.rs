@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fumehood::key_value::{Key, KeyValueStore, MAX_PAGE_KEYS, MemoryStore, Prefix, Query, StoreError};
-use fumehood::permission::files::{Access, Folder, FolderError};
+use fumehood::permission::GrantError;
+use fumehood::permission::files::{Access, Folder};
 use fumehood::permission::http::{HttpGrant, HttpLimits, HttpRule};
 use fumehood::permission::{KeyValueQuota, Seed};
 use fumehood::{Call, CallResult, CapturedStream, Content, Grant, Host, HostBuilder, Level, Load, Namespace, Observer};
@@ -98,7 +99,7 @@ pub enum RunError {
     Http(String),
     /// The folder of a program cannot be granted.
     #[error("cannot read the program of the tool")]
-    Program(#[source] FolderError),
+    Program(#[source] GrantError),
     /// A case cannot be called as it is written.
     #[error("the case \"{case}\": {reason}")]
     Case {
@@ -300,7 +301,7 @@ impl<'a> Runner<'a> {
 ///
 /// # Errors
 /// If another folder has the guest path.
-pub fn grant_program(grant: Grant, program: &Path) -> Result<Grant, FolderError> {
+pub fn grant_program(grant: Grant, program: &Path) -> Result<Grant, GrantError> {
     let absolute = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
     grant.with_folder(Folder::new(absolute, PROGRAM_FOLDER, Access::Read)?)
 }

@@ -68,6 +68,7 @@ pub(crate) async fn run(arguments: &Arguments, dev: &Dev) -> Result<Exit> {
 /// Returns the options of a server for one component of this machine's user.
 fn serve_options(dev: &Dev, component: &Path, interpreter: Option<&InterpreterFolders>) -> ServeOptions {
     ServeOptions {
+        wishes_from_env: false,
         components: vec![component.to_owned()],
         servers: false,
         #[cfg(feature = "cell")]
