@@ -262,7 +262,7 @@ export class Host {
 
   /**
    * Starts an MCP server with a `command`, or connects to a `url`, and adds its tools as `name__tool`. They follow the server's list, and
-   * end with the host. Unlike components, a server runs outside of the sandbox.
+   * end with the host. A program runs in a kernel jail.
    *
    * @throws {LoadError} if it cannot be used, its name is taken, or it is not what the host's `lock` approves
    */

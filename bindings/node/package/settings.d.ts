@@ -236,7 +236,17 @@ export interface ServerSettings {
   command?: string[]
   /** The working folder of the program, relative to the working folder. */
   folder?: string
-  /** Environment variables of the program, in addition to PATH, HOME, LANG and TZ. Other variables are not passed on. */
+  /** Isolation of the program: "jail" (default), "required" to start it only in a complete jail, or "none". */
+  isolation?: 'jail' | 'required' | 'none'
+  /** Files and folders that the program may read, relative to the working folder. */
+  read?: string[]
+  /** Folders that the program may read and change, relative to the working folder. */
+  write?: string[]
+  /** Requests that the program may make, as "METHODS URL". The method and path of https requests cannot be seen, so that their rules allow all: "* https://api.example.com/**". */
+  http?: string[]
+  /** Private addresses that its requests may reach, such as "127.0.0.1/32". */
+  privateAddresses?: string[]
+  /** Environment variables of the program, in addition to PATH, LANG and TZ. HOME is a folder of the server, or yours without a jail. Other variables are not passed on. */
   env?: Record<string, string>
   /** Environment variables with secret values, and their sources. */
   secretEnv?: Record<string, { env: string } | { file: string } | { keyring: string }>

@@ -44,6 +44,11 @@ export const AGENT_OPTIONS = {
 export const SERVER_OPTIONS = {
   command: 'command',
   folder: 'folder',
+  isolation: 'isolation',
+  read: 'read',
+  write: 'write',
+  http: 'http',
+  privateAddresses: 'private_addresses',
   env: 'env',
   secretEnv: 'secret_env',
   url: 'url',

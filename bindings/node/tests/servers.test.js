@@ -28,7 +28,7 @@ function isRunning(pid) {
 
 test('tools of a server are called as others', async () => {
   const host = await hostWith('calculator')
-  const server = await host.addServer('test', { command, startTimeout: '120s' })
+  const server = await host.addServer('test', { command, read: ['node_modules'], startTimeout: '120s' })
   assert.deepEqual([server.name, server.ignored], ['test', []])
   assert.deepEqual([...server.tools].sort(), ['test__environment', 'test__greet', 'test__wait'])
   const names = host.tools().map(({ name }) => name)
@@ -49,7 +49,7 @@ test('tools of a server are called as others', async () => {
 
 test('agents call servers', async () => {
   const host = await hostWith()
-  await host.addServer('test', { command, startTimeout: '120s', tools: ['greet'] })
+  await host.addServer('test', { command, read: ['node_modules'], startTimeout: '120s', tools: ['greet'] })
   const replies = [{ tool_calls: [{ name: 'test__greet', arguments: { name: 'Ada' } }] }, 'Done.']
   const result = await host.agent({ model: () => replies.shift() }).run('Greet Ada.')
   assert.deepEqual(result.calls.map(({ tool, result }) => [tool, result.text]), [['test__greet', 'Hello, Ada!']])
@@ -59,18 +59,18 @@ test('agents call servers', async () => {
 test('servers end with the host', async () => {
   const host = await hostWith()
   process.env.OTHER = 'not passed on'
-  await host.addServer('test', { command, startTimeout: '120s', env: { PLAIN: 'x' } })
+  await host.addServer('test', { command, read: ['node_modules'], startTimeout: '120s', env: { PLAIN: 'x' } })
   const { pid, plain, home } = JSON.parse((await host.call('test__environment')).text)
   assert.deepEqual([plain, home, isRunning(pid)], ['x', undefined, true])
   await host.shutdown()
   await until(() => !isRunning(pid))
   assert.equal(host.tool('test__environment'), undefined)
-  await assert.rejects(host.addServer('test', { command, startTimeout: '120s' }), HostError)
+  await assert.rejects(host.addServer('test', { command, read: ['node_modules'], startTimeout: '120s' }), HostError)
 })
 
 test('a server is removed', async () => {
   const host = await hostWith()
-  await host.addServer('test', { command, startTimeout: '120s' })
+  await host.addServer('test', { command, read: ['node_modules'], startTimeout: '120s' })
   assert.deepEqual([await host.removeServer('test'), await host.removeServer('test')], [true, false])
   assert.equal((await host.call('test__greet', { name: 'Ada' })).error.kind, 'unknown_tool')
   await host.shutdown()
@@ -97,8 +97,8 @@ test('servers that cannot be used are errors', async () => {
     await assert.rejects(host.addServer('a', options), { code: 'ERR_FUMEHOOD_SETTING', message })
   }
   const locked = new Host({ lock: join(temporaryFolder(), 'fumehood.lock') })
-  await assert.rejects(locked.addServer('test', { command, startTimeout: '120s' }), /is not what the lock approves/)
-  await host.addServer('a', { command, startTimeout: '120s' })
+  await assert.rejects(locked.addServer('test', { command, read: ['node_modules'], startTimeout: '120s' }), /is not what the lock approves/)
+  await host.addServer('a', { command, read: ['node_modules'], startTimeout: '120s' })
   await assert.rejects(host.load(component('calculator'), { name: 'a' }), /`a` is already loaded/)
   await host.shutdown()
 })

@@ -70,6 +70,9 @@ pub fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == isolation::RUN_WORKER) {
         return fumehood::serve_worker();
     }
+    if std::env::args_os().nth(1).is_some_and(|first| first == fumehood::settings::RUN_PROGRAM) {
+        return fumehood::run_program(fumehood::settings::RUN_PROGRAM, std::env::args_os().skip(2));
+    }
     if std::env::args_os().nth(1).is_some_and(|first| first == args::END_WITH_PARENT) {
         return end_with_parent();
     }

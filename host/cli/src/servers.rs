@@ -15,11 +15,14 @@ use tokio::task::JoinSet;
 use self::remote::{has_authorization, oauth_options, remote};
 use crate::args::END_WITH_PARENT;
 use crate::config::Config;
-use crate::config::mcp::McpServerSection;
+use crate::config::mcp::{McpServerSection, ProgramIsolation};
 use crate::config::tool::ApprovalRule;
 use crate::exit::UsageError;
 use crate::source::error_chain;
 use crate::{render, user_folders};
+
+/// The path of this very program.
+const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// A server of a configuration that was not started, connected to or read yet.
 pub(crate) struct Server {
@@ -135,6 +138,7 @@ fn startable(config: &Config, lock: &Lock, log_level: &LogLevel) -> Result<Vec<(
 /// If the name of one is invalid.
 pub(crate) async fn connect(config: &Config, lock: &Lock, log_level: &LogLevel) -> Result<McpTools> {
     let servers = startable(config, lock, log_level)?;
+    warn_of_jails(servers.iter().map(|(server, _)| server));
     let mut connecting = JoinSet::new();
     for (_, remote) in &servers {
         let remote = remote.clone();
@@ -161,12 +165,31 @@ pub(crate) async fn connect(config: &Config, lock: &Lock, log_level: &LogLevel) 
     Ok(remotes)
 }
 
+/// Warns of programs without a jail, and once of parts of the jail that the kernel lacks.
+pub(crate) fn warn_of_jails<'a>(servers: impl IntoIterator<Item = &'a Server>) {
+    let programs = servers.into_iter().filter(|server| server.section.command.is_some());
+    let (open, jailed): (Vec<_>, Vec<_>) =
+        programs.partition(|server| server.section.isolation == Some(ProgramIsolation::None));
+    for server in open {
+        render::warning(&format!(
+            "the MCP server `{}` runs without a jail (isolation = \"none\"): it may do whatever you may do",
+            server.name
+        ));
+    }
+    let missing = fumehood::program_support().missing();
+    if !jailed.is_empty() && !missing.is_empty() {
+        let missing = missing.join("; ");
+        render::warning(&format!("the jail of MCP servers is incomplete, because the kernel lacks: {missing}"));
+    }
+}
+
 /// Connects to one server that may be started, and adds its tools, as far as they were approved.
 ///
 /// # Errors
 /// If it does not answer, or something that it needs is not available.
 pub(crate) async fn connect_one(config: &Config, lock: &Lock, server: &Server) -> Result<McpTools> {
     let name = &server.name;
+    warn_of_jails([server]);
     let remote = server.remote(config)?;
     let remotes = McpTools::without_arguments(actor_arguments(config));
     add(&remotes, server, &remote, lock).await.with_context(|| format!("the MCP server `{name}` cannot be used"))?;
@@ -215,7 +238,7 @@ fn no_home() -> UsageError {
 /// Returns the wrapper by which servers are started through this very program, so that they end even if it is killed.
 pub(crate) fn through_this_program() -> LaunchWrapper {
     LaunchWrapper {
-        program: PathBuf::from("/proc/self/exe"),
+        program: PathBuf::from(THIS_PROGRAM),
         arguments: vec![END_WITH_PARENT.to_owned(), std::process::id().to_string()],
     }
 }

@@ -71,6 +71,15 @@ pub(crate) fn login_of(config: &Config, server: &str, url: &str) -> Option<PathB
     Some(state_folder()?.join("logins").join(format!("{}.json", digest.get(..32).unwrap_or(&digest))))
 }
 
+/// Returns the folder that the program of a server has as its home, one for each server of each configuration; `None`
+/// without a home folder.
+pub(crate) fn home_of_server(config: &Config, server: &str) -> Option<PathBuf> {
+    let origin = config.origin.canonicalize().unwrap_or_else(|_| config.origin.clone());
+    let identity = [origin.as_os_str().as_encoded_bytes(), server.as_bytes()].join(&0);
+    let digest = Digest::of(&identity).hex();
+    Some(state_folder()?.join("servers").join(format!("{server}-{}", digest.get(..16).unwrap_or(&digest))))
+}
+
 /// Returns the folder of the records of this user's approvals; `None` without a home folder.
 pub(crate) fn approvals() -> Option<PathBuf> {
     Some(state_folder()?.join("approvals"))

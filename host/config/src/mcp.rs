@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+use fumehood_core::policy::permission::http::ProxyGrant;
 use fumehood_core::tool::ResultForm;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,7 @@ use crate::agent::CodeSetting;
 use crate::amount::{Bytes, Count, Time};
 use crate::flows::FlowLabelName;
 use crate::oauth::OAuthSection;
+use crate::powers::parse_addresses;
 use crate::secret::ValueSource;
 use crate::tool::ApprovalRule;
 
@@ -25,6 +27,30 @@ pub enum PreferredForm {
     Text,
     /// The structured content.
     Structured,
+}
+
+impl McpServerSection {
+    /// Returns the requests that the program may make; `None` for none.
+    ///
+    /// # Errors
+    /// If a rule or an address is invalid: its key, and the reason.
+    pub fn requests(&self) -> Result<Option<ProxyGrant>, (&'static str, String)> {
+        let private = self.private_addresses.iter().map(|text| parse_addresses(text)).collect::<Result<_, _>>();
+        let private: Vec<_> = private.map_err(|message| ("private_addresses", message))?;
+        if self.http.is_empty() {
+            if private.is_empty() {
+                return Ok(None);
+            }
+            return Err(("private_addresses", "`private_addresses` has no effect without `http`".to_owned()));
+        }
+        ProxyGrant::new(&self.http, private).map(Some).map_err(|error| ("http", error.to_string()))
+    }
+
+    /// Returns whether it has a setting of a jail.
+    pub fn has_jail_settings(&self) -> bool {
+        let lists = self.read.len() + self.write.len() + self.http.len() + self.private_addresses.len();
+        lists > 0 || self.limits.is_some()
+    }
 }
 
 impl PreferredForm {
@@ -137,6 +163,36 @@ pub struct LoginSection {
     pub authorization_server: Option<String>,
 }
 
+/// The isolation of the program of an MCP server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProgramIsolation {
+    /// A kernel jail, as far as the kernel supports it.
+    #[default]
+    Jail,
+    /// A complete kernel jail. The program does not start without it.
+    Required,
+    /// None: it may do whatever the user may do.
+    None,
+}
+
+/// Limits of the program of an MCP server.
+#[skip_serializing_none]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramLimitsSection {
+    /// Maximum memory of each of its processes. Default: 2GiB.
+    pub memory: Option<Bytes>,
+    /// Maximum CPU time of each of its processes. Default: 1h.
+    pub cpu: Option<Time>,
+    /// Maximum number of its processes and threads. It has no effect on programs of root. Default: 256.
+    pub processes: Option<Count>,
+    /// Maximum number of open files of each of its processes. Default: 1024.
+    pub open_files: Option<Count>,
+    /// Maximum size of a file that it writes. Default: 1GiB.
+    pub file_size: Option<Bytes>,
+}
+
 /// An MCP server: either a `command` to start, or a `url`.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -146,7 +202,25 @@ pub struct McpServerSection {
     pub command: Option<Vec<String>>,
     /// The working folder of the program, relative to this configuration.
     pub folder: Option<PathBuf>,
-    /// Environment variables of the program, in addition to PATH, HOME, LANG and TZ. Other variables are not passed on.
+    /// Isolation of the program: "jail" (default), "required" to start it only in a complete jail, or "none".
+    pub isolation: Option<ProgramIsolation>,
+    /// Files and folders that the program may read, relative to this configuration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read: Vec<PathBuf>,
+    /// Folders that the program may read and change, relative to this configuration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub write: Vec<PathBuf>,
+    /// Requests that the program may make, as "METHODS URL". The method and path of https requests cannot be seen, so
+    /// that their rules allow all: "* https://api.example.com/**".
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub http: Vec<String>,
+    /// Private addresses that its requests may reach, such as "127.0.0.1/32".
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub private_addresses: Vec<String>,
+    /// Limits of the program.
+    pub limits: Option<ProgramLimitsSection>,
+    /// Environment variables of the program, in addition to PATH, LANG and TZ. HOME is a folder of the server, or yours
+    /// without a jail. Other variables are not passed on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// Environment variables with secret values, and their sources.

@@ -344,7 +344,7 @@ fn rebase(folder: &Folder, base: &Path) -> Result<Folder, GrantError> {
 }
 
 /// Parses an address, or a network of addresses.
-fn parse_addresses(text: &str) -> Result<IpNet, String> {
+pub(crate) fn parse_addresses(text: &str) -> Result<IpNet, String> {
     let address = |_| text.parse::<IpAddr>().map(IpNet::from);
     let wrong =
         |_| format!("invalid address `{text}`; expected one such as 127.0.0.1, or a network such as 10.1.0.0/16");

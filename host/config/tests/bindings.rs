@@ -39,13 +39,14 @@ const NAMES: [(&str, &str); 13] = [
 const OPTIONS: [&str; 5] = ["HostSettings", "LoadSettings", "CallSettings", "AgentSettings", "McpServerSection"];
 
 /// Options that the packages set themselves, or take in another way.
-const HIDDEN: [(&str, &str); 16] = [
+const HIDDEN: [(&str, &str); 17] = [
     ("LoadSettings", "path"),
     ("CallSettings", "state"),
     ("AgentSettings", "state"),
     // A function gives its reply as a whole.
     ("BudgetSection", "stream_time"),
     // These are for clients of the command, or for its configuration.
+    ("McpServerSection", "limits"),
     ("McpServerSection", "login"),
     ("McpServerSection", "prefix"),
     ("McpServerSection", "resources"),

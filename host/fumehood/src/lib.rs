@@ -135,10 +135,11 @@ pub mod cell {
 pub mod mcp {
     pub use fumehood_mcp::{
         Access, AddressError, ClientSecret, ConnectError, Credentials, Endpoint, Entry, HeaderError, Headers,
-        HttpError, HttpListener, HttpOptions, Launch, LaunchWrapper, Library, LibraryError, LibraryOptions,
-        ListChanges, LogLevel, Login, LoginError, McpService, NamePrefix, NamingScheme, OAuthOptions, Parameter,
-        Prompt, Remote, RemoteLibrary, RemoteOptions, RemoteTool, Server, ServerOptions, ServerRequestPolicy, Source,
-        StdioError, Tenant, Token, TokenError, ToolNotice, check_address, end_with_parent, logout,
+        HttpError, HttpListener, HttpOptions, Launch, LaunchSandbox, LaunchWrapper, Library, LibraryError,
+        LibraryOptions, ListChanges, LogLevel, Login, LoginError, McpService, NamePrefix, NamingScheme, OAuthOptions,
+        Parameter, Prompt, Remote, RemoteLibrary, RemoteOptions, RemoteTool, SandboxedLaunch, Server, ServerOptions,
+        ServerRequestPolicy, Source, StdioError, Tenant, Token, TokenError, ToolNotice, check_address, end_with_parent,
+        logout,
     };
 }
 
@@ -260,8 +261,9 @@ pub use fumehood_runtime::TrustError;
 pub use fumehood_runtime::{
     ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, CompileBudget, CompileLimit, CompileLimits, Compiler,
     Component, Dialect, EngineProfile, FolderError, Import, Isolation, JailReport, LoadError as ComponentError,
-    LoadReport, Network, Resolver, SandboxError, Skipped, SystemResolver, Ungranted, Workers, read_wishes,
-    serve_compiler, serve_worker,
+    LoadReport, Network, ProgramJail, ProgramJailError, ProgramJailReport, ProgramLimits, Resolver, SandboxError,
+    Skipped, SystemResolver, Ungranted, Workers, program_support, read_wishes, run_program, serve_compiler,
+    serve_worker,
 };
 #[cfg(feature = "http")]
 pub use fumehood_server::http_api;

@@ -27,9 +27,10 @@ mod server;
 mod transport;
 
 pub use client::{
-    AddressError, ClientSecret, ConnectError, Credentials, Endpoint, HeaderError, Headers, Launch, LaunchWrapper,
-    LibraryOptions, ListChanges, Login, LoginError, NamePrefix, OAuthOptions, Remote, RemoteLibrary, RemoteOptions,
-    RemoteTool, ServerRequestPolicy, ToolNotice, check_address, end_with_parent, logout,
+    AddressError, ClientSecret, ConnectError, Credentials, Endpoint, HeaderError, Headers, Launch, LaunchSandbox,
+    LaunchWrapper, LibraryOptions, ListChanges, Login, LoginError, NamePrefix, OAuthOptions, Remote, RemoteLibrary,
+    RemoteOptions, RemoteTool, SandboxedLaunch, ServerRequestPolicy, ToolNotice, check_address, end_with_parent,
+    logout,
 };
 pub use fumehood_server::{Access, HttpError, HttpOptions, Tenant, Token, TokenError};
 pub use log_level::LogLevel;

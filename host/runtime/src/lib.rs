@@ -45,6 +45,9 @@ pub use engine::{EngineProfile, SandboxError};
 pub use interpreter::{Interpreter, JAVASCRIPT};
 pub use isolation::serve_worker;
 pub use jail::JailReport;
+pub use jail::program::{
+    ProgramJail, ProgramJailError, ProgramJailReport, ProgramLimits, program_support, run_program,
+};
 pub use load::cache::{CacheError, CacheReport, CodeCache};
 pub use load::compile::{CompileBudget, CompileLimits, Compiler, serve_compiler};
 #[doc(hidden)]
@@ -55,6 +58,6 @@ pub use load::imports::{Import, Ungranted};
 pub use load::{Isolation, LoadOptions, LoadReport, embed_docs, read_wishes};
 #[cfg(feature = "tls")]
 pub use network::TrustError;
-pub use network::{Network, Resolver, SystemResolver};
+pub use network::{Network, ProgramProxy, RefusalLog, Resolver, SystemResolver};
 pub use sandbox::{Component, Sandbox};
 pub use wasi::{FolderError, capability_interfaces};

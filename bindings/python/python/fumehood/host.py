@@ -345,6 +345,11 @@ class Host:
         *,
         command: Sequence[str] | None = None,
         folder: Path | None = None,
+        isolation: Literal["jail", "required", "none"] | None = None,
+        read: Sequence[Path] = (),
+        write: Sequence[Path] = (),
+        http: Sequence[str] = (),
+        private_addresses: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
         secret_env: Mapping[str, Mapping[str, Path]] | None = None,
         url: str | None = None,
@@ -363,11 +368,17 @@ class Host:
     ) -> Server:
         """Starts an MCP server with a `command`, or connects to a `url`, and adds its tools as ``name__tool``.
 
-        They follow the server's list, and end with the host. Unlike components, a server runs outside of the sandbox.
+        They follow the server's list, and end with the host. A program runs in a kernel jail. Its home is a folder that is
+        removed with it.
 
         :param command: the program and its arguments; no shell is involved
         :param folder: the working folder of the program
-        :param env: environment variables of the program, in addition to PATH, HOME, LANG and TZ
+        :param isolation: "jail" (default), "required" to start it only in a complete jail, or "none"
+        :param read: files and folders that the program may read, besides its own and those of the system
+        :param write: folders that the program may read and change
+        :param http: requests that the program may make, such as ``* https://api.example.com/**``
+        :param private_addresses: private addresses that its requests may reach
+        :param env: environment variables of the program, in addition to PATH, LANG and TZ
         :param secret_env: environment variables with secret values, and their sources, such as ``{"env": "TOKEN"}``
         :param url: the URL of its endpoint
         :param bearer: the source of the bearer token
@@ -388,6 +399,11 @@ class Host:
         settings = {
             "command": command,
             "folder": folder,
+            "isolation": isolation,
+            "read": list(read),
+            "write": list(write),
+            "http": list(http),
+            "private_addresses": list(private_addresses),
             "env": env or {},
             "secret_env": secret_env or {},
             "url": url,

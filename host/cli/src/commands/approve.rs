@@ -227,6 +227,7 @@ async fn inspect_candidate(
         }
         Candidate::Server(server) => {
             let name = &server.name;
+            servers::warn_of_jails([&**server]);
             let remote = server.remote(config)?;
             let tools = McpTools::without_arguments(servers::actor_arguments(config));
             let added = tools.add_pinned(&remote, server.entry.clone(), lock.locked(name)).await;

@@ -395,3 +395,23 @@ fn reports_syntax_errors_with_their_place() {
         expect!["fumehood.toml:3:8: this is not TOML: duplicate key"],
     );
 }
+
+#[test]
+fn grants_of_a_server_promise_only_what_its_jail_keeps() {
+    check_text(
+        "[mcp.servers.a]\ncommand = [\"x\"]\nhttp = [\"GET https://a.example/v1/**\"]\nlimits = { cpu = \"1ms\" }\n",
+        expect![[r#"
+            fumehood.toml:3:8: invalid rule `GET https://a.example/v1/**`: the method and path of an encrypted request of a program cannot be seen; write `* https://a.example/**` to allow all of them
+            fumehood.toml:4:18: no program can run with this `cpu`; raise it, or leave it out for the default"#]],
+    );
+    check_text(
+        "[mcp.servers.a]\ncommand = [\"x\"]\nprivate_addresses = [\"127.0.0.1\"]\n",
+        expect!["fumehood.toml:3:21: `private_addresses` has no effect without `http`"],
+    );
+    check_text(
+        "[mcp.servers.a]\ncommand = [\"x\"]\nisolation = \"none\"\nread = [\".\"]\n[mcp.servers.b]\nurl = \"http://x\"\nwrite = [\".\"]\n",
+        expect![[r#"
+            fumehood.toml:1:1: the MCP server `a` has isolation = "none", so `read`, `write`, `http`, `private_addresses` and `limits` have no effect; leave them out
+            fumehood.toml:5:1: the MCP server `b` has a `url`, so `isolation`, `read`, `write`, `http`, `private_addresses` and `limits` have no effect; leave them out"#]],
+    );
+}

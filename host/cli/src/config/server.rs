@@ -5,7 +5,7 @@ use fumehood::permission::Environment;
 use fumehood::{Grant, NameError, Namespace};
 use fumehood_config::fault::{KeyFault, key_fault};
 use fumehood_config::file::Config;
-use fumehood_config::mcp::McpServerSection;
+use fumehood_config::mcp::{McpServerSection, ProgramIsolation};
 use fumehood_config::tool::fold_name;
 
 /// Adds the faults of all servers.
@@ -60,6 +60,12 @@ fn kind(server: &McpServerSection) -> Result<Kind<'_>, &'static str> {
     match (&server.command, &server.url) {
         (None, None) => Err("has neither `command` nor `url`; add command = [\"PROGRAM\", …] or url = \"https://…\""),
         (Some(_), Some(_)) => Err("has both `command` and `url`; leave one of them out"),
+        (None, Some(_)) if server.isolation.is_some() || server.has_jail_settings() => Err(
+            "has a `url`, so `isolation`, `read`, `write`, `http`, `private_addresses` and `limits` have no effect; leave them out",
+        ),
+        (Some(_), None) if server.isolation == Some(ProgramIsolation::None) && server.has_jail_settings() => Err(
+            "has isolation = \"none\", so `read`, `write`, `http`, `private_addresses` and `limits` have no effect; leave them out",
+        ),
         (Some(command), None) if command.first().is_none_or(String::is_empty) => {
             Err("has an empty `command`; expected [\"PROGRAM\", …]")
         }
@@ -79,6 +85,22 @@ fn has_headers(server: &McpServerSection) -> bool {
 }
 
 fn check_program(server: &McpServerSection, add: &mut dyn FnMut(&[&str], String)) {
+    if let Err((key, message)) = server.requests() {
+        add(&[key], message);
+    }
+    let limits = server.limits.clone().unwrap_or_default();
+    let zeros = [
+        ("memory", limits.memory.is_some_and(|bytes| bytes.0 == 0)),
+        ("cpu", limits.cpu.is_some_and(|time| time.0.as_secs() == 0)),
+        ("processes", limits.processes.is_some_and(|count| count.0 == 0)),
+        ("open_files", limits.open_files.is_some_and(|count| count.0 == 0)),
+    ];
+    for (limit, _) in zeros.into_iter().filter(|(_, is_zero)| *is_zero) {
+        add(
+            &["limits", limit],
+            format!("no program can run with this `{limit}`; raise it, or leave it out for the default"),
+        );
+    }
     for (name, value) in &server.env {
         if let Err(error) = Environment::default().with(name, value) {
             add(&["env", name], error.to_string());

@@ -1,16 +1,18 @@
 //! The client of a server, made of its section in the configuration: its limits, its secrets, and its start or address.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use fumehood::Namespace;
 use fumehood::mcp::{
-    ClientSecret, Credentials, Endpoint, Headers, Launch, LogLevel, OAuthOptions, Remote, RemoteOptions, Token,
+    ClientSecret, Credentials, Endpoint, Headers, Launch, LaunchSandbox, LogLevel, OAuthOptions, Remote, RemoteOptions,
+    Token,
 };
 use fumehood::redact::Redactor;
-use fumehood::settings::server_options;
+use fumehood::settings::{JailPlace, server_jail, server_options};
 
-use super::{Server, through_this_program};
+use super::{Server, THIS_PROGRAM, through_this_program};
 use crate::config::Config;
 use crate::config::mcp::McpServerSection;
 use crate::config::server::name_prefix;
@@ -141,7 +143,21 @@ fn endpoint(
         environment,
         folder: section.folder.as_ref().map(|folder| config.absolute_folder().join(folder)),
         wrapper: Some(through_this_program()),
+        sandbox: sandbox(config, name, section)?,
     }))
+}
+
+/// Returns the jail of a server's program; `None` if the configuration switches it off.
+///
+/// # Errors
+/// If a grant is not possible.
+fn sandbox(config: &Config, name: &Namespace, section: &McpServerSection) -> Result<Option<Arc<dyn LaunchSandbox>>> {
+    let place = JailPlace {
+        program: PathBuf::from(THIS_PROGRAM),
+        base: config.absolute_folder().to_owned(),
+        home: user_folders::home_of_server(config, name.as_str()),
+    };
+    server_jail(section, place).map_err(|error| usage_error(&format!("[mcp.servers.{name}]"), &error).into())
 }
 
 fn headers(server: &Namespace, section: &McpServerSection, secrets: &[ServerSecret]) -> Result<Headers> {

@@ -60,5 +60,7 @@ pub use plain_json::{read_plain_json, write_plain_json};
 pub use plain_value::{PlainValue, PlainValueError};
 pub use registry::signature_rule;
 #[cfg(all(feature = "agent", feature = "mcp"))]
-pub use servers::{AddedServer, ServerError, entry_lines, server_options, start_timeout};
+pub use servers::{
+    AddedServer, JailPlace, RUN_PROGRAM, ServerError, entry_lines, server_jail, server_options, start_timeout,
+};
 pub use values::read_value;

@@ -1,7 +1,11 @@
 //! Endpoints of servers: programs to start, and URLs.
 
+use std::fmt;
+use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use fumehood_core::call::Refusal;
 use fumehood_transport::Url;
 
 use fumehood_server::Token;
@@ -40,6 +44,14 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
+    /// Returns the sandbox of its program.
+    pub(super) fn sandbox(&self) -> Option<&dyn LaunchSandbox> {
+        match self {
+            Self::Process(launch) => launch.sandbox.as_deref(),
+            Self::Http { .. } => None,
+        }
+    }
+
     /// Returns the way to log in at this server; `None` without OAuth.
     pub(super) fn login_hint(&self) -> Option<&str> {
         match self {
@@ -70,13 +82,48 @@ pub struct Launch {
     /// The arguments.
     pub arguments: Vec<String>,
     /// Its environment besides `PATH`, `HOME`, `LANG` and `TZ`, which it inherits from this process. Nothing else is
-    /// inherited.
+    /// inherited. A sandbox may replace `HOME`.
     pub environment: Vec<(String, String)>,
     /// The working directory; `None` for that of this process.
     pub folder: Option<PathBuf>,
     /// A program that starts it, see [`end_with_parent`](crate::end_with_parent). Without one, a program that does not
     /// exit at the end of its input outlives this process if that is killed.
     pub wrapper: Option<LaunchWrapper>,
+    /// The sandbox in which it is started, in place of the wrapper; `None` for none.
+    pub sandbox: Option<Arc<dyn LaunchSandbox>>,
+}
+
+/// A sandbox for the program of one server.
+pub trait LaunchSandbox: fmt::Debug + Send + Sync {
+    /// Prepares one start of the program. Called within a tokio runtime.
+    ///
+    /// # Errors
+    /// If the sandbox cannot be set up.
+    fn prepare(&self) -> io::Result<SandboxedLaunch>;
+
+    /// Returns the number of attempts of the program that the sandbox refused, in all of its starts.
+    fn refusal_count(&self) -> u64;
+
+    /// Returns the refused attempts after the first `count`, as far as they are known.
+    fn refusals_since(&self, count: u64) -> Vec<Refusal>;
+}
+
+/// One start of a program in a sandbox.
+pub struct SandboxedLaunch {
+    /// The program that starts it. It ends all processes of the program when it is terminated (`SIGTERM`), or this process
+    /// ends.
+    pub wrapper: LaunchWrapper,
+    /// Variables of the program, which those of [`Launch::environment`] replace.
+    pub environment: Vec<(String, String)>,
+    /// Dropped once the program is gone.
+    pub guard: Box<dyn Send + Sync>,
+}
+
+impl fmt::Debug for SandboxedLaunch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The environment may have a password.
+        f.debug_struct("SandboxedLaunch").field("wrapper", &self.wrapper).finish_non_exhaustive()
+    }
 }
 
 /// A program that gets a command line after arguments of its own, and becomes the program in it.

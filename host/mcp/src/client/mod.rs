@@ -34,7 +34,9 @@ mod tool_notice;
 mod tool_pins;
 
 pub use connect_error::ConnectError;
-pub use endpoint::{AddressError, Credentials, Endpoint, Launch, LaunchWrapper, check_address};
+pub use endpoint::{
+    AddressError, Credentials, Endpoint, Launch, LaunchSandbox, LaunchWrapper, SandboxedLaunch, check_address,
+};
 pub use headers::{HeaderError, Headers};
 pub(crate) use library::{LibraryMethod, ResourceSubscription};
 pub use library::{LibraryOptions, RemoteLibrary};

@@ -14,7 +14,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::endpoint::{Launch, LaunchWrapper};
+use super::endpoint::{Launch, LaunchWrapper, SandboxedLaunch};
 
 /// Variables that a program inherits from this process.
 const INHERITED_VARIABLES: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
@@ -31,19 +31,23 @@ const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 pub(crate) struct Process {
     child: Child,
     stderr_tail: Arc<Mutex<VecDeque<u8>>>,
+    /// What the sandbox keeps while the program runs; `None` without one.
+    sandbox: Option<Box<dyn Send + Sync>>,
 }
 
 impl Process {
     /// Starts a program. Returns it with its standard output and input.
     pub(crate) async fn start(launch: &Launch) -> io::Result<(Self, ChildStdout, ChildStdin)> {
-        let mut child = spawn(command(launch)).await?;
+        let sandboxed = launch.sandbox.as_ref().map(|sandbox| sandbox.prepare()).transpose()?;
+        let mut child = spawn(command(launch, sandboxed.as_ref())).await?;
         let missing = || io::Error::other("the program was started without standard streams");
         let output = child.stdout.take().ok_or_else(missing)?;
         let input = child.stdin.take().ok_or_else(missing)?;
         let errors = child.stderr.take().ok_or_else(missing)?;
         let stderr_tail = Arc::default();
         tokio::spawn(drain_stderr(errors, Arc::clone(&stderr_tail)));
-        Ok((Self { child, stderr_tail }, output, input))
+        let sandbox = sandboxed.map(|sandboxed| sandboxed.guard);
+        Ok((Self { child, stderr_tail, sandbox }, output, input))
     }
 
     /// Returns the end of what it wrote to its standard error.
@@ -69,8 +73,9 @@ impl Process {
     }
 }
 
-fn command(launch: &Launch) -> Command {
-    let mut command = match &launch.wrapper {
+fn command(launch: &Launch, sandboxed: Option<&SandboxedLaunch>) -> Command {
+    let wrapper = sandboxed.map(|sandboxed| &sandboxed.wrapper).or(launch.wrapper.as_ref());
+    let mut command = match wrapper {
         Some(LaunchWrapper { program, arguments }) => {
             let mut command = Command::new(program);
             command.args(arguments).arg(&launch.program);
@@ -80,22 +85,28 @@ fn command(launch: &Launch) -> Command {
     };
     command.args(&launch.arguments).env_clear();
     command.envs(INHERITED_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-    command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
+    let variables = sandboxed.into_iter().flat_map(|sandboxed| &sandboxed.environment).chain(&launch.environment);
+    command.envs(variables.map(|(name, value)| (name, value)));
     if let Some(folder) = &launch.folder {
         command.current_dir(folder);
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // A process group of its own: it is ended as a whole, and Ctrl-C in a terminal is for this process only.
-    process::lead_group(command.as_std_mut());
-    command.kill_on_drop(true);
+    // A sandbox makes it lead a session, and ends all of it.
+    if sandboxed.is_none() {
+        // A process group of its own: it is ended as a whole, and Ctrl-C in a terminal is for this process only.
+        process::lead_group(command.as_std_mut());
+        command.kill_on_drop(true);
+    }
     command
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         // Until it is waited for, no other process can have its number.
-        if let Some(group) = self.child.id() {
-            process::kill_group(group);
+        match (self.child.id(), &self.sandbox) {
+            (Some(sandbox), Some(_)) => process::terminate(sandbox),
+            (Some(group), None) => process::kill_group(group),
+            (None, _) => {}
         }
     }
 }
@@ -150,8 +161,12 @@ fn start_launcher() -> Option<Sender<LaunchRequest>> {
     let serve = move || {
         for LaunchRequest { mut command, runtime, started } in receiver {
             let _here = runtime.enter();
-            // If the receiver is gone, the child is dropped, which kills it.
-            let _unwanted = started.send(command.spawn());
+            // If the receiver is gone, the child is dropped, which kills it, or ends a sandbox here.
+            if let Err(Ok(unwanted)) = started.send(command.spawn())
+                && let Some(sandbox) = unwanted.id()
+            {
+                process::terminate(sandbox);
+            }
         }
     };
     std::thread::Builder::new().name("mcp-launcher".to_owned()).spawn(serve).ok()?;

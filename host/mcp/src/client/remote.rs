@@ -25,7 +25,7 @@ use super::call_error;
 use super::call_tool_result::{self, Answer};
 use super::connect_error::ConnectError;
 use super::connection::{ConnectOptions, Connection};
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, LaunchSandbox};
 use super::library::{LibraryMethod, LibraryRequest, LibraryState, RemoteLibrary};
 use super::list_changes::ListChanges;
 use super::metadata::outgoing_meta;
@@ -215,6 +215,8 @@ impl Remote {
         let at_most = |time: Duration| limits.map_or(time, |limits| limits.deadline.min(time));
         let deadline = at_most(options.deadline);
         observer.iter().for_each(|observer| observer.admitted(deadline));
+        let sandbox = self.0.endpoint.sandbox();
+        let refused_before = sandbox.map_or(0, LaunchSandbox::refusal_count);
         let clock = CallClock::start(deadline, at_most(options.max_time));
         let observer = observer.map(|observer| progress::redact(options.redactor.as_ref(), observer));
         let client = CallClient::new(&clock, observer, client_requests);
@@ -235,6 +237,7 @@ impl Remote {
         let Answer { mut outcome, members } =
             answered.unwrap_or_else(|error| Answer { outcome: Err(error), members: None });
         let mut cost = Metadata::default().duration(started.elapsed()).deadline(deadline).members(members);
+        cost = cost.refused(sandbox.map_or_else(Vec::new, |sandbox| sandbox.refusals_since(refused_before)));
         if let Some(redactor) = &options.redactor {
             redactor.redact_metadata(&mut cost);
             match &mut outcome {

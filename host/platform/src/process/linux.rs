@@ -5,7 +5,8 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitStatus};
 
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process_group, set_parent_process_death_signal, waitid,
+    Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process, kill_process_group, set_parent_process_death_signal,
+    waitid,
 };
 
 use super::ProcessEnd;
@@ -14,6 +15,7 @@ pub(super) fn end_of(status: ExitStatus) -> ProcessEnd {
     match status.signal() {
         None => ProcessEnd::Code(status.code().unwrap_or_default()),
         Some(signal) if signal == Signal::XCPU.as_raw() => ProcessEnd::CpuTime,
+        Some(signal) if signal == Signal::XFSZ.as_raw() => ProcessEnd::FileSize,
         Some(signal) if signal == Signal::SYS.as_raw() => ProcessEnd::ForbiddenCall,
         Some(signal) => ProcessEnd::Signal(signal),
     }
@@ -43,6 +45,12 @@ pub(super) fn lead_group(command: &mut Command) -> &mut Command {
 
 fn pid(process: u32) -> io::Result<Pid> {
     Pid::from_raw(process.cast_signed()).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
+pub(super) fn terminate(process: u32) {
+    if let Ok(process) = pid(process) {
+        let _gone = kill_process(process, Signal::TERM);
+    }
 }
 
 pub(super) fn kill_group(process: u32) {

@@ -19,6 +19,8 @@ pub enum ProcessEnd {
     Code(i32),
     /// The system ended it, because it had used up its CPU time.
     CpuTime,
+    /// The system ended it, because a file became larger than allowed.
+    FileSize,
     /// The system ended it for a system call that a filter forbids.
     ForbiddenCall,
     /// Another signal, by its number.
@@ -30,6 +32,7 @@ impl fmt::Display for ProcessEnd {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),
             Self::CpuTime => f.write_str("the limit on its CPU time"),
+            Self::FileSize => f.write_str("the limit on the size of a file"),
             Self::ForbiddenCall => f.write_str("a filter of system calls (SIGSYS)"),
             Self::Signal(signal) => write!(f, "signal {signal}"),
         }
@@ -68,6 +71,11 @@ pub fn replace_with(program: OsString, arguments: impl IntoIterator<Item = OsStr
 /// terminal does not reach.
 pub fn lead_group(command: &mut Command) -> &mut Command {
     system::lead_group(command)
+}
+
+/// Asks a process to end (`SIGTERM`). It must not have been waited for.
+pub fn terminate(process: u32) {
+    system::terminate(process);
 }
 
 /// Kills a process that leads a group, and the whole group. The process must not have been waited for: after that, its

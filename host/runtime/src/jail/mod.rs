@@ -4,6 +4,7 @@
 //! no network connection, starts no program, shares no memory, and makes only the system calls that running guests
 //! requires, with the arguments that it requires. The process cannot undo any of this.
 
+pub(crate) mod program;
 #[cfg(target_os = "linux")]
 #[path = "linux/mod.rs"]
 mod system;

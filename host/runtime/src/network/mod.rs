@@ -1,6 +1,7 @@
 //! Name resolution and certificate verification for requests of tools. Whether a request is allowed is decided
 //! elsewhere.
 
+mod proxy;
 mod resolver;
 #[cfg(feature = "tls")]
 mod tls;
@@ -8,6 +9,7 @@ mod tls;
 use std::fmt;
 use std::sync::Arc;
 
+pub use proxy::{ProgramProxy, RefusalLog};
 pub use resolver::{Resolver, SystemResolver};
 #[cfg(feature = "tls")]
 pub use tls::TrustError;

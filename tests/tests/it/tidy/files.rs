@@ -57,9 +57,16 @@ const CLIENTS: &[(&str, &[&str])] = &[
             "host/transport/src/response.rs",
         ],
     ),
-    ("hyper::client", &["host/runtime/src/wasi/http/exchange.rs"]),
+    ("hyper::client", &["host/runtime/src/network/proxy.rs", "host/runtime/src/wasi/http/exchange.rs"]),
     ("hyper_util::client", &[]),
-    ("TcpStream::connect", &["host/runtime/src/jail/tests.rs", "host/runtime/src/wasi/http/exchange.rs"]),
+    (
+        "TcpStream::connect",
+        &[
+            "host/runtime/src/jail/tests.rs",
+            "host/runtime/src/network/proxy.rs",
+            "host/runtime/src/wasi/http/exchange.rs",
+        ],
+    ),
     ("from_uri(", &[]),
 ];
 

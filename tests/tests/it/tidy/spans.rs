@@ -66,6 +66,7 @@ const UNTRACED: &[(&str, &[(&str, usize)])] = &[
             ("host/runtime/src/isolation/body_stream.rs", 3),
             ("host/runtime/src/isolation/capability_calls.rs", 1),
             ("host/runtime/src/isolation/supervisor.rs", 1),
+            ("host/runtime/src/network/proxy.rs", 3),
             ("host/runtime/src/wasi/http/exchange.rs", 1),
         ],
     ),

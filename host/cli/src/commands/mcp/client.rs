@@ -236,6 +236,7 @@ fn new_remote(server: &[String], options: &ServerOptions, limits: RemoteOptions)
             environment: options.env.clone(),
             folder: None,
             wrapper: Some(through_this_program()),
+            sandbox: None,
         })
     };
     Ok(Remote::new(Namespace::parse(SERVER_NAME)?, endpoint, limits))

@@ -14,7 +14,7 @@ fn bench(labels: &str, more: &str) -> Workbench {
         "fumehood.toml",
         format!(
             "[tools.calculator]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n{labels}\n[mcp.servers.other]\n\
-             command = [\"sh\", \"server.sh\"]\nstart_timeout = \"60s\"\napproval = \"off\"\n[log]\npath = \"log.db\"\n{more}"
+             command = [\"sh\", \"server.sh\"]\nwrite = [\".\"]\nstart_timeout = \"60s\"\napproval = \"off\"\n[log]\npath = \"log.db\"\n{more}"
         ),
     );
     bench

@@ -13,7 +13,7 @@ use super::workbench::{CommandOutput, Workbench};
 /// A component and a server, each of which would leave a trace.
 const CONFIGURATION: &str = "\
     [tools.notes]\ncomponent = \"notes.wasm\"\nenv = { PLACE = \"home\" }\n\
-    [mcp.servers.other]\ncommand = [\"sh\", \"server.sh\"]\nstart_timeout = \"60s\"\nenv.ON_START = 'touch started'\n";
+    [mcp.servers.other]\ncommand = [\"sh\", \"server.sh\"]\nwrite = [\".\"]\nstart_timeout = \"60s\"\nenv.ON_START = 'touch started'\n";
 const FILES: [&str; 4] = ["fumehood.toml", "fumehood.lock", "notes.wasm", "server.sh"];
 
 fn answering(text: &str) -> Vec<u8> {

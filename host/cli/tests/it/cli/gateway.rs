@@ -15,8 +15,9 @@ const FUMEHOOD: &str = env!("CARGO_BIN_EXE_fumehood");
 fn ours(bench: &Workbench, name: &str, arguments: &[&str]) -> String {
     let command = [&[FUMEHOOD, "--trust-config", "serve", "mcp"], arguments].concat();
     format!(
-        "[mcp.servers.{name}]\ncommand = {command:?}\nfolder = \".\"\nenv = {{ FUMEHOOD_CACHE_DIR = {:?}, \
+        "[mcp.servers.{name}]\ncommand = {command:?}\nfolder = \".\"\nwrite = [\".\", {:?}]\nenv = {{ FUMEHOOD_CACHE_DIR = {:?}, \
          XDG_STATE_HOME = {:?} }}\nstart_timeout = \"60s\"\napproval = \"off\"\n",
+        bench.cache(),
         bench.cache(),
         bench.path("inner-state")
     )
@@ -25,7 +26,7 @@ fn ours(bench: &Workbench, name: &str, arguments: &[&str]) -> String {
 /// Adds a server that is controlled by its environment.
 fn fake(name: &str, on_call: &str, more: &str) -> String {
     format!(
-        "[mcp.servers.{name}]\ncommand = [\"sh\", \"server.sh\"]\nenv.ON_CALL = '''{on_call}'''\nstart_timeout = \"60s\"\n{more}"
+        "[mcp.servers.{name}]\ncommand = [\"sh\", \"server.sh\"]\nwrite = [\".\"]\nenv.ON_CALL = '''{on_call}'''\nstart_timeout = \"60s\"\n{more}"
     )
 }
 

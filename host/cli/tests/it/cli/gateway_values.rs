@@ -17,7 +17,7 @@ fn bench(on_call: &str, tools: &str, more: &str) -> Workbench {
     bench.put(
         "fumehood.toml",
         format!(
-            "[mcp.servers.other]\ncommand = [\"sh\", \"server.sh\"]\nenv.ON_CALL = '''{on_call}'''\nenv.TOOLS = '''{tools}'''\n\
+            "[mcp.servers.other]\ncommand = [\"sh\", \"server.sh\"]\nwrite = [\".\"]\nenv.ON_CALL = '''{on_call}'''\nenv.TOOLS = '''{tools}'''\n\
              start_timeout = \"60s\"\napproval = \"off\"\n{more}"
         ),
     );

@@ -35,7 +35,7 @@ impl ScriptedServer<'_> {
         bench.put(
             "fumehood.toml",
             format!(
-                "[mcp.servers.other]\ncommand = [\"sh\", \"server.sh\"]\nfolder = \".\"\nstart_timeout = \"60s\"\n\
+                "[mcp.servers.other]\ncommand = [\"sh\", \"server.sh\"]\nfolder = \".\"\nwrite = [\".\"]\nstart_timeout = \"60s\"\n\
                  env.ON_START = '''{CHANGED}'''\nenv.ON_LIST = '''{on_list}'''\nenv.ON_CALL = '''{on_call}'''\n\
                  env.ON_INITIALIZE = '''{on_initialize}'''\nenv.ON_OTHER = '''{on_other}'''\n{more}"
             ),

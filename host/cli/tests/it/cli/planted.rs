@@ -95,6 +95,7 @@ fn secrets_and_programs_of_a_configuration_stay_as_they_are() {
         header = "Authorization"
         [mcp.servers.own]
         command = ["sh", "server.sh"]
+        write = ["."]
         approval = "off"
     "#;
     std::fs::write(work.path("fumehood.toml"), text).unwrap();

@@ -9,6 +9,7 @@ use super::workbench::Workbench;
 const CONFIG: &str = r#"
 [mcp.servers.other]
 command = ["sh", "server.sh"]
+write = ["."]
 env.CAPABILITIES = '{"tools":{},"resources":{},"prompts":{}}'
 env.ON_OTHER = '. ./library.sh'
 start_timeout = "60s"

@@ -22,7 +22,7 @@ fn ours(model: &str, more: &str) -> Workbench {
     bench.example("calculator").put("script.jsonl", model);
     let server = format!(
         "[mcp.servers.sums]\ncommand = [\"{FUMEHOOD}\", \"--trust-config\", \"serve\", \"mcp\", \"calculator.wasm\", \"--no-log\"]\nfolder = \".\"\n\
-         env = {{ FUMEHOOD_CACHE_DIR = \"{}\" }}\nstart_timeout = \"60s\"\n{more}",
+         write = [\".\", \"{0}\"]\nenv = {{ FUMEHOOD_CACHE_DIR = \"{0}\" }}\nstart_timeout = \"60s\"\n{more}",
         bench.cache().display()
     );
     bench.put("fumehood.toml", server);
@@ -39,7 +39,8 @@ fn fake(model: &str, env: &[(&str, &str)], more: &str) -> Workbench {
 }
 
 fn configure(bench: &Workbench, env: &[(&str, &str)], more: &str) {
-    let mut file = "[mcp.servers.other]\ncommand = [\"sh\", \"server.sh\"]\nstart_timeout = \"60s\"\n".to_owned();
+    let mut file =
+        "[mcp.servers.other]\ncommand = [\"sh\", \"server.sh\"]\nwrite = [\".\"]\nstart_timeout = \"60s\"\n".to_owned();
     for (name, value) in env {
         file.push_str(&format!("env.{name} = '{value}'\n"));
     }
@@ -96,6 +97,7 @@ fn nothing_of_a_server_is_called_or_told_before_it_is_approved() {
             ── stdout
             ! other is a server whose command or address was never approved
                 + │ run: ["sh", "server.sh"]
+                + │ read and change: "."
                 + │ env: LANG = "C"
                 + │ env: ON_CALL = "text secret"
                 + │ env: ON_START = "touch started"
@@ -113,6 +115,7 @@ fn nothing_of_a_server_is_called_or_told_before_it_is_approved() {
             ── stdout
             ! other is a server whose command or address was never approved
                 + │ run: ["sh", "server.sh"]
+                + │ read and change: "."
                 + │ env: LANG = "C"
                 + │ env: ON_CALL = "text secret"
                 + │ env: ON_START = "touch started"
@@ -122,6 +125,7 @@ fn nothing_of_a_server_is_called_or_told_before_it_is_approved() {
                 │ env: LANG = "C"
                 │ env: ON_CALL = "text secret"
                 │ env: ON_START = "touch started"
+                │ read and change: "."
                 │ run: ["sh", "server.sh"]
               tools      1, each with the effects that it declares
                 undeclared   │ t() — d
@@ -220,7 +224,8 @@ fn approve_goes_on_past_what_does_not_start() {
     let bench = fake(&CALL.replace("WORD", ""), &[("ON_START", "exit 3")], "");
     let file = std::fs::read_to_string(bench.path("fumehood.toml")).unwrap();
     bench.put("other.sh", fake_server::SCRIPT);
-    bench.put("fumehood.toml", format!("{file}[mcp.servers.well]\ncommand = [\"sh\", \"other.sh\"]\n"));
+    bench
+        .put("fumehood.toml", format!("{file}[mcp.servers.well]\ncommand = [\"sh\", \"other.sh\"]\nwrite = [\".\"]\n"));
     let ran = bench.run(&["approve", "--yes"]);
     assert_eq!(ran.code, 7, "{ran:?}");
     assert!(
@@ -413,7 +418,7 @@ comand = ["a"]
                 bad.toml:23:41: `bearer` already sets this header; leave one of them out
                 bad.toml:24:28: invalid header name `a b`; expected one such as `x-api-key`
                 bad.toml:25:1: the MCP server `typo` has neither `command` nor `url`; add command = ["PROGRAM", …] or url = "https://…"
-                bad.toml:26:1: unknown key `comand` in [mcp.servers.typo]; did you mean `command`?; known keys: app_origins, approval, apps, bearer, command, descriptions, elicitation, env, folder, headers, login, max_timeout, max_tools, output, prefer, prefix, prompts, resources, sampling, secret_env, secret_headers, sink, source, start_timeout, string, timeout, tools, unasked, url
+                bad.toml:26:1: unknown key `comand` in [mcp.servers.typo]; did you mean `command`?; known keys: app_origins, approval, apps, bearer, command, descriptions, elicitation, env, folder, headers, http, isolation, limits, login, max_timeout, max_tools, output, prefer, prefix, private_addresses, prompts, read, resources, sampling, secret_env, secret_headers, sink, source, start_timeout, string, timeout, tools, unasked, url, write
             ── exit 2
         "#]],
     );

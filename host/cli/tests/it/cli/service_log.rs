@@ -40,6 +40,7 @@ component = "waiting.wasm"
 
 [mcp.servers.other]
 command = ["sh", "server.sh"]
+write = ["."]
 folder = "."
 start_timeout = "60s"
 approval = "off"

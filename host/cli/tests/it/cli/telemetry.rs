@@ -219,7 +219,7 @@ fn a_trace_goes_through_a_gateway_to_another_server() {
     let bench = bench("");
     let command = [FUMEHOOD, "--trust-config", "serve", "mcp", "calculator.wasm", "--no-log"];
     let config = format!(
-        "[telemetry]\nendpoint = {endpoint:?}\n[mcp.servers.sums]\ncommand = {command:?}\nfolder = \".\"\n\
+        "[telemetry]\nendpoint = {endpoint:?}\n[mcp.servers.sums]\ncommand = {command:?}\nfolder = \".\"\nisolation = \"none\"\n\
          env = {{ FUMEHOOD_CACHE_DIR = {:?}, XDG_STATE_HOME = {:?}, OTEL_EXPORTER_OTLP_ENDPOINT = {endpoint:?}, OTEL_SERVICE_NAME = \"inner\" }}\n\
          start_timeout = \"60s\"\napproval = \"off\"\n",
         bench.cache(),

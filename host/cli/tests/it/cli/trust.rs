@@ -125,12 +125,13 @@ fn commands_without_configuration_ignore_an_untrusted_one() {
 #[test]
 fn trust_shows_what_it_is_about_and_holds_for_that_text() {
     let bench = Workbench::new();
-    bench.put("fumehood.toml", "[mcp.servers.time]\ncommand = [\"sh\", \"-c\", \"touch started\"]\n");
+    bench.put("fumehood.toml", "[mcp.servers.time]\ncommand = [\"sh\", \"-c\", \"touch started\"]\nwrite = [\".\"]\n");
     let run = |arguments: &[&str]| Workbench::run_command(bench.command_without_trust(arguments));
     expect![[r#"
         ── stdout
         fumehood.toml may:
           | start   MCP server time: run: ["sh", "-c", "touch started"]
+          | start   MCP server time: read and change: "."
         fumehood.toml is not trusted
         ── exit 3
     "#]]
@@ -139,6 +140,7 @@ fn trust_shows_what_it_is_about_and_holds_for_that_text() {
         ── stdout
         fumehood.toml may:
           | start   MCP server time: run: ["sh", "-c", "touch started"]
+          | start   MCP server time: read and change: "."
         ── stderr
         error: fumehood.toml was not trusted, because there is no terminal to ask at; review it, then pass `--yes`
         ── exit 3
@@ -149,6 +151,7 @@ fn trust_shows_what_it_is_about_and_holds_for_that_text() {
         ── stdout
         fumehood.toml may:
           | start   MCP server time: run: ["sh", "-c", "touch started"]
+          | start   MCP server time: read and change: "."
         fumehood.toml is trusted in its current state
         ── exit 0
     "#]]
@@ -160,7 +163,7 @@ fn trust_shows_what_it_is_about_and_holds_for_that_text() {
     assert!(listed.stdout.contains("fumehood.toml is trusted in its current state"), "{listed:?}");
     let json = run(&["trust", "--check", "--json"]).json();
     assert_eq!((&json["status"], &json["effects"][0]["kind"]), (&"trusted".into(), &"start".into()));
-    bench.put("fumehood.toml", "[mcp.servers.time]\ncommand = [\"sh\", \"-c\", \"touch other\"]\n");
+    bench.put("fumehood.toml", "[mcp.servers.time]\ncommand = [\"sh\", \"-c\", \"touch other\"]\nwrite = [\".\"]\n");
     let changed = run(&["approve", "--yes"]);
     assert!(changed.code == 3 && changed.stderr.contains("fumehood.toml changed since it was trusted"), "{changed:?}");
     assert_eq!(run(&["trust", "--yes"]).code, 0);
@@ -250,7 +253,7 @@ fn check_at_terminal(bench: &Workbench) -> TerminalCommand {
 #[test]
 fn a_person_at_a_terminal_is_asked_once_for_each_text() {
     let bench = Workbench::new();
-    bench.put("fumehood.toml", "[mcp.servers.time]\ncommand = [\"sh\", \"-c\", \"touch started\"]\n");
+    bench.put("fumehood.toml", "[mcp.servers.time]\ncommand = [\"sh\", \"-c\", \"touch started\"]\nwrite = [\".\"]\n");
     let (code, stdout, screen) = answer_question(&bench, "n\n");
     assert_eq!((code, stdout.as_str()), (Some(3), ""), "{screen}");
     assert!(screen.contains("fumehood.toml is not trusted"), "{screen}");
@@ -291,7 +294,7 @@ fn trust_asks_at_a_terminal_and_approves_together_if_told_to() {
 fn a_server_is_started_after_its_entry_was_approved_and_not_before() {
     let bench = Workbench::new();
     bench.put("server.sh", fumehood_tests::fake_server::SCRIPT);
-    let server = "[mcp.servers.other]\ncommand = [\"sh\", \"server.sh\"]\nstart_timeout = \"60s\"\n";
+    let server = "[mcp.servers.other]\ncommand = [\"sh\", \"server.sh\"]\nwrite = [\".\"]\nstart_timeout = \"60s\"\n";
     bench.put("fumehood.toml", format!("{server}env = {{ ON_START = 'touch started' }}\n"));
     let approve = || TerminalCommand::of(bench.command(&["approve", "other"]));
     let mut terminal = approve();

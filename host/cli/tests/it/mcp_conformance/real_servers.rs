@@ -10,17 +10,25 @@ pub(crate) struct RealServer {
     pub(crate) name: &'static str,
     command: Vec<String>,
     environment: Vec<(&'static str, String)>,
+    /// The lines of its section that grant something.
+    grants: String,
     pub(crate) calls: Vec<(&'static str, Value)>,
 }
 
 impl RealServer {
     fn new(name: &'static str, command: Vec<String>) -> Self {
-        Self { name, command, environment: Vec::new(), calls: Vec::new() }
+        Self { name, command, environment: Vec::new(), grants: String::new(), calls: Vec::new() }
     }
 
     /// Returns the server with this value in its environment.
     fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.environment.push((name, value.into()));
+        self
+    }
+
+    /// Returns the server with a folder that it may `read` or `write`.
+    fn granted(mut self, power: &str, folder: &str) -> Self {
+        self.grants.push_str(&format!("{power} = [{folder:?}]\n"));
         self
     }
 
@@ -41,11 +49,11 @@ impl RealServer {
         let environment = self.environment.iter().map(|(name, value)| format!("{name} = {value:?}"));
         let environment = environment.collect::<Vec<_>>().join(", ");
         let name = self.name;
-        let command = &self.command;
+        let Self { command, grants, .. } = self;
         let file = folder.join("fumehood.toml");
         let text = format!(
             "[mcp.servers.{name}]\ncommand = {command:?}\nenv = {{ {environment} }}\napproval = \"off\"\n\
-             start_timeout = \"60s\"\n"
+             start_timeout = \"60s\"\n{grants}"
         );
         std::fs::write(&file, text).unwrap();
         file
@@ -91,11 +99,13 @@ pub(crate) fn small(tools: &Path, work: &Path) -> Vec<RealServer> {
     vec![
         everything(tools),
         RealServer::new("filesystem", official(tools, "filesystem", &[folder]))
+            .granted("write", folder)
             .calling("read_text_file", json!({"path": file}))
             .calling("list_directory", json!({"path": folder}))
             .calling("read_text_file", json!({"path": "/etc/passwd"})),
         RealServer::new("memory", official(tools, "memory", &[]))
             .with("MEMORY_FILE_PATH", memory)
+            .granted("write", folder)
             .calling("read_graph", json!({}))
             .calling("delete_entities", json!({"entityNames": [entity["name"]]}))
             .calling("open_nodes", json!({"names": ["B"]})),
@@ -105,6 +115,7 @@ pub(crate) fn small(tools: &Path, work: &Path) -> Vec<RealServer> {
             .calling("convert_time", noon)
             .calling("get_current_time", json!({"timezone": "Nowhere/AtAll"})),
         RealServer::new("git", python_program(tools, "mcp-server-git"))
+            .granted("read", folder)
             .calling("git_status", json!({"repo_path": repository}))
             .calling("git_log", json!({"repo_path": repository}))
             .calling("git_status", json!({"repo_path": folder})),

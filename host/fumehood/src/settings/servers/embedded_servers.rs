@@ -16,6 +16,7 @@ use fumehood_mcp::{
 };
 use fumehood_server::Token;
 
+use super::jail::{JailPlace, server_jail};
 use super::options::{entry_lines, server_options};
 use crate::agents::{ListChange, ListObserver, McpTools};
 use crate::lock::Lock;
@@ -274,7 +275,7 @@ fn remote(name: Namespace, section: &McpServerSection, program: &Path) -> Result
     let options = RemoteOptions { headers, redactor: secrets.redactor()?, ..server_options(section) };
     let endpoint = match (section.command.as_deref().and_then(<[String]>::split_first), &section.url) {
         (Some((server, arguments)), None) => {
-            program_endpoint(server, arguments, section, secrets.variables, &here, program)
+            program_endpoint(server, arguments, section, secrets.variables, &here, program)?
         }
         (None, Some(url)) => {
             check_address(url, secrets.is_sent()).map_err(|error| SettingsError::setting("url", error))?;
@@ -287,7 +288,7 @@ fn remote(name: Namespace, section: &McpServerSection, program: &Path) -> Result
     Ok(Remote::new(name, endpoint, options))
 }
 
-/// Creates the endpoint of a program, which ends with this process.
+/// Creates the endpoint of a program, which ends with this process. In a jail, its home is removed with it.
 fn program_endpoint(
     server: &str,
     arguments: &[String],
@@ -295,18 +296,20 @@ fn program_endpoint(
     secrets: Vec<(String, String)>,
     here: &Path,
     program: &Path,
-) -> Endpoint {
+) -> Result<Endpoint, SettingsError> {
     let plain = section.env.iter().map(|(name, value)| (name.clone(), value.clone()));
     let wrapper = LaunchWrapper {
         program: program.to_owned(),
         arguments: vec![END_WITH_PARENT.to_owned(), std::process::id().to_string()],
     };
-    Endpoint::Process(Launch {
+    let place = JailPlace { program: program.to_owned(), base: here.to_owned(), home: None };
+    Ok(Endpoint::Process(Launch {
         // A name is looked up in PATH.
         program: if server.contains('/') { here.join(server) } else { PathBuf::from(server) },
         arguments: arguments.to_vec(),
         environment: plain.chain(secrets).collect(),
         folder: section.folder.as_ref().map(|folder| here.join(folder)),
         wrapper: Some(wrapper),
-    })
+        sandbox: server_jail(section, place)?,
+    }))
 }

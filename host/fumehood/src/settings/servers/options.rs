@@ -1,12 +1,13 @@
 //! The start, the limits and the description of an MCP server, from its section.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fumehood_config::mcp::{McpServerSection, PreferredForm};
+use fumehood_config::mcp::{McpServerSection, PreferredForm, ProgramIsolation, ProgramLimitsSection};
 use fumehood_config::secret::ValueSource;
 use fumehood_mcp::{LibraryOptions, RemoteOptions, ServerRequestPolicy};
+use fumehood_runtime::ProgramLimits;
 
 /// Wall time for starting or connecting to a server.
 const DEFAULT_START_TIMEOUT: Duration = Duration::from_secs(10);
@@ -83,6 +84,7 @@ pub fn entry_lines(section: &McpServerSection) -> Vec<String> {
         lines.push(format!("run: [{}]", words.join(", ")));
     }
     lines.extend(section.folder.as_ref().map(|folder| format!("run in: {}", quoted(&folder.to_string_lossy()))));
+    lines.extend(jail_lines(section));
     lines.extend(section.url.as_ref().map(|url| format!("be sent requests at: {}", quoted(url))));
     if let Some(login) = &section.login {
         lines.extend(login.client_id.as_ref().map(|id| format!("login with the client ID: {}", quoted(id))));
@@ -109,6 +111,44 @@ pub fn entry_lines(section: &McpServerSection) -> Vec<String> {
         lines.extend(section.app_origins.iter().map(|origin| format!("let its pages reach: {}", quoted(origin))));
     }
     lines
+}
+
+/// Describes the grants of a program besides its own files.
+fn jail_lines(section: &McpServerSection) -> Vec<String> {
+    let mut lines = Vec::new();
+    match section.isolation.unwrap_or_default() {
+        ProgramIsolation::Jail => {}
+        ProgramIsolation::Required => lines.push("run in a complete jail only".to_owned()),
+        ProgramIsolation::None => {
+            lines.push("run WITHOUT A JAIL: it may read and change all of your files, and use your network".to_owned());
+        }
+    }
+    let paths = |paths: &[PathBuf]| paths.iter().map(|path| quoted(&path.to_string_lossy())).collect::<Vec<_>>();
+    lines.extend(paths(&section.read).into_iter().map(|path| format!("read: {path}")));
+    lines.extend(paths(&section.write).into_iter().map(|path| format!("read and change: {path}")));
+    lines.extend(section.http.iter().map(|rule| format!("make requests: {}", quoted(rule))));
+    let private = section.private_addresses.iter();
+    lines.extend(private.map(|addresses| format!("make requests to private addresses: {}", quoted(addresses))));
+    if let Some(limits) = &section.limits {
+        let ProgramLimits { memory, cpu_seconds, processes, open_files, file_size } = program_limits(limits);
+        lines.push(format!(
+            "limits: memory {memory}, cpu {cpu_seconds}s, processes {processes}, open_files {open_files}, file_size \
+             {file_size}"
+        ));
+    }
+    lines
+}
+
+/// Returns the limits of a program.
+pub(super) fn program_limits(section: &ProgramLimitsSection) -> ProgramLimits {
+    let defaults = ProgramLimits::default();
+    ProgramLimits {
+        memory: section.memory.map_or(defaults.memory, |bytes| bytes.0 as u64),
+        cpu_seconds: section.cpu.map_or(defaults.cpu_seconds, |time| time.0.as_secs()),
+        processes: section.processes.map_or(defaults.processes, |count| count.0),
+        open_files: section.open_files.map_or(defaults.open_files, |count| count.0),
+        file_size: section.file_size.map_or(defaults.file_size, |bytes| bytes.0 as u64),
+    }
 }
 
 #[cfg(test)]

@@ -4,14 +4,18 @@ mod capabilities;
 mod landlock;
 mod mounts;
 mod seccomp;
+mod supervisor;
 
 use std::io;
 
 use fumehood_platform::process;
 use rustix::process::{Resource, Rlimit};
+use rustix::thread::CapabilitySet;
 
 pub(crate) use seccomp::Profile;
+pub(super) use supervisor::supervise;
 
+use super::program::{ProgramJail, ProgramJailReport, ProgramLimits, Surrounding};
 use super::{JailReport, Reachable, ReachableFolder, Resources};
 
 /// Standard input, output and error.
@@ -32,6 +36,17 @@ impl Resources {
             // The signal of the soft limit (`SIGXCPU`) identifies the reason; the hard limit kills.
             set(Resource::Cpu, seconds, seconds.saturating_add(1))?;
         }
+        Ok(())
+    }
+}
+
+impl ProgramLimits {
+    fn apply(&self) -> io::Result<()> {
+        set(Resource::Data, self.memory, self.memory)?;
+        set(Resource::Core, 0, 0)?;
+        set(Resource::Nofile, self.open_files, self.open_files)?;
+        set(Resource::Fsize, self.file_size, self.file_size)?;
+        set(Resource::Cpu, self.cpu_seconds, self.cpu_seconds.saturating_add(1))?;
         Ok(())
     }
 }
@@ -67,6 +82,29 @@ pub(crate) fn enter(
     let seccomp = seccomp::restrict(profile, may_write)?;
     let paths = is_empty || (seccomp && reachable.folders.is_empty());
     Ok(JailReport { landlock, seccomp, paths })
+}
+
+/// Returns the parts of a program's jail that this kernel can put in force.
+#[must_use]
+pub fn program_support() -> ProgramJailReport {
+    let system_calls = seccomp::is_supported();
+    ProgramJailReport { system_calls, ..landlock::program_support() }
+}
+
+/// Restricts this process to the surroundings of a program, before it becomes that program. It must have one thread only.
+///
+/// # Errors
+/// If a part that the kernel supports cannot be put in force.
+pub(super) fn enter_program(jail: &ProgramJail, surroundings: &[Surrounding]) -> Result<ProgramJailReport, String> {
+    close_fds::set_fds_cloexec(STANDARD_STREAMS as i32, &[]);
+    let has_root = mounts::enter_program_root(jail, surroundings);
+    jail.limits.apply().map_err(|error| format!("cannot set resource limits: {error}"))?;
+    rustix::thread::set_no_new_privs(true).map_err(|error| format!("cannot set `no_new_privs`: {error}"))?;
+    let report = landlock::restrict_program(surroundings, jail.proxy_port)?;
+    capabilities::drop_all_but(CapabilitySet::empty()).map_err(|error| format!("cannot drop capabilities: {error}"))?;
+    let may_connect = jail.proxy_port.is_some() && report.connections;
+    let system_calls = seccomp::restrict_program(may_connect, has_root)?;
+    Ok(ProgramJailReport { system_calls, ..report })
 }
 
 /// Restricts this process further, once it has loaded its code: from now on no memory becomes executable, and no system

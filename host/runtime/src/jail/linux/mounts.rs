@@ -7,19 +7,35 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
+use rustix::fs::StatVfsMountFlags;
 use rustix::process::{Resource, getegid, geteuid, pivot_root};
 
 use super::{Reachable, ReachableFolder};
+use crate::jail::program::{ProgramJail, Rights, Surrounding};
 
 /// Folders over which the new root can be mounted until it is the root. No grant lies in one of them.
 const MOUNT_POINTS: &[&str] = &["/sys", "/dev"];
+/// The folder over which the new root of a program is mounted until it is the root. Nothing of it is shown to programs.
+const PROGRAM_ROOT: &str = "/sys";
 /// The descriptors of this process, by which the engine opens the compiled code that it was sent.
 const DESCRIPTORS: &str = "/proc/self/fd";
+/// The same for the root of a program, which has more of them.
+const PROGRAM_ROOT_OPTIONS: &str = "size=64k,nr_inodes=4096,mode=0755";
+/// Folders and links of the root of a program that lead to its temporary files and to its own descriptors.
+const TEMPORARY: [&str; 2] = ["/tmp", "/dev/shm"];
+const PROGRAM_LINKS: [(&str, &str); 4] = [
+    ("/dev/fd", "/proc/self/fd"),
+    ("/dev/stdin", "/proc/self/fd/0"),
+    ("/dev/stdout", "/proc/self/fd/1"),
+    ("/dev/stderr", "/proc/self/fd/2"),
+];
+/// Maximum number of symbolic links on the way to a file.
+const MAX_LINKS: usize = 40;
 /// Room for the mount points of the granted folders, and for nothing else.
 const ROOT_OPTIONS: &str = "size=4k,nr_inodes=512,mode=0755";
 /// Maximum number of threads. The kernel counts them for each user namespace.
@@ -37,7 +53,7 @@ pub(super) fn enter_empty_root(reachable: &mut Reachable<'_>) -> bool {
 
 fn try_enter(folders: &[ReachableFolder<'_>]) -> io::Result<Vec<File>> {
     let paths = folders.iter().map(|folder| path_of(folder.file)).collect::<io::Result<Vec<_>>>()?;
-    leave_mount_namespace()?;
+    leave_mount_namespace(MAX_THREADS)?;
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
     let root = MOUNT_POINTS.iter().map(Path::new).find(|path| path.is_dir()).ok_or(io::ErrorKind::NotFound)?;
     mount(Some("tmpfs"), root, Some("tmpfs"), restricted(), Some(ROOT_OPTIONS))?;
@@ -61,9 +77,122 @@ fn try_enter(folders: &[ReachableFolder<'_>]) -> io::Result<Vec<File>> {
     Ok(mounted)
 }
 
+/// Moves this process to a mount tree with the surroundings of a program and nothing else. Returns whether the kernel
+/// permits it; if not, paths lead where they did before.
+pub(super) fn enter_program_root(jail: &ProgramJail, surroundings: &[Surrounding]) -> bool {
+    try_enter_program_root(jail, surroundings).is_ok()
+}
+
+fn try_enter_program_root(jail: &ProgramJail, surroundings: &[Surrounding]) -> io::Result<()> {
+    let here = std::env::current_dir()?;
+    leave_mount_namespace(jail.limits.processes)?;
+    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
+    let root = Path::new(PROGRAM_ROOT);
+    mount(Some("tmpfs"), root, Some("tmpfs"), restricted(), Some(PROGRAM_ROOT_OPTIONS))?;
+    // What it may read of all processes, Landlock decides.
+    show(root, Path::new("/proc"), Rights::Run)?;
+    // Before what is shown below it.
+    for place in TEMPORARY.into_iter().filter(|_| jail.temporary.is_some()) {
+        let source = jail.temporary.as_deref().unwrap_or(root);
+        let target = inside(root, Path::new(place));
+        std::fs::create_dir_all(&target)?;
+        bind_program(source, &target, Rights::Write)?;
+    }
+    let is_shown = |path: &Path| path.starts_with("/proc");
+    for Surrounding { path, rights } in surroundings.iter().filter(|surrounding| !is_shown(&surrounding.path)) {
+        show(root, path, *rights)?;
+    }
+    for (link, target) in PROGRAM_LINKS {
+        std::os::unix::fs::symlink(target, inside(root, Path::new(link)))?;
+    }
+    rustix::process::chdir(root)?;
+    pivot_root(".", ".")?;
+    umount2(".", MntFlags::MNT_DETACH)?;
+    rustix::process::chdir("/")?;
+    remount("/", MsFlags::MS_RDONLY)?;
+    Ok(rustix::process::chdir(&here)?)
+}
+
+fn inside(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// Makes a path of this system exist below `root`, with all symbolic links on the way to it, and mounts there what it
+/// leads to.
+fn show(root: &Path, path: &Path, rights: Rights) -> io::Result<()> {
+    let mut here = PathBuf::from("/");
+    let mut left: Vec<PathBuf> = parts(path);
+    let mut links = 0;
+    while let Some(part) = left.pop() {
+        if part == Path::new("..") {
+            here.pop();
+            continue;
+        }
+        let next = here.join(&part);
+        if let Ok(target) = std::fs::read_link(&next) {
+            links += 1;
+            if links > MAX_LINKS {
+                return Err(io::Error::other("too many symbolic links"));
+            }
+            let link = inside(root, &next);
+            if link.symlink_metadata().is_err() {
+                std::os::unix::fs::symlink(&target, link)?;
+            }
+            if target.is_absolute() {
+                here = PathBuf::from("/");
+            }
+            left.extend(parts(&target));
+            continue;
+        }
+        here = next;
+        if !left.is_empty() || here.is_dir() {
+            make_folder(&inside(root, &here))?;
+        }
+    }
+    let target = inside(root, &here);
+    if rights == Rights::Empty {
+        return Ok(());
+    }
+    if !here.is_dir() && !target.exists() {
+        File::create_new(&target)?;
+    }
+    bind_program(&here, &target, rights)
+}
+
+/// Creates a folder, unless there is something already: a folder that is mounted shows what is below it.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    match std::fs::create_dir(folder) {
+        Err(error) if !folder.is_dir() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the parts of a path, the last one first.
+fn parts(path: &Path) -> Vec<PathBuf> {
+    let parts = path.components().filter(|part| !matches!(part, Component::RootDir | Component::CurDir));
+    parts.rev().map(|part| PathBuf::from(part.as_os_str())).collect()
+}
+
+/// Mounts a file or folder once more, read-only unless it may be written to.
+fn bind_program(source: &Path, target: &Path, rights: Rights) -> io::Result<()> {
+    let bind = |flags| mount(Some(source), target, None::<&str>, MsFlags::MS_BIND | flags, None::<&str>);
+    match bind(MsFlags::empty()) {
+        Err(Errno::EINVAL) => bind(MsFlags::MS_REC)?,
+        ended => ended?,
+    }
+    // The kernel refuses to remount a file system with fewer restrictions than it has.
+    let has = rustix::fs::statvfs(target)?.f_flag;
+    let mut flags = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_NOSUID;
+    flags.set(MsFlags::MS_NODEV, rights != Rights::Device || has.contains(StatVfsMountFlags::NODEV));
+    flags.set(MsFlags::MS_NOEXEC, has.contains(StatVfsMountFlags::NOEXEC));
+    let may_write = matches!(rights, Rights::Write | Rights::Device);
+    flags.set(MsFlags::MS_RDONLY, !may_write || has.contains(StatVfsMountFlags::RDONLY));
+    Ok(mount(None::<&str>, target, None::<&str>, flags, None::<&str>)?)
+}
+
 /// Gives this process a mount namespace of its own. It needs a user namespace for that, unless it may administer the
 /// system.
-fn leave_mount_namespace() -> io::Result<()> {
+fn leave_mount_namespace(max_threads: u64) -> io::Result<()> {
     let user = geteuid().as_raw();
     let group = getegid().as_raw();
     match unshare(CloneFlags::CLONE_NEWNS) {
@@ -75,7 +204,7 @@ fn leave_mount_namespace() -> io::Result<()> {
     std::fs::write("/proc/self/setgroups", "deny")?;
     std::fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
     std::fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
-    super::set(Resource::Nproc, MAX_THREADS, MAX_THREADS)
+    super::set(Resource::Nproc, max_threads, max_threads)
 }
 
 /// Mounts a folder once more. A folder that holds mounts takes them along, where the kernel does not permit to leave
@@ -88,7 +217,7 @@ fn bind(source: &Path, target: &Path, is_writable: bool) -> io::Result<()> {
         ended => ended?,
     }
     // A file system that is read-only stays so, and the kernel refuses to remount it otherwise.
-    let is_read_only = rustix::fs::statvfs(target)?.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY);
+    let is_read_only = rustix::fs::statvfs(target)?.f_flag.contains(StatVfsMountFlags::RDONLY);
     let flags = if is_writable && !is_read_only { MsFlags::empty() } else { MsFlags::MS_RDONLY };
     remount(target, flags)
 }

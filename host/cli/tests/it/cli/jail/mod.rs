@@ -5,6 +5,10 @@ mod calls;
 #[cfg(test)]
 mod missing_layers;
 #[cfg(test)]
+mod programs;
+#[cfg(test)]
+mod servers;
+#[cfg(test)]
 mod tracee;
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};

@@ -7,6 +7,7 @@ mod address;
 mod grant;
 mod parsed_request;
 mod path;
+mod proxy;
 mod rule;
 mod target;
 #[cfg(test)]
@@ -16,5 +17,6 @@ pub use address::{NotPublicError, check_public};
 pub use ipnet::IpNet;
 
 pub use grant::{HttpGrant, HttpLimits, Permit, Reach, decide};
+pub use proxy::ProxyGrant;
 pub use rule::HttpRule;
 pub use target::{HttpTarget, HttpTargetError, Scheme};

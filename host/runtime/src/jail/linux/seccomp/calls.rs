@@ -12,6 +12,7 @@ pub(super) struct Call<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Condition {
     Is(u8, u64),
+    Not(u8, u64),
     /// A null pointer.
     Null(u8),
     AtMost(u8, u64),
@@ -31,7 +32,7 @@ impl<'a> Call<'a> {
         Self { number, when: &[] }
     }
 
-    const fn when(number: i64, when: &'a [&'a [Condition]]) -> Self {
+    pub(super) const fn when(number: i64, when: &'a [&'a [Condition]]) -> Self {
         Self { number, when }
     }
 }

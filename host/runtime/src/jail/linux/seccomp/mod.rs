@@ -5,6 +5,7 @@
 //! kernel takes the strictest answer.
 
 mod calls;
+mod program;
 
 use std::collections::BTreeMap;
 
@@ -26,14 +27,32 @@ pub(crate) enum Profile {
 
 /// Restricts all threads of this process. Returns whether the kernel supports filters.
 pub(super) fn restrict(profile: Profile, may_write: bool) -> Result<bool, String> {
-    // This fails if the kernel has no filters.
-    if rustix::thread::secure_computing_mode().is_err() {
+    if !is_supported() {
         return Ok(false);
     }
     // The allowlist comes last, because a filter of its own kind is all that it allows to install.
     for filter in [clone3_filter(), fatal_filter(), allowed_filter(profile, may_write)] {
         install(filter)?;
     }
+    Ok(true)
+}
+
+/// Returns whether the kernel has filters.
+pub(super) fn is_supported() -> bool {
+    rustix::thread::secure_computing_mode().is_ok()
+}
+
+/// Restricts this process to what an ordinary program may do. Returns whether the kernel supports filters.
+pub(super) fn restrict_program(may_connect: bool, has_root: bool) -> Result<bool, String> {
+    if !is_supported() {
+        return Ok(false);
+    }
+    let sockets = if may_connect { program::TCP_ONLY } else { program::NO_SOCKETS };
+    let modes = if has_root { &[] } else { program::MODES };
+    let refused = [program::REFUSED, sockets, modes];
+    install(clone3_filter())?;
+    install(filter_of(refused, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32)))?;
+    seccompiler::apply_filter_all_threads(&program::known_calls()).map_err(describe_failure)?;
     Ok(true)
 }
 
@@ -102,6 +121,7 @@ fn filter_of<'c, const N: usize>(
 fn rule(all_of: &[Condition]) -> Result<SeccompRule, BackendError> {
     let condition = |condition: &Condition| match *condition {
         Condition::Is(index, value) => SeccompCondition::new(index, Length::Dword, Compare::Eq, value),
+        Condition::Not(index, value) => SeccompCondition::new(index, Length::Dword, Compare::Ne, value),
         Condition::Null(index) => SeccompCondition::new(index, Length::Qword, Compare::Eq, 0),
         Condition::AtMost(index, most) => SeccompCondition::new(index, Length::Dword, Compare::Le, most),
         Condition::Bits { index, of, are } => SeccompCondition::new(index, Length::Dword, Compare::MaskedEq(of), are),
