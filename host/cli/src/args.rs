@@ -171,7 +171,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run useful and hostile tools, without network, API key or setup
     Demo,
-    /// Run about 90 attacks on this machine, and report how each was contained
+    /// Run about 100 attacks on this machine, and report how each was contained
     #[command(after_help = SELFTEST)]
     Selftest(Selftest),
     /// Show the tools of a component and the powers that it could use
