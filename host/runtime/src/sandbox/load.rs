@@ -84,21 +84,21 @@ enum Code {
 }
 
 /// Checks what is known about a component before it is read.
-fn check_loadable(size: usize, grant: &Grant) -> Result<(), LoadError> {
+fn check_loadable(shared: &Shared, size: usize, grant: &Grant) -> Result<(), LoadError> {
     if size > MAX_COMPONENT_BYTES {
         return Err(LoadError::TooLarge(size as u64));
     }
     if cfg!(not(feature = "tls")) && grant.http().is_some_and(HttpGrant::allows_https) {
         return Err(LoadError::NoTls);
     }
-    Ok(())
+    Ok(shared.capabilities.check_names(grant)?)
 }
 
 /// Loads a component and makes its tools callable. See [`crate::Sandbox::load`].
 pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOptions) -> Result<Component, LoadError> {
     let started = Instant::now();
     let size = bytes.len();
-    check_loadable(size, &options.grant)?;
+    check_loadable(shared, size, &options.grant)?;
     let Source { bytes, module } = Source::read(shared, bytes).await?;
     let looking = options.clone();
     let (inspection, start) =

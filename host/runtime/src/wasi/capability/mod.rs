@@ -111,6 +111,13 @@ impl Capabilities {
         grant: &Grant,
         store: Option<&Arc<ComponentStore>>,
     ) -> Result<GrantedCapabilities, CapabilitySetupError> {
+        self.check_names(grant)?;
+        let bound = self.0.iter().map(|linked| linked.bind(grant, store)).collect::<Result<Vec<_>, _>>()?;
+        Ok(self.granted(bound))
+    }
+
+    /// Checks that this sandbox has the capabilities of a grant.
+    pub(crate) fn check_names(&self, grant: &Grant) -> Result<(), CapabilitySetupError> {
         for granted in grant.capabilities() {
             let mut added = self.0.iter().filter(|linked| linked.built_in.is_none());
             if !added.any(|linked| linked.definition.name() == granted.name()) {
@@ -118,8 +125,7 @@ impl Capabilities {
                 return Err(CapabilitySetupError::new(granted.name(), reason));
             }
         }
-        let bound = self.0.iter().map(|linked| linked.bind(grant, store)).collect::<Result<Vec<_>, _>>()?;
-        Ok(self.granted(bound))
+        Ok(())
     }
 
     /// Returns grants with one entry for each capability; `None` if it is not granted.
