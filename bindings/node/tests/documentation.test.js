@@ -1,7 +1,7 @@
 // The programs of docs/node-embedding.md, and the lines of README.md, run as they are written.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
@@ -31,6 +31,8 @@ programs.forEach(({ program, printed }, index) => {
       for (const name of ['calculator', 'countdown']) copyFileSync(component(name), join(folder, `${name}.wasm`))
       copyFileSync('reader.wasm', join(folder, 'reader.wasm'))
       mkdirSync(join(folder, 'docs'))
+      // As in the project of a reader.
+      symlinkSync('../node_modules', join(folder, 'node_modules'))
       writeFileSync(join(folder, 'program.mjs'), program)
       const options = { cwd: folder, timeout: 120_000 }
       const { stdout } = await promisify(execFile)(process.execPath, ['program.mjs'], options)
