@@ -177,6 +177,8 @@ impl<'a> Development<'a> {
         }
         if self.interpreter.is_some() && !self.component.is_file() {
             render::note("the first build compiles the interpreter, which takes up to two minutes");
+        } else {
+            render::note(&format!("building `{}`", self.project.name));
         }
         while !self.build().await && !self.component.is_file() {
             self.wait_for_change().await;
