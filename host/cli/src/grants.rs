@@ -84,7 +84,14 @@ impl Grants {
                 }
                 // The secret is read from the variable itself.
                 (AnswerKind::Secret, Some(_)) => self.grant_with(wish.clone(), Some(&name), base),
-                _ => self.refused.push(wish.clone()),
+                (AnswerKind::Switch, _) => render::note(&format!("not granted: {wish}; {name}=true grants it")),
+                (AnswerKind::Secret, None) => {
+                    render::note(&format!("not granted: {wish}; to grant it, set {name} to the secret"));
+                }
+                (AnswerKind::Folder | AnswerKind::Text, None) => {
+                    let what = wish.missing_value().unwrap_or_default();
+                    render::note(&format!("not granted: {wish}; to grant it, set {name} to {what}"));
+                }
             }
         }
     }
@@ -126,9 +133,9 @@ impl Grants {
         }
     }
 
-    /// Returns the powers and limits, and the wishes that were not granted.
-    pub(crate) fn into_parts(self) -> (Powers, LimitsSection, Vec<Wish>) {
-        (self.powers, self.limits, self.refused)
+    /// Returns the powers and limits.
+    pub(crate) fn into_parts(self) -> (Powers, LimitsSection) {
+        (self.powers, self.limits)
     }
 
     /// Returns the keys and values for the section of the component.

@@ -374,7 +374,7 @@ class Host:
         :param command: the program and its arguments; no shell is involved
         :param folder: the working folder of the program
         :param isolation: "jail" (default), "required" to start it only in a complete jail, or "none"
-        :param read: files and folders that the program may read, besides its own and those of the system
+        :param read: files and folders that the program can read, in addition to its package and the system's libraries
         :param write: folders that the program may read and change
         :param http: requests that the program may make, such as ``* https://api.example.com/**``
         :param private_addresses: private addresses that its requests may reach

@@ -509,10 +509,7 @@ async fn typed_terms(config: &Config, serve: &ServeOptions, typed: &[PathBuf]) -
     };
     let mut grants = Grants::typed(&terms.powers.typed, &terms.limits);
     grants.take_answers(&wishes, &|name| std::env::var(name).ok(), Path::new("."));
-    let (powers, limits, refused) = grants.into_parts();
-    for wish in refused {
-        render::note(&format!("not granted: {wish}"));
-    }
+    let (powers, limits) = grants.into_parts();
     terms.powers.typed = powers;
     terms.limits = limits;
     Ok(terms)

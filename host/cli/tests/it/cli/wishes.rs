@@ -192,12 +192,15 @@ fn variables_of_a_client_answer_wishes() {
     let folder = bench.path("docs");
     let (result, said) = search_with_answer(&bench, folder.to_str().unwrap());
     assert!(result.contains("a.txt"), "{result}; {said}");
-    assert!(said.contains("not granted: http: GET https://api.example.com/** — to look up words"), "{said}");
+    assert!(said.contains("to look up words; FUMEHOOD_WISH_HTTP_1=true grants it"), "{said}");
     // Clients leave the placeholder where nothing was set.
     for unset in ["", "${user_config.read_1}"] {
         let (result, said) = search_with_answer(&bench, unset);
         assert!(!result.contains("a.txt"), "{unset}: {result}");
-        assert!(said.contains("not granted: read: /docs — to search in it"), "{unset}: {said}");
+        assert!(
+            said.contains("to search in it; to grant it, set FUMEHOOD_WISH_READ_1 to the folder of this machine"),
+            "{unset}: {said}"
+        );
     }
     let two = ["serve", "mcp", "files.wasm", "b=files.wasm", "--wishes-from-env"];
     assert_refused(&bench, &two, 2, &["`--wishes-from-env` takes one component; the command line names 2"]);
