@@ -9,8 +9,8 @@ use fumehood_platform::private;
 use serde_json::Value;
 use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, Table, value};
 
-use super::case::{CaseError, CaseFile};
-use super::http_recorder::RecordedExchange;
+use super::case::{CaseError, CaseFile, to_toml};
+use super::http_recorder::{JSON, RecordedExchange};
 use super::runner::Observation;
 
 /// The seed of a recorded call.
@@ -133,8 +133,8 @@ fn to_exchange(exchange: &RecordedExchange) -> Table {
     if *status != 200 {
         table.insert("status", value(i64::from(*status)));
     }
-    let mime = headers.get("content-type").map(|mime| mime.split(';').next().unwrap_or_default().trim());
-    let json = mime.filter(|mime| *mime == "application/json").and_then(|_| serde_json::from_str(body).ok());
+    let is_json = headers.get("content-type").is_some_and(|mime| mime == JSON);
+    let json: Option<Value> = if is_json { serde_json::from_str(body).ok() } else { None };
     let json = json.as_ref().and_then(to_toml);
     // It is the header of an answer that is given as a value.
     let written = headers.iter().filter(|(name, _)| json.is_none() || *name != "content-type");
@@ -200,30 +200,6 @@ fn json_value(result: &Value) -> toml_edit::Value {
         Value::String(_) => result.to_string().into(),
         result => to_toml(result).unwrap_or_else(|| result.to_string().into()),
     }
-}
-
-/// Converts JSON to TOML, which has no null and no number beyond 64 bits.
-fn to_toml(json: &Value) -> Option<toml_edit::Value> {
-    Some(match json {
-        Value::Null => return None,
-        Value::Bool(boolean) => (*boolean).into(),
-        Value::Number(number) => match number.as_i64() {
-            Some(integer) => integer.into(),
-            None if number.is_f64() => number.as_f64()?.into(),
-            None => return None,
-        },
-        Value::String(text) => text.as_str().into(),
-        Value::Array(items) => {
-            toml_edit::Value::Array(items.iter().map(to_toml).collect::<Option<Vec<_>>>()?.into_iter().collect())
-        }
-        Value::Object(members) => {
-            let mut table = InlineTable::new();
-            for (name, member) in members {
-                table.insert(name, to_toml(member)?);
-            }
-            toml_edit::Value::InlineTable(table)
-        }
-    })
 }
 
 fn read(path: &Path) -> Result<DocumentMut, CaseError> {
@@ -350,7 +326,7 @@ mod tests {
         let new = NewCase { name: "a", tool: "t", arguments: &arguments, grant: &grant, now };
         assert_eq!(new.to_file(&path).unwrap().cases[0].grant, grant);
         let given = [
-            (exchange("application/json; charset=utf-8", r#"{"a":[1.5,"x"]}"#), "json = { a = [1.5, \"x\"] }\n"),
+            (exchange("application/json", r#"{"a":[1.5,"x"]}"#), "json = { a = [1.5, \"x\"] }\n"),
             (exchange("application/json", r#"{"a":null}"#), "body = '{\"a\":null}'\n"),
             (exchange("text/plain", "a\n\u{1b}"), "headers = { content-type = \"text/plain\" }\nbody = "),
         ];

@@ -17,10 +17,13 @@ use hyper::{HeaderMap, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use rustls_platform_verifier::ConfigVerifierExt as _;
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+
+use super::case::to_toml;
 
 /// Maximum size of the body of an answer, in bytes. A file of cases is for people, too.
 const MAX_BODY_BYTES: usize = 1 << 20;
@@ -28,6 +31,9 @@ const MAX_BODY_BYTES: usize = 1 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Headers of answers that a case keeps. Most others change with every answer, or are for one user alone.
 const KEPT_HEADERS: [&str; 6] = ["content-type", "etag", "last-modified", "link", "location", "retry-after"];
+
+/// The type of an answer that a case has as a value.
+pub(super) const JSON: &str = "application/json";
 
 /// An exchange as it was seen, for `[[case.http]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -215,13 +221,15 @@ async fn send<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 fn record(request: &str, sent: String, answer: &Response<Bytes>) -> Result<RecordedExchange, String> {
     let body = std::str::from_utf8(answer.body());
     let body = body.map_err(|_| "the answer is no text, which is all that a case can have".to_owned())?;
-    Ok(RecordedExchange {
+    let mut exchange = RecordedExchange {
         request: request.to_owned(),
         sends: (!sent.is_empty()).then_some(sent),
         status: answer.status().as_u16(),
         headers: kept_headers(answer.headers()),
         body: body.to_owned(),
-    })
+    };
+    exchange.normalize_json();
+    Ok(exchange)
 }
 
 fn kept_headers(headers: &HeaderMap) -> BTreeMap<String, String> {
@@ -237,6 +245,20 @@ fn failure(message: String) -> Response<Full<Bytes>> {
 }
 
 impl RecordedExchange {
+    /// Gives an answer in JSON the form that it has when a case plays it from a value, so that the tool gets the same text in
+    /// both calls.
+    fn normalize_json(&mut self) {
+        let mime = self.headers.get_mut("content-type");
+        let Some(mime) = mime.filter(|mime| mime.split(';').next().is_some_and(|mime| mime.trim() == JSON)) else {
+            return;
+        };
+        let parsed = serde_json::from_str::<Value>(&self.body).ok();
+        if let Some(value) = parsed.filter(|value| to_toml(value).is_some()) {
+            JSON.clone_into(mime);
+            self.body = value.to_string();
+        }
+    }
+
     fn to_response(&self) -> Response<Full<Bytes>> {
         let mut response = Response::builder().status(self.status);
         for (name, value) in &self.headers {
@@ -252,5 +274,26 @@ impl RecordedExchange {
         let Self { request, sends, headers, body, status: _ } = self;
         let parts = [request, body].into_iter().chain(sends).chain(headers.values());
         parts.into_iter().any(|part| part.contains(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_played_as_it_was_recorded() {
+        let answer = |mime: &str, body: &'static str| {
+            let response = Response::builder().header("content-type", mime).header("set-cookie", "a=b");
+            record("GET https://a.example/", String::new(), &response.body(Bytes::from(body)).unwrap()).unwrap()
+        };
+        let changed = answer("application/json; charset=utf-8", "{\"b\": 1, \"a\": 2.0}");
+        assert_eq!(changed.body, r#"{"a":2.0,"b":1}"#);
+        assert_eq!(changed.headers, BTreeMap::from([("content-type".to_owned(), JSON.to_owned())]));
+        for (mime, body) in [(JSON, "{\"b\": null}"), (JSON, "{"), ("text/plain", "{\"b\": 1}")] {
+            assert_eq!(answer(mime, body).body, body, "{mime}");
+        }
+        let binary = Response::new(Bytes::from_static(b"\xff"));
+        assert!(record("GET https://a.example/", String::new(), &binary).unwrap_err().contains("no text"));
     }
 }

@@ -233,7 +233,7 @@ async fn record(
     })?;
     let name = test.name.clone().unwrap_or_else(|| format!("{tool} {typed}"));
     let into = test.into.clone().unwrap_or_else(|| project.cases().join(format!("{tool}.toml")));
-    let powers = toml::Table::try_from(&test.powers).context("cannot write the powers of the call")?;
+    let powers = table_of_powers(&test.powers)?;
     let now = (!powers.is_empty()).then(SystemTime::now);
     let new = NewCase { name: &name, tool, arguments: &typed, grant: &powers, now };
     let file = new.to_file(&into)?;
@@ -259,9 +259,18 @@ async fn record(
     }
     render::line(&serde_json::to_string(&observation.result)?)?;
     let count = recording.exchanges.len();
-    let answers = if count == 0 { String::new() } else { format!(", with {count} answers of servers") };
+    let answers = if count == 0 { String::new() } else { format!(" (recorded answers of servers: {count})") };
     render::line(&format!("wrote the case \"{name}\" to {shown}{answers}"))?;
     Ok(Exit::Ok)
+}
+
+/// Returns the powers that are not those of a call without any.
+fn table_of_powers(powers: &Powers) -> Result<toml::Table> {
+    let table_of = |powers: &Powers| toml::Table::try_from(powers).context("cannot write the powers of the call");
+    let mut table = table_of(powers)?;
+    let none = table_of(&Powers::default())?;
+    table.retain(|key, value| none.get(key) != Some(value));
+    Ok(table)
 }
 
 /// Checks that a case can have the exchanges of its call.

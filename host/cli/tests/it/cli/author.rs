@@ -289,7 +289,7 @@ fn recorded_case_plays_what_servers_answered() {
     let powers = ["--allow-http", rule.as_str(), "--allow-private", "127.0.0.1/32"];
     let record = ["test", "--record", "get", "--arguments", typed.as_str()];
     let ran = bench.run(&[&record[..], &powers].concat());
-    assert!(ran.code == 0 && ran.stdout.contains("to tests/get.toml, with 1 answers of servers"), "{ran:?}");
+    assert!(ran.code == 0 && ran.stdout.contains("to tests/get.toml (recorded answers of servers: 1)"), "{ran:?}");
     let text = std::fs::read_to_string(bench.path("tests/get.toml")).unwrap();
     assert!(text.contains("json = { n = 1 }\n") && !text.contains("a=b\""), "{text}");
     assert!(text.contains("\nseed = 1\n") && !text.contains("set-cookie"), "{text}");
