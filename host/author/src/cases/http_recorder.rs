@@ -15,8 +15,9 @@ use hyper::http::request::Parts as RequestHead;
 use hyper::http::uri::Authority;
 use hyper::{HeaderMap, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
-use rustls_platform_verifier::ConfigVerifierExt as _;
+use rustls_platform_verifier::BuilderVerifierExt;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -109,8 +110,11 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl HttpRecorder {
     /// Prepares a recorder, which checks servers with the certificates of the system.
     pub(super) fn new() -> Result<Self, String> {
-        let config = rustls::ClientConfig::with_platform_verifier().map_err(|error| error.to_string())?;
-        let tls = TlsConnector::from(Arc::new(config));
+        let config = rustls::ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .and_then(BuilderVerifierExt::with_platform_verifier)
+            .map_err(|error| error.to_string())?;
+        let tls = TlsConnector::from(Arc::new(config.with_no_client_auth()));
         Ok(Self { tls, places: Mutex::default(), recording: Mutex::default() })
     }
 

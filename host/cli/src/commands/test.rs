@@ -251,6 +251,9 @@ async fn record(
     runner.close().await;
     check_recording(&recording, &grant(&powers, &project.folder).map_err(UsageError)?)?;
     append_case(&into, &new, &recording.exchanges, &observation)?;
+    if !powers.is_empty() {
+        play_recorded(environment, component, project, &into, &name).await?;
+    }
     let shown = into.display();
     if arguments.json {
         let result = &observation.result;
@@ -262,6 +265,28 @@ async fn record(
     let answers = if count == 0 { String::new() } else { format!(" (recorded answers of servers: {count})") };
     render::line(&format!("wrote the case \"{name}\" to {shown}{answers}"))?;
     Ok(Exit::Ok)
+}
+
+/// Plays a case that was recorded, and warns if the result differs.
+async fn play_recorded(
+    environment: Environment<'_>,
+    component: &Path,
+    project: &Project,
+    path: &Path,
+    name: &str,
+) -> Result<()> {
+    let file = CaseFile::read(path)?;
+    let case = file.cases.iter().find(|case| case.name == name).context("the recorded case is missing")?;
+    let runner = Runner::start(environment, component, std::slice::from_ref(&file)).await?;
+    let observation = runner.run(case, &project.folder).await?;
+    runner.close().await;
+    if Comparison::new(case, &observation).verdict != Verdict::Passed {
+        render::warning(
+            "the case gives another result when it is played; `fumehood test` shows the difference. The call may depend on \
+             an address that was refused, or on something that no case sets",
+        );
+    }
+    Ok(())
 }
 
 /// Returns the powers that are not those of a call without any.

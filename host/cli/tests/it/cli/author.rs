@@ -309,6 +309,8 @@ fn recorded_case_plays_what_servers_answered() {
     );
     let tested = bench.run(&["test"]);
     assert!(tested.code == 0 && tested.stdout.contains("1 passed, 0 failed"), "{tested:?}");
+    let private = bench.run(&[&record[..], &powers[..2], &["--name", "d"]].concat());
+    assert!(private.stderr.contains("the case gives another result when it is played"), "{private:?}");
     let misplaced = bench.run(&[&["test"], &powers[..]].concat());
     assert!(
         misplaced.code == 2 && misplaced.stderr.contains("powers are for a call that is recorded"),
