@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 
-from fumehood_tool import Blob, ToolError, http as requests, kv, tool  # noqa: E402
+from fumehood_tool import Blob, ToolError, hooks, http as requests, kv, tool  # noqa: E402
 from fumehood_tool import _tool, _types  # noqa: E402
 from fumehood_tool._documentation import Documentation  # noqa: E402
 from fumehood_tool._errors import failure_of  # noqa: E402
@@ -274,6 +274,19 @@ class Values(unittest.TestCase):
         kv.set("a/2", b"two")
         self.assertEqual((kv.get("a/1"), list(kv.keys("a/")), kv.get("b")), (b"one", ["a/1", "a/2"], None))
         self.assertEqual((kv.delete("a/1"), kv.delete("a/1")), (True, False))
+
+
+class Hooks(unittest.TestCase):
+    def test_functions_stay_functions_and_are_there_once(self) -> None:
+        @hooks.before
+        def careful(call: hooks.Call) -> Any:
+            return None if call.annotations.read_only else hooks.Ask(f"May `{call.tool}` run?")
+
+        self.assertEqual(careful(hooks.Call("a__b")), hooks.Ask("May `a__b` run?"))
+        self.assertIsNone(careful(hooks.Call("a__b", annotations=hooks.Annotations(read_only=True))))
+        self.assertIs(hooks.functions["before"], careful)
+        with self.assertRaisesRegex(ValueError, "two functions have `@before`; write one that calls both"):
+            hooks.before(careful)
 
 
 if __name__ == "__main__":

@@ -68,6 +68,8 @@ pub struct Settings {
     pub world: Option<String>,
     /// True if a project in Python or JavaScript without WIT of its own sends HTTP requests.
     pub http: bool,
+    /// True if a project in Python without WIT of its own has hooks of an operator, and no tools.
+    pub hook: bool,
     /// The features of the runtime of JavaScript that the component does without.
     pub disable: Vec<String>,
     /// The grants and limits that the tool asks for. In `tool.toml`, they are in `[wants]`.

@@ -5,14 +5,19 @@ import { isBuiltin } from "node:module";
 import { join } from "node:path";
 import { build } from "esbuild";
 
-const [folder, module, http, output, positionsOutput] = process.argv.slice(1);
+const [folder, module, http, output, positionsOutput, form] = process.argv.slice(1);
+/** Whether the result is a script for the interpreter of `development.js`, and no module of a component. */
+const isScript = form === "script";
 /** Exit code after an error in the sources. */
 const WRONG = 3;
 
+const EXPORTS = isScript
+  ? 'import { tools } from "fumehood-tool/component";\nglobalThis.fumehoodProgram = tools;'
+  : 'export { tools } from "fumehood-tool/component";';
 const ENTRY = `
 import "fumehood-tool/engine";
 import ${JSON.stringify(`./${module}`)};
-export { tools } from "fumehood-tool/component";
+${EXPORTS}
 `;
 
 /** What to use in place of modules of Node. */
@@ -131,6 +136,17 @@ function findProperties(text) {
   return properties;
 }
 
+/** Takes the interfaces of the host from where the interpreter keeps them: a script has no imports. */
+const hostOfInterpreter = {
+  name: "host",
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^fumehood:/ }, ({ path }) => ({ path, namespace: "host" }));
+    onLoad({ filter: /.*/, namespace: "host" }, ({ path }) => ({
+      contents: `module.exports = globalThis.fumehoodHost[${JSON.stringify(path)}];`,
+    }));
+  },
+};
+
 const options = {
   stdin: { contents: ENTRY, resolveDir: folder, sourcefile: "fumehood-entry.js" },
   absWorkingDir: folder,
@@ -140,9 +156,10 @@ const options = {
   format: "esm",
   platform: "browser",
   conditions: ["fumehood"],
-  external: ["fumehood:*"],
+  external: isScript ? [] : ["fumehood:*"],
+  plugins: isScript ? [hostOfInterpreter] : [],
   loader: { ".txt": "text", ".md": "text", ".html": "text" },
-  define: { "process.env.NODE_ENV": '"production"' },
+  define: { "process.env.NODE_ENV": '"production"', ...(isScript && { "import.meta": "{}" }) },
   target: "es2024",
   // So that patterns with properties of Unicode are made by `RegExp`, which the SDK completes.
   supported: {
@@ -160,7 +177,12 @@ try {
   const [map, bundle] = outputFiles.sort((one, other) => other.path.length - one.path.length);
   const positions = JSON.stringify(findPositions(JSON.parse(map.text), 1));
   const facts = { module, hasHttp: http === "http", properties: findProperties(bundle.text), positions };
-  await writeFile(output, `globalThis.fumehoodBuild = ${JSON.stringify(facts)};\n${bundle.text}`);
+  const begin = `globalThis.fumehoodBuild = ${JSON.stringify(facts)};`;
+  // Positions count on one line before the modules. The name of the script is the one that `stack.js` looks for.
+  const text = isScript
+    ? `${begin} (async () => { "use strict";\n${bundle.text}\n})();\n//# sourceURL=bundle.js\n`
+    : `${begin}\n${bundle.text}`;
+  await writeFile(output, text);
   await writeFile(positionsOutput, positions);
   process.stderr.write(warnings.map(describe).join("\n"));
 } catch (error) {

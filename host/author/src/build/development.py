@@ -10,7 +10,7 @@ import sys
 import traceback
 import zlib
 
-from fumehood_tool import _component, _host, _urllib
+from fumehood_tool import _component, _host, _program, _urllib
 from fumehood_tool._component import WitWorld
 
 #: A line of JSON with the places of the modules, and then their texts.
@@ -75,7 +75,7 @@ class Program(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         place = self.modules[module.__name__]
         self.file.seek(self.start + place["offset"])
         text = self.file.read(place["bytes"])
-        _component.keep_source(place["file"], text.decode(errors="replace"))
+        _program.keep_source(place["file"], text.decode(errors="replace"))
         exec(compile(text, place["file"], "exec", dont_inherit=True), module.__dict__)
 
 
@@ -114,7 +114,7 @@ class Tools(_component.Tools):
 
 
 sys.meta_path.append(Library())
-for name in (*_component.LATE_MODULES, "dataclasses", "datetime", "enum", "typing"):
+for name in (*_program.LATE_MODULES, "dataclasses", "datetime", "enum", "typing"):
     importlib.import_module(name)
 _host.install_log_handler()
 _urllib.install()

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use fumehood_platform::private;
 use serde::Serialize;
 
+use super::javascript::NodeProject;
 use super::{BuildError, python};
 use crate::language::Language;
 use crate::project::Project;
@@ -32,12 +33,16 @@ pub struct DevelopmentBuild {
     pub interpreter: PathBuf,
     /// The content of [`PROGRAM_FILE`].
     pub program: Vec<u8>,
+    /// Warnings of a compiler.
+    pub messages: String,
 }
 
-/// Returns whether there is an interpreter for a project. It has the WIT of the SDK, so a project with WIT of its own has none.
+/// Returns whether there is an interpreter for a project. It has the WIT of tools in the SDK, so a project with WIT of its own,
+/// or with hooks, has none.
 #[must_use]
 pub fn has_interpreter(project: &Project) -> bool {
-    project.language == Language::Python && project.settings.world.is_none()
+    let is_interpreted = matches!(project.language, Language::Python | Language::Javascript | Language::Typescript);
+    is_interpreted && project.settings.world.is_none() && !project.settings.hook
 }
 
 /// Builds a project for an interpreter, and the interpreter if the folder `interpreters` has none yet.
@@ -46,12 +51,13 @@ pub fn has_interpreter(project: &Project) -> bool {
 /// If a tool is missing or fails, or a file cannot be read or written.
 pub fn build_for_development(project: &Project, interpreters: &Path) -> Result<DevelopmentBuild, BuildError> {
     super::check_settings(project)?;
+    if matches!(project.language, Language::Javascript | Language::Typescript) {
+        return build_javascript(project, interpreters);
+    }
     let compiler = python::require_compiler(project)?;
-    let key = python::interpreter_key(project, &compiler)?;
-    let interpreter = interpreters.join(format!("python-{key}.wasm"));
+    let interpreter = interpreters.join(format!("python-{}.wasm", python::interpreter_key(project, &compiler)?));
     if !interpreter.is_file() {
-        let component = python::build_interpreter(project, &compiler)?;
-        write_private(&interpreter, &component)?;
+        write_private(&interpreter, &python::build_interpreter(project, &compiler)?)?;
     }
     let mut modules = Modules::default();
     modules.add_folder(&project.folder, &["dist", "node_modules", "target", "tests"])?;
@@ -59,7 +65,18 @@ pub fn build_for_development(project: &Project, interpreters: &Path) -> Result<D
         modules.add_folder(&packages, &TOOLS)?;
     }
     let module = project.settings.module.clone().unwrap_or_default();
-    Ok(DevelopmentBuild { interpreter, program: modules.into_program(module)? })
+    Ok(DevelopmentBuild { interpreter, program: modules.into_program(module)?, messages: String::new() })
+}
+
+fn build_javascript(project: &Project, interpreters: &Path) -> Result<DevelopmentBuild, BuildError> {
+    let node = NodeProject::find(project)?;
+    // First, because its errors are the author's, and the interpreter takes a while.
+    let (program, messages) = node.make_program()?;
+    let interpreter = interpreters.join(format!("javascript-{}.wasm", node.interpreter_key()?));
+    if !interpreter.is_file() {
+        write_private(&interpreter, &node.build_interpreter()?)?;
+    }
+    Ok(DevelopmentBuild { interpreter, program, messages })
 }
 
 /// Writes a file that only this user can read, in one step.

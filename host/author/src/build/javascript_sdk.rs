@@ -31,20 +31,33 @@ const FILES: [(&str, &str); 13] = [
 /// The folder of the package in a project, where editors, tests and esbuild find it.
 const FOLDER: &str = "node_modules/fumehood-tool";
 
-/// Writes the package to a project, and the WIT of the contract to the scratch folder of a build. Returns the folder of the WIT.
+/// The module of the package that interpreters use too.
+pub(super) const STACK: &str = include_str!("../../../../guest-sdk/javascript/stack.js");
+
+/// Writes the package to a project.
 ///
 /// # Errors
 /// If a file cannot be written.
-pub(super) fn write(project: &Path, scratch: &Path) -> Result<PathBuf, BuildError> {
+pub(super) fn write_package(project: &Path) -> Result<(), BuildError> {
     let package = project.join(FOLDER);
-    for (name, text) in FILES {
-        write_file(&package.join(name), text)?;
-    }
+    FILES.into_iter().try_for_each(|(name, text)| write_file(&package.join(name), text))
+}
+
+/// Writes the WIT of the contract, and other files of WIT, to the scratch folder of a build. Returns the folder of the WIT.
+///
+/// # Errors
+/// If a file cannot be written.
+pub(super) fn write_wit(scratch: &Path, others: &[(&str, &str)]) -> Result<PathBuf, BuildError> {
     let wit = scratch.join("wit");
-    for (name, text) in contract::FILES {
+    for (name, text) in contract::FILES.iter().chain(others) {
         write_file(&wit.join(name), text)?;
     }
     Ok(wit)
+}
+
+/// Returns the texts of the WIT that [`write_wit`] writes.
+pub(super) fn wit_texts<'a>(others: &'a [(&str, &'a str)]) -> impl Iterator<Item = &'a str> {
+    contract::FILES.iter().chain(others).map(|(_, text)| *text)
 }
 
 #[cfg(test)]
@@ -68,7 +81,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let stale = folder.path().join(FOLDER).join("tool.js");
         write_file(&stale, "stale").unwrap();
-        let wit = write(folder.path(), folder.path()).unwrap();
+        write_package(folder.path()).unwrap();
+        let wit = write_wit(folder.path(), &[]).unwrap();
         assert!(fs::read_to_string(stale).unwrap().contains("export function tool"));
         let mut resolve = wit_parser::Resolve::default();
         let (package, _) = resolve.push_path(&wit).unwrap();

@@ -72,6 +72,8 @@ struct Workspace<'a> {
     shared: Option<&'a Path>,
     /// An empty folder, in which the component is compiled from nothing.
     fresh: Option<&'a Path>,
+    /// True if a fast build matters more than a fast component.
+    is_draft: bool,
 }
 
 impl BuildOutput {
@@ -112,7 +114,15 @@ fn set_default_permissions(file: &fs::File) -> std::io::Result<()> {
 /// # Errors
 /// If a tool is missing or fails, or the result is not a component.
 pub fn build(project: &Project, shared: Option<&Path>) -> Result<BuildOutput, BuildError> {
-    build_in(project, Workspace { shared, fresh: None })
+    build_in(project, Workspace { shared, fresh: None, is_draft: false })
+}
+
+/// Like [`build`], for a component that nobody else gets: in Rust without link-time optimization, and incrementally.
+///
+/// # Errors
+/// Those of [`build`].
+pub fn build_draft(project: &Project, shared: Option<&Path>) -> Result<BuildOutput, BuildError> {
+    build_in(project, Workspace { shared, fresh: None, is_draft: true })
 }
 
 /// Builds the component of a project, compiles it once more from nothing, and compares the results.
@@ -126,7 +136,7 @@ pub fn build_reproducibly(project: &Project, shared: Option<&Path>) -> Result<Bu
     }
     let folder = scratch()?;
     let first = build(project, shared)?;
-    let second = build_in(project, Workspace { shared, fresh: Some(folder.path()) })?;
+    let second = build_in(project, Workspace { shared, fresh: Some(folder.path()), is_draft: false })?;
     match first_difference(&first.component, &second.component) {
         None => Ok(second),
         Some(offset) => Err(BuildError::Irreproducible { first: first.digest(), second: second.digest(), offset }),
@@ -264,6 +274,17 @@ fn find_build_path(component: &[u8], folder: &Path) -> Option<String> {
 /// Returns the SHA-256 digest of a component, in hexadecimal.
 fn digest(bytes: &[u8]) -> String {
     format!("{:x}", Sha256::digest(bytes))
+}
+
+/// Returns a digest of the texts that an interpreter is built from.
+fn interpreter_key<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    let mut hash = Sha256::new();
+    for text in texts {
+        hash.update(text.len().to_le_bytes());
+        hash.update(text);
+    }
+    let digest = format!("{:x}", hash.finalize());
+    digest.get(..32).unwrap_or(&digest).to_owned()
 }
 
 /// Returns the offset of the first byte that differs.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::python_sdk::{self, PythonSdk};
+use super::python_sdk::{self, PythonEntry, PythonSdk};
 use super::{BuildError, CompilerOutput, Labels, syntax, toolchain};
 use crate::project::Project;
 
@@ -18,7 +18,12 @@ const ENVIRONMENTS: [&str; 2] = [".venv", "venv"];
 
 /// The world of the SDK for a project.
 fn world_of(project: &Project) -> &'static str {
-    if project.settings.http { "tool-with-http" } else { "tool" }
+    match (project.settings.hook, project.settings.http) {
+        (false, false) => "tool",
+        (false, true) => "tool-with-http",
+        (true, false) => "hook",
+        (true, true) => "hook-with-http",
+    }
 }
 
 pub(super) fn compile(project: &Project) -> Result<CompilerOutput, BuildError> {
@@ -37,7 +42,8 @@ pub(super) fn compile(project: &Project) -> Result<CompilerOutput, BuildError> {
             componentize.arg("--python-path").arg(&folder).arg("--output").arg(&output).arg(module);
         }
         None => {
-            let sdk = PythonSdk::write(&folder, scratch.path(), module)?;
+            let entry = if settings.hook { PythonEntry::Hooks } else { PythonEntry::Tools };
+            let sdk = PythonSdk::write(&folder, scratch.path(), entry, module)?;
             add_sdk(&mut componentize, &sdk, world_of(project), &[&folder, &sdk.modules, &sdk.entry]);
             componentize.arg("--output").arg(&output).arg(python_sdk::ENTRY);
         }
@@ -94,13 +100,9 @@ pub(super) fn interpreter_key(project: &Project, compiler: &Path) -> Result<Stri
     let installed = metadata.map_err(|source| BuildError::io("read", compiler, source))?;
     let installed = installed.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_nanos().to_string();
     let compiler = compiler.display().to_string();
-    let mut text = [INTERPRETER, world_of(project), compiler.as_str(), installed.as_str()].join("\0");
-    for part in PythonSdk::texts() {
-        text.push('\0');
-        text.push_str(part);
-    }
-    let digest = super::digest(text.as_bytes());
-    Ok(digest.get(..32).unwrap_or(&digest).to_owned())
+    let sdk: Vec<&str> = PythonSdk::texts().collect();
+    let texts = [INTERPRETER, world_of(project), compiler.as_str(), installed.as_str()];
+    Ok(super::interpreter_key(texts.into_iter().chain(sdk)))
 }
 
 /// Returns the folders of packages that are installed beside a compiler.

@@ -13,28 +13,57 @@ macro_rules! sdk {
 }
 
 /// The modules.
-const MODULES: [(&str, &str); 11] = [
+const MODULES: [(&str, &str); 14] = [
     sdk!("__init__.py"),
     sdk!("_component.py"),
     sdk!("_content.py"),
     sdk!("_documentation.py"),
     sdk!("_errors.py"),
+    sdk!("_hook_component.py"),
     sdk!("_host.py"),
+    sdk!("_program.py"),
     sdk!("_tool.py"),
     sdk!("_transport.py"),
     sdk!("_types.py"),
     sdk!("_urllib.py"),
+    sdk!("hooks.py"),
     sdk!("http.py"),
 ];
 /// The marker of a package with types.
 const TYPED: (&str, &str) = ("py.typed", "");
 /// The WIT beside the contract.
-const WIT: [(&str, &str); 4] =
-    [sdk!("wit/deps/clocks.wit"), sdk!("wit/deps/http.wit"), sdk!("wit/deps/io.wit"), sdk!("wit/python.wit")];
+const WIT: [(&str, &str); 5] = [
+    sdk!("wit/deps/clocks.wit"),
+    ("wit/deps/hooks.wit", include_str!("../../../../wit/hooks/hook.wit")),
+    sdk!("wit/deps/http.wit"),
+    sdk!("wit/deps/io.wit"),
+    sdk!("wit/python.wit"),
+];
 /// The folder of the modules in a project, where editors and tests find them.
 const FOLDER: &str = ".fumehood/python";
 /// The name of the module that a component begins with.
 pub(super) const ENTRY: &str = "fumehood_entry";
+
+/// What the component of a project exports.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum PythonEntry {
+    Tools,
+    Hooks,
+}
+
+impl PythonEntry {
+    /// Returns the module that a component with the exports of `module` begins with.
+    fn text(self, module: &str) -> String {
+        let (component, class) = match self {
+            Self::Tools => ("_component", "Tools"),
+            Self::Hooks => ("_hook_component", "Hook"),
+        };
+        format!(
+            "from fumehood_tool import {component}, _program\nfrom fumehood_tool.{component} import {class}, WitWorld\n\n\
+             _program.prepare({component}.load, {module:?})\n"
+        )
+    }
+}
 
 /// The files that a build needs.
 pub(super) struct PythonSdk {
@@ -47,16 +76,13 @@ pub(super) struct PythonSdk {
 }
 
 impl PythonSdk {
-    /// Writes the modules to the project, and the rest to the scratch folder of a build. The component has the tools of `module`.
+    /// Writes the modules to the project, and the rest to the scratch folder of a build. The component has the tools or hooks
+    /// of `module`.
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub(super) fn write(project: &Path, scratch: &Path, module: &str) -> Result<Self, BuildError> {
-        let entry = format!(
-            "from fumehood_tool import _component\nfrom fumehood_tool._component import Tools, WitWorld\n\n\
-             _component.prepare({module:?})\n"
-        );
-        Self::write_entry(project, scratch, &entry)
+    pub(super) fn write(project: &Path, scratch: &Path, entry: PythonEntry, module: &str) -> Result<Self, BuildError> {
+        Self::write_entry(project, scratch, &entry.text(module))
     }
 
     /// Like [`Self::write`], for a component that begins with this module.
@@ -104,12 +130,12 @@ mod tests {
     }
 
     #[test]
-    fn its_wit_has_a_world_with_requests_and_one_without() {
+    fn its_wit_has_a_world_of_each_kind() {
         let folder = tempfile::tempdir().unwrap();
-        let sdk = PythonSdk::write(folder.path(), folder.path(), "app").unwrap();
+        let sdk = PythonSdk::write(folder.path(), folder.path(), PythonEntry::Tools, "app").unwrap();
         let mut resolve = wit_parser::Resolve::default();
         let (package, _) = resolve.push_path(&sdk.wit).unwrap();
-        for world in ["tool", "tool-with-http"] {
+        for world in ["tool", "tool-with-http", "hook", "hook-with-http"] {
             resolve.select_world(&[package], Some(world)).unwrap();
         }
     }

@@ -20,6 +20,13 @@ use fumehood_platform::files;
 const INITIAL_HEAP_BYTES: usize = 1 << 20;
 /// The profile of cargo that components of projects are built with, and the name of its folder.
 const PROFILE: &str = "release";
+/// Settings of cargo for a draft, which replace those of the profile. Link-time optimization takes most of the time of a build.
+const DRAFT_SETTINGS: [(&str, &str); 4] = [
+    ("CARGO_INCREMENTAL", "1"),
+    ("CARGO_PROFILE_RELEASE_LTO", "off"),
+    ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
+    ("CARGO_PROFILE_RELEASE_INCREMENTAL", "true"),
+];
 
 /// One build of a crate by cargo.
 #[derive(Debug, Clone)]
@@ -171,6 +178,9 @@ pub(super) fn compile(project: &Project, workspace: Workspace<'_>) -> Result<Com
     let mut target_folder = choose_target_folder(&metadata, workspace, &toolchain, &renamed)?;
     target_folder.claim(&project.folder, |folder| clean(project, &toolchain, root, folder))?;
     let mut environment = Vec::new();
+    if workspace.is_draft {
+        environment.extend(DRAFT_SETTINGS.map(|(name, value)| (name, OsString::from(value))));
+    }
     if let Some(fresh) = workspace.fresh {
         // Macros and build scripts run on this machine, and were compiled for the first component.
         link_host_files(target_folder.path(), fresh)?;

@@ -384,6 +384,30 @@ fn plain_json(value: &toml::Value) -> Result<Value, String> {
     })
 }
 
+/// Converts JSON to TOML, which has no null and no number beyond 64 bits.
+pub(super) fn to_toml(json: &Value) -> Option<toml_edit::Value> {
+    Some(match json {
+        Value::Null => return None,
+        Value::Bool(boolean) => (*boolean).into(),
+        Value::Number(number) => match number.as_i64() {
+            Some(integer) => integer.into(),
+            None if number.is_f64() => number.as_f64()?.into(),
+            None => return None,
+        },
+        Value::String(text) => text.as_str().into(),
+        Value::Array(items) => {
+            toml_edit::Value::Array(items.iter().map(to_toml).collect::<Option<Vec<_>>>()?.into_iter().collect())
+        }
+        Value::Object(members) => {
+            let mut table = toml_edit::InlineTable::new();
+            for (name, member) in members {
+                table.insert(name, to_toml(member)?);
+            }
+            toml_edit::Value::InlineTable(table)
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

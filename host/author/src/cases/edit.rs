@@ -3,13 +3,18 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
+use std::time::SystemTime;
 
 use fumehood_platform::private;
 use serde_json::Value;
 use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, Table, value};
 
-use super::case::{CaseError, CaseFile};
+use super::case::{CaseError, CaseFile, to_toml};
+use super::http_recorder::{JSON, RecordedExchange};
 use super::runner::Observation;
+
+/// The seed of a recorded call.
+const RECORDED_SEED: i64 = 1;
 
 /// Writes what calls gave into the cases of a file, in place of what they expected. `found` has one entry for each case,
 /// in order; `None` leaves a case as it is.
@@ -37,26 +42,73 @@ fn changed_error(path: &Path) -> CaseError {
     }
 }
 
-/// Adds a case for a call that was made, with what it gave. A file that is missing is created.
+/// A case of a call that is recorded.
+#[derive(Debug, Clone, Copy)]
+pub struct NewCase<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// The tool.
+    pub tool: &'a str,
+    /// The arguments, an object.
+    pub arguments: &'a Value,
+    /// The powers of the component, as in `[tools.NAME]` of a configuration.
+    pub grant: &'a toml::Table,
+    /// The time of day of the call, if that and its random numbers have to be the same each time.
+    pub now: Option<SystemTime>,
+}
+
+impl NewCase<'_> {
+    /// Returns a file with this case alone, which expects nothing yet.
+    ///
+    /// # Errors
+    /// If the case is not valid.
+    pub fn to_file(&self, path: &Path) -> Result<CaseFile, CaseError> {
+        let mut cases = ArrayOfTables::new();
+        cases.push(self.to_table());
+        let mut document = DocumentMut::new();
+        document.insert("case", Item::ArrayOfTables(cases));
+        CaseFile::parse(path, &document.to_string())
+    }
+
+    fn to_table(self) -> Table {
+        let mut case = Table::new();
+        case.insert("name", value(self.name));
+        case.insert("tool", value(self.tool));
+        let arguments = to_toml(self.arguments).unwrap_or_else(|| self.arguments.to_string().into());
+        case.insert("arguments", Item::Value(arguments));
+        if let Some(grant) = serde_json::to_value(self.grant).ok().as_ref().and_then(to_toml)
+            && !self.grant.is_empty()
+        {
+            case.insert("grant", Item::Value(grant));
+        }
+        if let Some(now) = self.now.and_then(|now| humantime::format_rfc3339_seconds(now).to_string().parse().ok()) {
+            case.insert("now", value::<toml_edit::Datetime>(now));
+            case.insert("seed", value(RECORDED_SEED));
+        }
+        case
+    }
+}
+
+/// Adds a case for a call that was made, with what servers answered and what it gave. A file that is missing is created.
 ///
 /// # Errors
 /// If the file cannot be read or written, or has a case of that name.
 pub fn append_case(
     path: &Path,
-    name: &str,
-    tool: &str,
-    arguments: &Value,
+    new: &NewCase<'_>,
+    exchanges: &[RecordedExchange],
     found: &Observation,
 ) -> Result<(), CaseError> {
     let mut document = if path.exists() { read(path)? } else { DocumentMut::new() };
-    if CaseFile::parse(path, &document.to_string())?.cases.iter().any(|case| case.name == name) {
+    if CaseFile::parse(path, &document.to_string())?.cases.iter().any(|case| case.name == new.name) {
         let reason = "a case with this name already exists; update it with `--update`".to_owned();
-        return Err(CaseError::Case { path: path.to_owned(), case: name.to_owned(), reason });
+        return Err(CaseError::Case { path: path.to_owned(), case: new.name.to_owned(), reason });
     }
-    let mut case = Table::new();
-    case.insert("name", value(name));
-    case.insert("tool", value(tool));
-    case.insert("arguments", Item::Value(to_toml(arguments).unwrap_or_else(|| arguments.to_string().into())));
+    let mut case = new.to_table();
+    if !exchanges.is_empty() {
+        let exchanges: ArrayOfTables = exchanges.iter().map(to_exchange).collect();
+        case.insert("http", Item::ArrayOfTables(exchanges));
+    }
     set_expectation(&mut case, found);
     if !document.is_empty() {
         case.decor_mut().set_prefix("\n");
@@ -68,6 +120,33 @@ pub fn append_case(
     })?;
     cases.push(case);
     write(path, &document.to_string())
+}
+
+/// Returns the table of an exchange. An answer in JSON becomes a value, which people can read and change.
+fn to_exchange(exchange: &RecordedExchange) -> Table {
+    let RecordedExchange { request, sends, status, headers, body } = exchange;
+    let mut table = Table::new();
+    table.insert("request", value(request));
+    if let Some(sends) = sends {
+        table.insert("sends", value(sends));
+    }
+    if *status != 200 {
+        table.insert("status", value(i64::from(*status)));
+    }
+    let is_json = headers.get("content-type").is_some_and(|mime| mime == JSON);
+    let json: Option<Value> = if is_json { serde_json::from_str(body).ok() } else { None };
+    let json = json.as_ref().and_then(to_toml);
+    // It is the header of an answer that is given as a value.
+    let written = headers.iter().filter(|(name, _)| json.is_none() || *name != "content-type");
+    let written: InlineTable = written.map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    if !written.is_empty() {
+        table.insert("headers", value(written));
+    }
+    match json {
+        Some(json) => table.insert("json", Item::Value(json)),
+        None => table.insert("body", value(body)),
+    };
+    table
 }
 
 /// Sets what a case expects. Costs and stores that it does not mention stay out of it, unless it expected nothing.
@@ -121,30 +200,6 @@ fn json_value(result: &Value) -> toml_edit::Value {
         Value::String(_) => result.to_string().into(),
         result => to_toml(result).unwrap_or_else(|| result.to_string().into()),
     }
-}
-
-/// Converts JSON to TOML, which has no null and no number beyond 64 bits.
-fn to_toml(json: &Value) -> Option<toml_edit::Value> {
-    Some(match json {
-        Value::Null => return None,
-        Value::Bool(boolean) => (*boolean).into(),
-        Value::Number(number) => match number.as_i64() {
-            Some(integer) => integer.into(),
-            None if number.is_f64() => number.as_f64()?.into(),
-            None => return None,
-        },
-        Value::String(text) => text.as_str().into(),
-        Value::Array(items) => {
-            toml_edit::Value::Array(items.iter().map(to_toml).collect::<Option<Vec<_>>>()?.into_iter().collect())
-        }
-        Value::Object(members) => {
-            let mut table = InlineTable::new();
-            for (name, member) in members {
-                table.insert(name, to_toml(member)?);
-            }
-            toml_edit::Value::InlineTable(table)
-        }
-    })
 }
 
 fn read(path: &Path) -> Result<DocumentMut, CaseError> {
@@ -238,7 +293,12 @@ mod tests {
     fn appended_case_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tests/new.toml");
-        let append = |name: &str| append_case(&path, name, "t", &json!({"a": [null]}), &found(json!({"text": "x"})));
+        let arguments = json!({"a": [null]});
+        let grant = toml::Table::new();
+        let append = |name: &str| {
+            let new = NewCase { name, tool: "t", arguments: &arguments, grant: &grant, now: None };
+            append_case(&path, &new, &[], &found(json!({"text": "x"})))
+        };
         append("first").unwrap();
         append("second").unwrap();
         let file = CaseFile::read(&path).unwrap();
@@ -247,6 +307,39 @@ mod tests {
         let error = append("first").unwrap_err().to_string();
         assert!(error.contains("a case with this name already exists"), "{error}");
         assert_eq!(CaseFile::read(&path).unwrap().cases.len(), 2);
+    }
+
+    #[test]
+    fn recorded_exchanges_are_read_again() {
+        let exchange = |mime: &str, body: &str| RecordedExchange {
+            request: "GET https://a.example/v1?q=%C3%A4".to_owned(),
+            sends: None,
+            status: 404,
+            headers: BTreeMap::from([("content-type".to_owned(), mime.to_owned())]),
+            body: body.to_owned(),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.toml");
+        let arguments = json!({});
+        let grant = toml::from_str("http = ['GET https://a.example/**']\n[[secrets]]\nname = 'token'").unwrap();
+        let now = Some(SystemTime::UNIX_EPOCH);
+        let new = NewCase { name: "a", tool: "t", arguments: &arguments, grant: &grant, now };
+        assert_eq!(new.to_file(&path).unwrap().cases[0].grant, grant);
+        let given = [
+            (exchange("application/json", r#"{"a":[1.5,"x"]}"#), "json = { a = [1.5, \"x\"] }\n"),
+            (exchange("application/json", r#"{"a":null}"#), "body = '{\"a\":null}'\n"),
+            (exchange("text/plain", "a\n\u{1b}"), "headers = { content-type = \"text/plain\" }\nbody = "),
+        ];
+        let exchanges: Vec<RecordedExchange> = given.iter().map(|(exchange, _)| exchange.clone()).collect();
+        append_case(&path, &new, &exchanges, &found(json!({"text": "x"}))).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains("now = 1970-01-01T00:00:00Z\nseed = 1\n"), "{text}");
+        let read = &CaseFile::read(&path).unwrap().cases[0].http;
+        for ((exchange, written), read) in given.iter().zip(read) {
+            assert!(text.contains(written), "{written}: {text}");
+            assert_eq!((&read.request, read.status), (&exchange.request, 404));
+            assert_eq!(read.response_body().unwrap(), exchange.body);
+        }
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod case;
 mod comparison;
 mod edit;
 mod http_mock;
+mod http_recorder;
 mod runner;
 
 /// The JSON Schema of files of cases.
@@ -34,5 +35,6 @@ pub const SCHEMA: &str = include_str!("schema.json");
 
 pub use case::{Case, CaseError, CaseFile, Exchange, Expectation};
 pub use comparison::{Comparison, Verdict};
-pub use edit::{append_case, update_cases};
+pub use edit::{NewCase, append_case, update_cases};
+pub use http_recorder::{RecordedExchange, Recording};
 pub use runner::{Environment, Observation, RunError, Runner, grant_program};

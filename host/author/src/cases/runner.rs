@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::case::{Case, CaseFile};
 use super::http_mock::HttpMock;
+use super::http_recorder::Recording;
 use crate::build::PROGRAM_FOLDER;
 
 /// Quota of the private store of a case that fills it without granting one, in bytes.
@@ -120,12 +121,24 @@ impl<'a> Runner<'a> {
         component: &'a Path,
         files: &[CaseFile],
     ) -> Result<Self, RunError> {
-        let failed = |source| RunError::Load { file: component.display().to_string(), source };
-        let load = Load::path(component);
-        let name = load.name().map_err(failed)?;
         let exchanges = files.iter().flat_map(|file| &file.cases).flat_map(|case| &case.http);
         let hosts = exchanges.filter_map(|exchange| exchange.host().map(str::to_owned)).collect();
         let http = HttpMock::start(hosts).await.map_err(RunError::Http)?;
+        Self::with_servers(environment, component, http)
+    }
+
+    /// Prepares a sandbox for a call whose requests reach their servers, which is recorded.
+    ///
+    /// # Errors
+    /// If the sandbox or the recorder cannot be set up.
+    pub async fn start_recording(environment: Environment<'a>, component: &'a Path) -> Result<Self, RunError> {
+        let http = HttpMock::start_recording().await.map_err(RunError::Http)?;
+        Self::with_servers(environment, component, http)
+    }
+
+    fn with_servers(environment: Environment<'a>, component: &'a Path, http: HttpMock) -> Result<Self, RunError> {
+        let failed = |source| RunError::Load { file: component.display().to_string(), source };
+        let name = Load::path(component).name().map_err(failed)?;
         let store = Arc::new(MemoryStore::default());
         let builder = (environment.host)().resolver(http.resolver()).key_value_store(Arc::clone(&store) as _);
         let builder =
@@ -167,6 +180,12 @@ impl<'a> Runner<'a> {
             unused,
             output: self.output_of(&log, &result),
         })
+    }
+
+    /// Returns the exchanges with servers that were recorded since the last time.
+    #[must_use]
+    pub fn finish_recording(&self) -> Recording {
+        self.http.finish_recording()
     }
 
     /// Returns the names of the component's tools.

@@ -1,6 +1,7 @@
 //! New projects: the files of a tool, or of a service that embeds tools.
 
 mod template;
+mod template_folder;
 
 use std::fs;
 use std::io::Write as _;
@@ -72,10 +73,14 @@ pub struct Scaffold {
 }
 
 /// The kind of a new project.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Kind {
     /// A component with tools.
     Tool(Language, Dialect),
+    /// A component with hooks of an operator.
+    Hook(Language),
+    /// These files.
+    Folder(Vec<(PathBuf, Vec<u8>)>),
     /// A service in Rust that embeds an agent with tools.
     Agent,
 }
@@ -104,6 +109,17 @@ pub enum ScaffoldError {
         dialect: Dialect,
         /// The reason.
         reason: &'static str,
+    },
+    /// The language has no SDK for hooks.
+    #[error("a hook cannot be written in {0}; choose `--lang rust` or `--lang python`")]
+    Hook(Language),
+    /// The folder of a template cannot be used.
+    #[error("cannot use {} as a template: {reason}", path.display())]
+    Template {
+        /// The folder.
+        path: PathBuf,
+        /// The reason.
+        reason: String,
     },
     /// The folder exists, and is not empty.
     #[error(
@@ -148,6 +164,27 @@ impl Scaffold {
         Self::new(name, Kind::Tool(language, dialect))
     }
 
+    /// Creates a project of a hook, in Rust or Python.
+    ///
+    /// # Errors
+    /// If the name is not valid, or the language has no SDK for hooks.
+    pub fn hook(name: &str, language: Language) -> Result<Self, ScaffoldError> {
+        match language {
+            Language::Rust | Language::Python => Self::new(name, Kind::Hook(language)),
+            Language::Javascript | Language::Typescript | Language::C => Err(ScaffoldError::Hook(language)),
+        }
+    }
+
+    /// Creates a project of the files in a folder. The name of the project replaces `{{name}}` in them and in their paths,
+    /// and `{{identifier}}`, with `_` in place of `-`.
+    ///
+    /// # Errors
+    /// If the name is not valid, or the folder cannot be read, is empty or too large.
+    pub fn folder(name: &str, template: &Path) -> Result<Self, ScaffoldError> {
+        check_name(name)?;
+        Self::new(name, Kind::Folder(template_folder::read(template, name)?))
+    }
+
     /// Creates a project of a service with an agent, a channel, a policy and a tool.
     ///
     /// # Errors
@@ -180,15 +217,19 @@ impl Scaffold {
     #[must_use]
     pub fn setup_command(&self) -> Option<String> {
         match self.kind {
-            Kind::Tool(language, _) => template::setup_command(language),
-            Kind::Agent => None,
+            Kind::Tool(language, _) | Kind::Hook(language) => template::setup_command(language),
+            Kind::Agent | Kind::Folder(_) => None,
         }
     }
 
     /// Returns the files of the project: paths within its folder, and contents.
     #[must_use]
-    pub fn files(&self) -> Vec<(PathBuf, String)> {
-        template::files(&self.name, self.kind, self.sdk.as_deref())
+    pub fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let texts = template::files(&self.name, &self.kind, self.sdk.as_deref());
+        match &self.kind {
+            Kind::Folder(files) => files.clone(),
+            _ => texts.into_iter().map(|(path, text)| (path, text.into_bytes())).collect(),
+        }
     }
 
     /// Writes the files of the project into a folder that may have others. Files of the same names are replaced, each as a whole.
@@ -206,7 +247,7 @@ impl Scaffold {
                 .permissions(private::readable_permissions())
                 .tempfile_in(inner)
                 .map_err(|source| write_error(&path, source))?;
-            file.write_all(contents.as_bytes()).map_err(|source| write_error(&path, source))?;
+            file.write_all(contents).map_err(|source| write_error(&path, source))?;
             file.persist(&path).map_err(|error| write_error(&path, error.error))?;
         }
         Ok(files.into_iter().map(|(name, _)| name).collect())
@@ -232,7 +273,7 @@ impl Scaffold {
             let inner = path.parent().unwrap_or(unfinished.path());
             fs::create_dir_all(inner).map_err(|source| write_error(inner, source))?;
             let mut file = fs::File::create_new(&path).map_err(|source| write_error(&path, source))?;
-            file.write_all(contents.as_bytes()).map_err(|source| write_error(&path, source))?;
+            file.write_all(contents).map_err(|source| write_error(&path, source))?;
         }
         open_to_others(unfinished.path()).map_err(|source| write_error(folder, source))?;
         // Replaces an empty folder, and fails if something was put into it meanwhile.
@@ -318,12 +359,34 @@ mod tests {
     }
 
     #[test]
+    fn hooks_and_templates_are_projects() {
+        let parent = tempfile::tempdir().unwrap();
+        for language in [Language::Rust, Language::Python] {
+            let folder = parent.path().join(language.as_str());
+            Scaffold::hook("careful", language).unwrap().write(&folder).unwrap();
+            let project = Project::open(&folder).unwrap();
+            assert_eq!((project.name.as_str(), project.language), ("careful", language));
+            assert_eq!(project.settings.hook, language == Language::Python);
+            assert!(!fs::read_to_string(folder.join("README.md")).unwrap().contains("{{"));
+        }
+        let error = Scaffold::hook("careful", Language::C).unwrap_err().to_string();
+        assert_eq!(error, "a hook cannot be written in c; choose `--lang rust` or `--lang python`");
+        let template = parent.path().join("template");
+        fs::create_dir(&template).unwrap();
+        fs::write(template.join("pyproject.toml"), "[project]\nname = \"{{name}}\"\n").unwrap();
+        let folder = parent.path().join("own");
+        Scaffold::folder("own-tool", &template).unwrap().write(&folder).unwrap();
+        assert_eq!(Project::open(&folder).unwrap().name, "own-tool");
+    }
+
+    #[test]
     fn installs_the_command_of_this_version() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let package = fs::read_to_string(root.join("release/python/pyproject.toml")).unwrap();
         assert!(package.contains("name = \"fumehood-cli\""), "{package}");
         let files = Scaffold::tool("a", Language::C, None).unwrap().files();
         let (_, workflow) = files.iter().find(|(name, _)| name.ends_with("ci.yml")).unwrap();
+        let workflow = std::str::from_utf8(workflow).unwrap();
         let install = concat!("- run: pip install fumehood-cli==", env!("CARGO_PKG_VERSION"), "\n");
         assert!(workflow.contains(install), "{workflow}");
     }
@@ -383,7 +446,7 @@ mod tests {
     fn sdk_is_a_version_or_a_checkout() {
         fn manifest(scaffold: &Scaffold) -> String {
             let files = scaffold.files();
-            files.into_iter().find(|(name, _)| name == Path::new("Cargo.toml")).unwrap().1
+            String::from_utf8(files.into_iter().find(|(name, _)| name == Path::new("Cargo.toml")).unwrap().1).unwrap()
         }
 
         let scaffold = Scaffold::tool("a", Language::Rust, None).unwrap();

@@ -33,14 +33,16 @@ struct Words {
 }
 
 /// Returns the files of a project.
-pub(super) fn files(name: &str, kind: Kind, sdk: Option<&Path>) -> Vec<(PathBuf, String)> {
+pub(super) fn files(name: &str, kind: &Kind, sdk: Option<&Path>) -> Vec<(PathBuf, String)> {
     let mut files = match kind {
         Kind::Tool(language, dialect) => {
-            let mut files = sources(name, language, dialect, sdk);
-            files.extend(common(name, language, dialect));
+            let mut files = sources(name, *language, *dialect, sdk);
+            files.extend(common(name, *language, *dialect));
             files
         }
+        Kind::Hook(language) => hook(name, *language, sdk),
         Kind::Agent => agent(name, sdk),
+        Kind::Folder(_) => return Vec::new(),
     };
     files.push(file("LICENSE", template!("common/LICENSE"), &[("name", name)]));
     files.sort();
@@ -248,6 +250,24 @@ fn rust_sources(name: &str, dialect: Dialect, sdk: Option<&Path>) -> Vec<(PathBu
 /// Returns the WIT of a tool with plain functions. The SDKs have the contract.
 fn wit(name: &str, dialect: Dialect) -> Option<(PathBuf, String)> {
     (dialect == Dialect::Typed).then(|| file("wit/world.wit", template!("common/world.wit"), &[("name", name)]))
+}
+
+/// Returns the files of a hook in Rust or Python.
+fn hook(name: &str, language: Language, sdk: Option<&Path>) -> Vec<(PathBuf, String)> {
+    let Words { setup, gitignore, .. } = words(language, Dialect::Contract);
+    let mut files = if language == Language::Python {
+        let values = [("name", name), ("settings", template!("python/hook/settings.toml").trim_end())];
+        let code = template!("python/hook/app.py");
+        vec![file("pyproject.toml", template!("python/pyproject.toml.in"), &values), file("app.py", code, &[])]
+    } else {
+        let dependencies = dependency("fumehood-guest-hooks", "guest-sdk/hooks", sdk);
+        let values = [("name", name), ("dependencies", dependencies.as_str())];
+        let code = template!("rust/hook/lib.rs.in");
+        vec![file("Cargo.toml", template!("rust/Cargo.toml.in"), &values), file("src/lib.rs", code, &[])]
+    };
+    files.push(file("README.md", template!("hook/README.md"), &[("name", name), ("setup", setup.as_str())]));
+    files.push(file(".gitignore", gitignore, &[]));
+    files
 }
 
 fn agent(name: &str, sdk: Option<&Path>) -> Vec<(PathBuf, String)> {

@@ -8,6 +8,7 @@ use fumehood_author::{Dialect, Language};
 use fumehood_config::limits::LimitsSection;
 
 use super::log::Recording;
+use crate::config::Powers;
 use crate::power_arguments::PowerArguments;
 
 #[derive(Debug, Args)]
@@ -27,6 +28,14 @@ pub(crate) struct New {
     /// Create a service that embeds an agent, with a channel, a policy and a tool
     #[arg(long)]
     pub(crate) agent: bool,
+
+    /// Create a hook, which decides on calls of tools, in Rust or Python
+    #[arg(long, conflicts_with_all = ["agent", "dialect"])]
+    pub(crate) hook: bool,
+
+    /// Folder of a template of your own: its files, with `{{name}}` and `{{identifier}}` replaced by the name
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["lang", "dialect", "agent", "hook", "sdk"])]
+    pub(crate) template: Option<PathBuf>,
 
     /// Replace the files of a new project in a folder that exists; other files stay
     #[arg(long)]
@@ -70,7 +79,11 @@ pub(crate) struct Test {
     #[arg(long, conflicts_with = "record")]
     pub(crate) update: bool,
 
-    /// Call this tool, and record the call as a case
+    /// Build the component, and run all its cases, whenever a file of the project changes
+    #[arg(long, conflicts_with_all = ["component", "update", "record"])]
+    pub(crate) watch: bool,
+
+    /// Call this tool, and record the call as a case, with what servers answer
     #[arg(long, value_name = "TOOL")]
     pub(crate) record: Option<String>,
 
@@ -87,8 +100,11 @@ pub(crate) struct Test {
     pub(crate) into: Option<PathBuf>,
 
     /// Print the JSON Schema of files of cases, for editors
-    #[arg(long, conflicts_with_all = ["names", "component", "update", "record"])]
+    #[arg(long, conflicts_with_all = ["names", "component", "update", "watch", "record"])]
     pub(crate) schema: bool,
+
+    #[command(flatten, next_help_heading = "Powers of a recorded call")]
+    pub(crate) powers: Powers,
 }
 
 #[derive(Debug, Args)]
@@ -105,7 +121,7 @@ pub(crate) struct Dev {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081", help_heading = "HTTP")]
     pub(crate) dashboard: SocketAddr,
 
-    /// Build the component as `fumehood build` does, also in Python, where that takes long
+    /// Build the component as `fumehood build` does, also in Rust, Python and JavaScript, where that takes longer
     #[arg(long)]
     pub(crate) full: bool,
 

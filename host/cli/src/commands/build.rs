@@ -8,8 +8,8 @@ use anyhow::{Context as _, Result};
 use fumehood::limits::display_bytes;
 use fumehood::{ComponentError, Grant, Load};
 use fumehood_author::build::{
-    BuildError, BuildOutput, DevelopmentBuild, PROGRAM_ERROR, build, build_for_development, build_reproducibly,
-    check_settings, check_syntax,
+    BuildError, BuildOutput, DevelopmentBuild, PROGRAM_ERROR, build, build_draft, build_for_development,
+    build_reproducibly, check_settings, check_syntax,
 };
 use fumehood_author::cases::grant_program;
 use fumehood_author::{Language, Project};
@@ -22,7 +22,8 @@ use crate::{host, render};
 pub(crate) async fn run(arguments: &Arguments, options: &args::Build) -> Result<Exit> {
     let project = Project::open(&options.project)?;
     let output = options.output.clone().unwrap_or_else(|| project.component());
-    let built = make(arguments, &project, &output, options.check).await?;
+    let kind = if options.check { BuildKind::Checked } else { BuildKind::Ordinary };
+    let built = make(arguments, &project, &output, kind).await?;
     built.write(&output)?;
     let BuildOutput { component, dependencies, notes, labels, .. } = &built;
     let output = output.display().to_string();
@@ -50,7 +51,17 @@ pub(crate) async fn run(arguments: &Arguments, options: &args::Build) -> Result<
     Ok(Exit::Ok)
 }
 
-/// Builds the component of a project, twice if `is_checked`, and loads it. Nothing is written.
+/// The kind of a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BuildKind {
+    Ordinary,
+    /// Builds the component once more from nothing, and fails if the results differ.
+    Checked,
+    /// Builds a component for development, fast.
+    Draft,
+}
+
+/// Builds the component of a project, and loads it. Nothing is written.
 ///
 /// # Errors
 /// If the component cannot be built, or no host would load it, for instance because a schema of it is not valid.
@@ -58,7 +69,7 @@ pub(crate) async fn make(
     arguments: &Arguments,
     project: &Project,
     output: &Path,
-    is_checked: bool,
+    kind: BuildKind,
 ) -> Result<BuildOutput> {
     check_settings(project)?;
     if let Some(warning) = check_syntax(project)? {
@@ -67,12 +78,10 @@ pub(crate) async fn make(
     let shared = if arguments.no_cache { None } else { compiled_crates() };
     let built_project = project.clone();
     let shown = output.to_owned();
-    let building = tokio::task::spawn_blocking(move || {
-        if is_checked {
-            build_reproducibly(&built_project, shared.as_deref())
-        } else {
-            build_visibly(&built_project, shared.as_deref(), &shown)
-        }
+    let building = tokio::task::spawn_blocking(move || match kind {
+        BuildKind::Ordinary => build_visibly(&built_project, shared.as_deref(), &shown),
+        BuildKind::Checked => build_reproducibly(&built_project, shared.as_deref()),
+        BuildKind::Draft => build_draft(&built_project, shared.as_deref()),
     });
     let built = building.await.context("the build was interrupted")??;
     let load = Load::bytes(project.name.as_str(), built.component.as_slice());
@@ -99,6 +108,9 @@ pub(crate) async fn make_program(
     let folder = interpreters.to_owned();
     let building = tokio::task::spawn_blocking(move || build_for_development(&built_project, &folder));
     let built = building.await.context("the build was interrupted")??;
+    if !built.messages.is_empty() {
+        render::warning(&format!("the compiler wrote: {}", built.messages));
+    }
     built.write_program(candidate)?;
     let load = Load::path(&built.interpreter).named(project.name.as_str());
     let load = load.grant(grant_program(Grant::none(), candidate)?).describe_with_grant();

@@ -1,20 +1,21 @@
-//! `fumehood dev`: builds, tests and serves a project whenever its files change.
+//! `fumehood dev`: builds, tests and serves a project whenever its files change. `fumehood test --watch` does not serve it.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use fumehood::CallResult;
 use fumehood::listener::{CallSink, EndedCall};
-use fumehood_author::Project;
 use fumehood_author::build::has_interpreter;
+use fumehood_author::{Language, Project};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
+use super::build::{self, BuildKind};
 use super::serve::server::{self, Faces};
+use super::test;
 use super::test::TestSubject;
-use super::{build, test};
 use crate::args::{Arguments, Dev, Http, ServeOptions};
 use crate::exit::{self, Exit, UsageError};
 use crate::user_folders::interpreters;
@@ -24,7 +25,7 @@ use crate::{render, signals};
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Time without a change after which an edit counts as complete: editors write in several steps.
 const QUIET_PERIOD: Duration = Duration::from_millis(100);
-/// The folder of this command in a project with an interpreter.
+/// The folder of this command in a project whose component is not the one for users.
 const OWN_FOLDER: &str = ".fumehood/dev";
 /// Maximum number of ended calls that wait to be printed. More are not printed.
 const MAX_WAITING_CALLS: usize = 256;
@@ -46,11 +47,12 @@ pub(crate) async fn run(arguments: &Arguments, dev: &Dev) -> Result<Exit> {
     let (sender, ended) = channel(MAX_WAITING_CALLS);
     let failure = Failure::default();
     let mut development = Development::new(arguments, project, failure.clone(), dev.full);
+    development.is_served = true;
     tokio::select! {
         () = development.build_until_loadable() => {}
         () = stop.received() => return Ok(Exit::Ok),
     }
-    let options = serve_options(dev, &development.component, development.interpreter.as_ref());
+    let options = serve_options(dev, &development.component, development.form.program());
     let faces = Faces::Development { listen: dev.listen, calls: Arc::new(CallReporter(sender)) };
     let interrupted = async {
         stop.received().await;
@@ -65,8 +67,27 @@ pub(crate) async fn run(arguments: &Arguments, dev: &Dev) -> Result<Exit> {
     }
 }
 
+/// Builds a project and runs those of its cases whose names contain one of `names`, whenever its files change. Ends with
+/// Ctrl-C.
+///
+/// # Errors
+/// If signals cannot be received.
+pub(crate) async fn run_cases_on_change(arguments: &Arguments, project: Project, names: &[String]) -> Result<Exit> {
+    let mut stop = signals::listen_for_stop()?;
+    let mut development = Development::new(arguments, project, Failure::default(), false);
+    development.names = names;
+    let work = async {
+        development.build_until_loadable().await;
+        development.follow().await
+    };
+    tokio::select! {
+        never = work => match never {},
+        () = stop.received() => Ok(Exit::Ok),
+    }
+}
+
 /// Returns the options of a server for one component of this machine's user.
-fn serve_options(dev: &Dev, component: &Path, interpreter: Option<&InterpreterFolders>) -> ServeOptions {
+fn serve_options(dev: &Dev, component: &Path, program: Option<&Path>) -> ServeOptions {
     ServeOptions {
         wishes_from_env: false,
         components: vec![component.to_owned()],
@@ -82,7 +103,7 @@ fn serve_options(dev: &Dev, component: &Path, interpreter: Option<&InterpreterFo
         allow_slow_compile: true,
         watch: true,
         dashboard: Some(dev.dashboard),
-        program: interpreter.map(|interpreter| interpreter.program.clone()),
+        program: program.map(Path::to_owned),
         http: Http { token_file: None, no_auth: true, allow_host: Vec::new(), allow_origin: Vec::new() },
         limits: dev.limits.clone(),
         powers: dev.powers.clone(),
@@ -125,6 +146,16 @@ impl Snapshot {
     }
 }
 
+/// The form of the component that is served.
+enum DevelopmentForm {
+    /// The one that `fumehood build` makes, in the same place.
+    Final,
+    /// A component that is built fast.
+    Draft,
+    /// An interpreter.
+    Interpreter(InterpreterFolders),
+}
+
 /// The folders of a project whose program an interpreter reads.
 struct InterpreterFolders {
     interpreters: PathBuf,
@@ -134,15 +165,35 @@ struct InterpreterFolders {
     candidate: PathBuf,
 }
 
-impl InterpreterFolders {
-    /// Returns the folders, if there is an interpreter for the project and a place to keep it.
-    fn new(arguments: &Arguments, project: &Project) -> Option<Self> {
-        if arguments.no_cache || !has_interpreter(project) {
-            return None;
-        }
+impl DevelopmentForm {
+    /// Returns the form that is ready soonest after an edit. An interpreter needs a place where it is kept.
+    fn choose(arguments: &Arguments, project: &Project) -> Self {
         let own = project.folder.join(OWN_FOLDER);
-        Some(Self { interpreters: interpreters()?, program: own.join("program"), candidate: own.join("candidate") })
+        match interpreters() {
+            Some(interpreters) if !arguments.no_cache && has_interpreter(project) => {
+                let program = own.join("program");
+                Self::Interpreter(InterpreterFolders { interpreters, program, candidate: own.join("candidate") })
+            }
+            _ if project.language == Language::Rust => Self::Draft,
+            _ => Self::Final,
+        }
     }
+
+    /// Returns the folder of the program that is served.
+    fn program(&self) -> Option<&Path> {
+        match self {
+            Self::Interpreter(folders) => Some(&folders.program),
+            Self::Final | Self::Draft => None,
+        }
+    }
+}
+
+/// Creates the folder of this command in a project, which version control ignores.
+fn create_own_folder(project: &Project) -> Result<()> {
+    let folder = project.folder.join(OWN_FOLDER);
+    let ignored = folder.join(".gitignore");
+    let created = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&ignored, "*\n"));
+    created.with_context(|| format!("cannot write {}", ignored.display()))
 }
 
 /// A project that is built again and again.
@@ -152,33 +203,37 @@ struct Development<'a> {
     project: Project,
     /// The file that is served.
     component: PathBuf,
-    /// `None` if each build makes a whole component.
-    interpreter: Option<InterpreterFolders>,
+    form: DevelopmentForm,
     /// The files as they were built and tested.
     seen: Snapshot,
     failure: Failure,
+    /// True if clients can call the last good component.
+    is_served: bool,
+    /// Parts of the names of the cases that run; all if there are none.
+    names: &'a [String],
 }
 
 impl<'a> Development<'a> {
     fn new(arguments: &'a Arguments, project: Project, failure: Failure, is_full: bool) -> Self {
-        let interpreter = if is_full { None } else { InterpreterFolders::new(arguments, &project) };
-        let component = match &interpreter {
-            Some(_) => project.folder.join(OWN_FOLDER).join(format!("{}.wasm", project.name)),
-            None => project.component(),
+        let form = if is_full { DevelopmentForm::Final } else { DevelopmentForm::choose(arguments, &project) };
+        let component = match &form {
+            DevelopmentForm::Final => project.component(),
+            DevelopmentForm::Draft | DevelopmentForm::Interpreter(_) => {
+                project.folder.join(OWN_FOLDER).join(format!("{}.wasm", project.name))
+            }
         };
         let seen = Snapshot::read(&project);
-        Self { arguments, project, component, interpreter, seen, failure }
+        Self { arguments, project, component, form, seen, failure, is_served: false, names: &[] }
     }
 
     /// Builds until there is a component to serve, be it of an earlier build.
     async fn build_until_loadable(&mut self) {
-        if self.interpreter.is_none() && self.project.built_component().is_ok() {
-            return self.run_cases().await;
-        }
-        if self.interpreter.is_some() && !self.component.is_file() {
-            render::note("the first build compiles the interpreter, which takes up to two minutes");
-        } else {
-            render::note(&format!("building `{}`", self.project.name));
+        match &self.form {
+            DevelopmentForm::Final if self.project.built_component().is_ok() => return self.run_cases().await,
+            DevelopmentForm::Interpreter(_) if !self.component.is_file() => {
+                render::note("the first build compiles the interpreter, which takes up to two minutes");
+            }
+            _ => render::note(&format!("building `{}`", self.project.name)),
         }
         while !self.build().await && !self.component.is_file() {
             self.wait_for_change().await;
@@ -192,7 +247,7 @@ impl<'a> Development<'a> {
             self.wait_for_change().await;
             if before.sources == self.seen.sources {
                 self.run_cases().await;
-            } else if !self.build().await {
+            } else if !self.build().await && self.is_served {
                 render::note("the last good component stays served");
             }
         }
@@ -241,21 +296,35 @@ impl<'a> Development<'a> {
             let message = format!("the project is now called `{}`; start `fumehood dev` again", project.name);
             return Err(UsageError(message).into());
         }
-        match &self.interpreter {
-            Some(InterpreterFolders { interpreters, program, candidate }) => {
+        if !matches!(self.form, DevelopmentForm::Final) {
+            create_own_folder(&project)?;
+        }
+        match &self.form {
+            DevelopmentForm::Interpreter(InterpreterFolders { interpreters, program, candidate }) => {
                 let built = build::make_program(self.arguments, &project, interpreters, candidate).await?;
                 built.write_program(program)?;
                 built.write_interpreter(&self.component)?;
             }
-            None => build::make(self.arguments, &project, &self.component, false).await?.write(&self.component)?,
+            DevelopmentForm::Draft => self.write_component(&project, BuildKind::Draft).await?,
+            DevelopmentForm::Final => self.write_component(&project, BuildKind::Ordinary).await?,
         }
         self.project = project;
         Ok(())
     }
 
+    async fn write_component(&self, project: &Project, kind: BuildKind) -> Result<()> {
+        build::make(self.arguments, project, &self.component, kind).await?.write(&self.component)?;
+        Ok(())
+    }
+
     async fn run_cases(&self) {
-        let program = self.interpreter.as_ref().map(|interpreter| interpreter.program.as_path());
-        let subject = TestSubject { project: &self.project, component: &self.component, program };
+        let subject = TestSubject {
+            project: &self.project,
+            component: &self.component,
+            program: self.form.program(),
+            has_final_cost: matches!(self.form, DevelopmentForm::Final),
+            names: self.names,
+        };
         if let Err(error) = test::run_all(self.arguments, &subject).await {
             self.report(&error);
         }

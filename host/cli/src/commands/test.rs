@@ -1,6 +1,7 @@
 //! `fumehood test`: calls the component of a project as its cases say.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::time::SystemTime;
 
 use anyhow::{Context as _, Result};
 use fumehood::agent::suggest;
@@ -9,11 +10,14 @@ use fumehood::sanitize::printable;
 use fumehood::{Grant, HostBuilder};
 use fumehood_author::Project;
 use fumehood_author::cases::{
-    Case, CaseFile, Comparison, Environment, Observation, Runner, SCHEMA, Verdict, append_case, update_cases,
+    Case, CaseFile, Comparison, Environment, NewCase, Observation, Recording, Runner, SCHEMA, Verdict, append_case,
+    update_cases,
 };
 use serde_json::Value;
 
+use super::dev;
 use crate::args::{self, Arguments};
+use crate::config::{Powers, grant_of_powers, powers_of_table};
 use crate::exit::{Exit, RefusedError, UsageError};
 use crate::host;
 use crate::render::{self, BAD, FAINT, GOOD, styled};
@@ -29,6 +33,16 @@ pub(crate) struct TestSubject<'a> {
     pub(crate) component: &'a Path,
     /// The folder of the program, if the component is an interpreter for development.
     pub(crate) program: Option<&'a Path>,
+    /// True if a call of the component costs as much as one of the component that users get.
+    pub(crate) has_final_cost: bool,
+    /// Parts of the names of the cases that run; all if there are none.
+    pub(crate) names: &'a [String],
+}
+
+impl TestSubject<'_> {
+    fn is_chosen(&self, case: &Case) -> bool {
+        self.names.is_empty() || self.names.iter().any(|part| case.name.contains(part.as_str()))
+    }
 }
 
 /// One case that ran.
@@ -45,6 +59,14 @@ pub(crate) async fn run(arguments: &Arguments, test: &args::Test) -> Result<Exit
         return Ok(Exit::Ok);
     }
     let project = Project::open(&test.project)?;
+    if test.record.is_none() && test.powers != Powers::default() {
+        let message =
+            "powers are for a call that is recorded; write those of cases to their key `grant`, or add `--record TOOL`";
+        return Err(UsageError(message.to_owned()).into());
+    }
+    if test.watch {
+        return dev::run_cases_on_change(arguments, project, &test.names).await;
+    }
     let component = match &test.component {
         Some(file) if file.is_file() => file.clone(),
         Some(file) => return Err(UsageError(format!("no such file {}", file.display())).into()),
@@ -65,13 +87,13 @@ async fn run_cases(
     component: &Path,
 ) -> Result<Exit> {
     let files = CaseFile::read_all(&project.cases())?;
+    let subject = TestSubject { project, component, program: None, has_final_cost: true, names: &test.names };
     let mut chosen = all_cases(&files);
-    chosen.retain(|(_, case)| test.names.is_empty() || test.names.iter().any(|part| case.name.contains(part.as_str())));
+    chosen.retain(|(_, case)| subject.is_chosen(case));
     if chosen.is_empty() {
         return Err(no_cases(project, &files, &test.names).into());
     }
     let is_printed = !arguments.json && !test.update;
-    let subject = TestSubject { project, component, program: None };
     let ran = run_chosen(arguments, &subject, host, &files, &chosen, is_printed).await?;
     if test.update {
         return update(arguments, project, &files, &ran);
@@ -109,8 +131,7 @@ fn no_cases(project: &Project, files: &[CaseFile], names: &[String]) -> UsageErr
 /// If a file of cases is not valid, or reaches beyond the project and is not trusted, or the component cannot be loaded.
 pub(crate) async fn run_all(arguments: &Arguments, subject: &TestSubject<'_>) -> Result<()> {
     let mut files = CaseFile::read_all(&subject.project.cases())?;
-    if subject.program.is_some() {
-        // A call of an interpreter costs what loading its program does, too.
+    if !subject.has_final_cost {
         files.iter_mut().flat_map(|file| &mut file.cases).filter_map(|case| case.expect.as_mut()).for_each(
             |expected| {
                 expected.fuel = None;
@@ -118,7 +139,8 @@ pub(crate) async fn run_all(arguments: &Arguments, subject: &TestSubject<'_>) ->
             },
         );
     }
-    let chosen = all_cases(&files);
+    let mut chosen = all_cases(&files);
+    chosen.retain(|(_, case)| subject.is_chosen(case));
     if chosen.is_empty() {
         return Ok(());
     }
@@ -145,7 +167,7 @@ async fn run_chosen<'a>(
     chosen: &[(&'a CaseFile, &'a Case)],
     is_printed: bool,
 ) -> Result<Vec<CaseRun<'a>>> {
-    let TestSubject { project, component, program } = *subject;
+    let TestSubject { project, component, program, .. } = *subject;
     let trusted = TrustedCases::check(arguments, &project.folder, chosen)?;
     let grant = |table: &toml::Table, folder: &Path| trusted.grant(table, folder);
     let runner = Runner::start(Environment { host, grant: &grant, program }, component, files).await?;
@@ -197,7 +219,7 @@ fn needs_update(ran: &CaseRun<'_>) -> bool {
     ran.comparison.verdict != Verdict::Passed || !ran.comparison.notes.is_empty()
 }
 
-/// Makes one call without any power, and writes a case of it.
+/// Makes one call, and writes a case of it.
 async fn record(
     arguments: &Arguments,
     test: &args::Test,
@@ -211,31 +233,88 @@ async fn record(
     })?;
     let name = test.name.clone().unwrap_or_else(|| format!("{tool} {typed}"));
     let into = test.into.clone().unwrap_or_else(|| project.cases().join(format!("{tool}.toml")));
-    let text = format!(
-        "[[case]]\nname = {}\ntool = {}\narguments = {}\n",
-        toml::Value::from(name.as_str()),
-        toml::Value::from(tool),
-        toml::Value::from(typed.to_string())
-    );
-    let file = CaseFile::parse(&into, &text)?;
+    let powers = table_of_powers(&test.powers)?;
+    let now = (!powers.is_empty()).then(SystemTime::now);
+    let new = NewCase { name: &name, tool, arguments: &typed, grant: &powers, now };
+    let file = new.to_file(&into)?;
     let case = file.cases.first().context("the recorded case is missing")?;
-    let files = std::slice::from_ref(&file);
-    let grant = |_: &toml::Table, _: &Path| Ok(Grant::none());
-    let runner = Runner::start(Environment { host, grant: &grant, program: None }, component, files).await?;
+    let grant = |table: &toml::Table, folder: &Path| grant_of_powers(&powers_of_table(table)?, folder);
+    let environment = Environment { host, grant: &grant, program: None };
+    let runner = if powers.is_empty() {
+        Runner::start(environment, component, &[]).await?
+    } else {
+        Runner::start_recording(environment, component).await?
+    };
     check_tool(&runner, component, tool).await?;
     let observation = runner.run(case, &project.folder).await?;
+    let recording = runner.finish_recording();
     runner.close().await;
-    append_case(&into, &name, tool, &typed, &observation)?;
-    let shown: PathBuf = into;
+    check_recording(&recording, &grant(&powers, &project.folder).map_err(UsageError)?)?;
+    append_case(&into, &new, &recording.exchanges, &observation)?;
+    if !powers.is_empty() {
+        play_recorded(environment, component, project, &into, &name).await?;
+    }
+    let shown = into.display();
     if arguments.json {
         let result = &observation.result;
-        render::json(&serde_json::json!({"file": shown.display().to_string(), "name": name, "result": result}))?;
-    } else {
-        let text = serde_json::to_string(&observation.result)?;
-        render::line(&text)?;
-        render::line(&format!("wrote the case \"{}\" to {}", name, shown.display()))?;
+        render::json(&serde_json::json!({"file": shown.to_string(), "name": name, "result": result}))?;
+        return Ok(Exit::Ok);
     }
+    render::line(&serde_json::to_string(&observation.result)?)?;
+    let count = recording.exchanges.len();
+    let answers = if count == 0 { String::new() } else { format!(" (recorded answers of servers: {count})") };
+    render::line(&format!("wrote the case \"{name}\" to {shown}{answers}"))?;
     Ok(Exit::Ok)
+}
+
+/// Plays a case that was recorded, and warns if the result differs.
+async fn play_recorded(
+    environment: Environment<'_>,
+    component: &Path,
+    project: &Project,
+    path: &Path,
+    name: &str,
+) -> Result<()> {
+    let file = CaseFile::read(path)?;
+    let case = file.cases.iter().find(|case| case.name == name).context("the recorded case is missing")?;
+    let runner = Runner::start(environment, component, std::slice::from_ref(&file)).await?;
+    let observation = runner.run(case, &project.folder).await?;
+    runner.close().await;
+    if Comparison::new(case, &observation).verdict != Verdict::Passed {
+        render::warning(
+            "the case gives another result when it is played; `fumehood test` shows the difference. The call may depend on \
+             an address that was refused, or on something that no case sets",
+        );
+    }
+    Ok(())
+}
+
+/// Returns the powers that are not those of a call without any.
+fn table_of_powers(powers: &Powers) -> Result<toml::Table> {
+    let table_of = |powers: &Powers| toml::Table::try_from(powers).context("cannot write the powers of the call");
+    let mut table = table_of(powers)?;
+    let none = table_of(&Powers::default())?;
+    table.retain(|key, value| none.get(key) != Some(value));
+    Ok(table)
+}
+
+/// Checks that a case can have the exchanges of its call.
+fn check_recording(recording: &Recording, grant: &Grant) -> Result<(), RefusedError> {
+    if !recording.failures.is_empty() {
+        let failures = recording.failures.join("; ");
+        return Err(RefusedError(format!("no case was written, because an exchange cannot be recorded: {failures}")));
+    }
+    for secret in grant.secrets() {
+        if recording.exchanges.iter().any(|exchange| exchange.contains(secret.value().expose())) {
+            let name = secret.name();
+            let message = format!(
+                "no case was written, because an address or an answer contains the secret `{name}`; write the case by \
+                 hand, without it"
+            );
+            return Err(RefusedError(message));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a name that no tool has: a case of it would pass, and test nothing.

@@ -45,8 +45,8 @@ const RAW: &[&str] = &[
     "host/runtime/src/isolation/convert.rs",
 ];
 
-/// Text of code that makes a client of HTTP or a connection, with the files that may: the transport, the requests of tools, and a
-/// test of the jail.
+/// Text of code that makes a client of HTTP or a connection, with the files that may: the transport, the requests of tools, the
+/// recorder that passes them on, and a test of the jail.
 const CLIENTS: &[(&str, &[&str])] = &[
     (
         "reqwest::",
@@ -57,11 +57,19 @@ const CLIENTS: &[(&str, &[&str])] = &[
             "host/transport/src/response.rs",
         ],
     ),
-    ("hyper::client", &["host/runtime/src/network/proxy.rs", "host/runtime/src/wasi/http/exchange.rs"]),
+    (
+        "hyper::client",
+        &[
+            "host/author/src/cases/http_recorder.rs",
+            "host/runtime/src/network/proxy.rs",
+            "host/runtime/src/wasi/http/exchange.rs",
+        ],
+    ),
     ("hyper_util::client", &[]),
     (
         "TcpStream::connect",
         &[
+            "host/author/src/cases/http_recorder.rs",
             "host/runtime/src/jail/tests.rs",
             "host/runtime/src/network/proxy.rs",
             "host/runtime/src/wasi/http/exchange.rs",

@@ -1,5 +1,7 @@
 //! The commands of authors that take no toolchain: `new`, `test`, and what `build` says without one.
 
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -256,6 +258,64 @@ fn cases_fill_the_store_and_compare_it() {
     example(&bench, "notes", cases);
     let ran = bench.run(&["test"]);
     assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+/// Serves these answers on loopback, one for each connection, and then is gone. Returns its address.
+fn serve_once(answers: &'static [&'static str]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for answer in answers {
+            let mut stream = listener.accept().unwrap().0;
+            let mut head = [0; 4096];
+            let read = stream.read(&mut head).unwrap();
+            assert!(String::from_utf8_lossy(&head[..read]).contains("\r\n\r\n"));
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    address
+}
+
+#[test]
+fn recorded_case_plays_what_servers_answered() {
+    let bench = Workbench::new();
+    example(&bench, "fetch", "");
+    let address = serve_once(&[
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nset-cookie: c=d\r\ncontent-length: 7\r\n\r\n{\"n\":1}",
+        "HTTP/1.1 404 Not Found\r\nconnection: close\r\n\r\nBearer s3cret-token",
+    ]);
+    let rule = format!("GET http://{address}/**");
+    let typed = format!("{{\"url\": \"http://{address}/v1?a=b\"}}");
+    let powers = ["--allow-http", rule.as_str(), "--allow-private", "127.0.0.1/32"];
+    let record = ["test", "--record", "get", "--arguments", typed.as_str()];
+    let ran = bench.run(&[&record[..], &powers].concat());
+    assert!(ran.code == 0 && ran.stdout.contains("to tests/get.toml (recorded answers of servers: 1)"), "{ran:?}");
+    let text = std::fs::read_to_string(bench.path("tests/get.toml")).unwrap();
+    assert!(text.contains("json = { n = 1 }\n") && text.contains("private_addresses = "), "{text}");
+    assert!(text.contains("\nseed = 1\n") && !text.contains("cookie") && !text.contains("apps"), "{text}");
+    let secret = format!(
+        "name='t', from={{env='TOKEN'}}, for='http://{address}/**', header='Authorization', value='Bearer {{secret}}'"
+    );
+    let mut echoing = bench.command(&[&record[..], &powers, &["--name", "b", "--secret", &secret]].concat());
+    let ran = echoing.env("TOKEN", "s3cret-token").output().unwrap();
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert!(said.contains("no case was written, because an address or an answer contains the secret `t`"), "{said}");
+
+    // The server is gone.
+    let ran = bench.run(&[&record[..], &powers, &["--name", "c"]].concat());
+    assert!(
+        ran.code == 3 && ran.stderr.contains("no case was written, because an exchange cannot be recorded"),
+        "{ran:?}"
+    );
+    let tested = bench.run(&["test"]);
+    assert!(tested.code == 0 && tested.stdout.contains("1 passed, 0 failed"), "{tested:?}");
+    let private = bench.run(&[&record[..], &powers[..2], &["--name", "d"]].concat());
+    assert!(private.stderr.contains("the case gives another result when it is played"), "{private:?}");
+    let misplaced = bench.run(&[&["test"], &powers[..]].concat());
+    assert!(
+        misplaced.code == 2 && misplaced.stderr.contains("powers are for a call that is recorded"),
+        "{misplaced:?}"
+    );
 }
 
 #[test]

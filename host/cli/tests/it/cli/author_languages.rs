@@ -308,6 +308,76 @@ fn python_tool_logs_converts_and_fails_in_words() {
     assert!(empty.stderr.contains("the module `app` has no tools; put `@tool` before a function"), "{empty:?}");
 }
 
+/// A hook that decides in every way.
+const HOOKS: &str = r#"
+from fumehood_tool import log
+from fumehood_tool.hooks import Ask, Call, Deny, Failure, Json, Modify, Reject, Replace, after, authorize, before
+
+@authorize
+def known(call: Call):
+    if call.arguments["text"] == "guest":
+        return Deny(f"not for {call.actor or 'guests'}")
+
+@before
+def shout(call: Call):
+    text = call.arguments["text"]
+    match text:
+        case "ask":
+            return Ask("May it?")
+        case "fault":
+            return {}[call.tool]
+        case "wrong":
+            return "yes"
+    log.info(f"annotated {call.annotations.read_only} at {call.time > 1.7e9}")
+    return Modify({**call.arguments, "text": text.upper()})
+
+@after
+def mark(call: Call, result):
+    if isinstance(result, Failure):
+        return Replace(Failure(result.kind, "hidden: " + result.message))
+    [part] = result
+    if part.value["matches"] == []:
+        return Reject("nothing was found")
+    return Replace([Json({**part.value, "truncated": True})])
+"#;
+
+#[test]
+fn python_hook_decides_on_calls_and_results() {
+    let Some(variables) = python_compiler() else { return };
+    let bench = Workbench::new();
+    let made = bench.run(&["new", "careful", "--hook", "--lang", "python"]);
+    assert!(made.code == 0 && made.stdout.contains("[[hooks.component]]\n  name = \"careful\"\n"), "{made:?}");
+    bench.put("careful/app.py", HOOKS);
+    let built = run_slowly(&bench, "careful", &["build"], &variables);
+    assert_eq!(built.code, 0, "{built:?}");
+    bench.example("text").put(
+        "fumehood.toml",
+        "[tools.text]\ncomponent = \"text.wasm\"\napproval = \"off\"\n[tools.careful]\n\
+         component = \"careful/dist/careful.wasm\"\napproval = \"off\"\n\
+         [[hooks.component]]\nname = \"careful\"\n",
+    );
+    let search = |text: &str, pattern: &str| {
+        let arguments = serde_json::json!({"text": text, "pattern": pattern}).to_string();
+        bench.run(&["call", "text__regex_search", &arguments])
+    };
+    let changed = search("ada", "A+");
+    assert!(
+        changed.stdout.contains(r#""text": "A""#) && changed.stdout.contains(r#""truncated": true"#),
+        "{changed:?}"
+    );
+    for (text, pattern, said) in [
+        ("guest", "G", "not for guests"),
+        ("ask", "A", "May it?"),
+        ("ada", "B", "nothing was found"),
+        ("ada", "(", "hidden: "),
+        ("fault", "F", "careful"),
+        ("wrong", "W", "careful"),
+    ] {
+        let ran = search(text, pattern);
+        assert!(ran.code != 0 && ran.stderr.contains(said), "{text}: {ran:?}");
+    }
+}
+
 #[test]
 fn python_sdk_passes_its_own_tests() {
     let tests = root().join("guest-sdk/python/tests/test_sdk.py");
