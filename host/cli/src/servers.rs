@@ -18,11 +18,9 @@ use crate::config::Config;
 use crate::config::mcp::{McpServerSection, ProgramIsolation};
 use crate::config::tool::ApprovalRule;
 use crate::exit::UsageError;
+use crate::jail::{self, THIS_PROGRAM};
 use crate::source::error_chain;
 use crate::{render, user_folders};
-
-/// The path of this very program.
-const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// A server of a configuration that was not started, connected to or read yet.
 pub(crate) struct Server {
@@ -176,10 +174,17 @@ pub(crate) fn warn_of_jails<'a>(servers: impl IntoIterator<Item = &'a Server>) {
             server.name
         ));
     }
-    let missing = fumehood::program_support().missing();
-    if !jailed.is_empty() && !missing.is_empty() {
-        let missing = missing.join("; ");
-        render::warning(&format!("the jail of MCP servers is incomplete, because the kernel lacks: {missing}"));
+    if jailed.is_empty() {
+        return;
+    }
+    let has_requests = jailed.iter().any(|server| !server.section.http.is_empty());
+    match jail::probe() {
+        Ok(report) => {
+            for part in jail::incomplete_parts(report, has_requests) {
+                render::warning(&format!("MCP servers: {part}"));
+            }
+        }
+        Err(error) => render::warning(&format!("MCP servers: {error:#}")),
     }
 }
 

@@ -12,11 +12,12 @@ use fumehood::mcp::{
 use fumehood::redact::Redactor;
 use fumehood::settings::{JailPlace, server_jail, server_options};
 
-use super::{Server, THIS_PROGRAM, through_this_program};
+use super::{Server, through_this_program};
 use crate::config::Config;
 use crate::config::mcp::McpServerSection;
 use crate::config::server::name_prefix;
 use crate::exit::UsageError;
+use crate::jail::THIS_PROGRAM;
 use crate::source::read_secret;
 use crate::user_folders;
 
@@ -156,6 +157,7 @@ fn sandbox(config: &Config, name: &Namespace, section: &McpServerSection) -> Res
         program: PathBuf::from(THIS_PROGRAM),
         base: config.absolute_folder().to_owned(),
         home: user_folders::home_of_server(config, name.as_str()),
+        passes_signals: false,
     };
     server_jail(section, place).map_err(|error| usage_error(&format!("[mcp.servers.{name}]"), &error).into())
 }

@@ -14,7 +14,7 @@ use super::frame::{self, Message, Received, Receiver};
 use super::link::{Link, WorkerProcess};
 use super::message::{Loaded, Setup};
 use super::services::Services;
-use super::socket::{Socket, Wait};
+use crate::socket::{Socket, Wait};
 use crate::config::Workers;
 
 /// Maximum time for a worker to load its component, in addition to the time for describing its tools.

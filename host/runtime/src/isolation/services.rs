@@ -22,7 +22,7 @@ use super::body_stream;
 use super::capability_calls::CapabilityCalls;
 use super::link::{Link, Pending};
 use super::message::{Parts, RequestHead, StoreAnswer, StoreStep, ToWorker};
-use super::socket::Socket;
+use crate::socket::Socket;
 use super::values::Values;
 use crate::call::outcome::Execution;
 use crate::call::shared::Shared;

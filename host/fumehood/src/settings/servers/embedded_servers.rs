@@ -302,7 +302,7 @@ fn program_endpoint(
         program: program.to_owned(),
         arguments: vec![END_WITH_PARENT.to_owned(), std::process::id().to_string()],
     };
-    let place = JailPlace { program: program.to_owned(), base: here.to_owned(), home: None };
+    let place = JailPlace { program: program.to_owned(), base: here.to_owned(), home: None, passes_signals: false };
     Ok(Endpoint::Process(Launch {
         // A name is looked up in PATH.
         program: if server.contains('/') { here.join(server) } else { PathBuf::from(server) },

@@ -31,7 +31,7 @@ use super::capability_calls::CapabilityCalls;
 use super::frame::{self, Message, Received, Receiver};
 use super::message::{FromWorker, MESSAGE_MARGIN_BYTES, Part, ToWorker, max_message_bytes};
 use super::services::{Services, UsedFunction, UsedStore};
-use super::socket::{Socket, Wait};
+use crate::socket::{Socket, Wait};
 use super::spin::Spinner;
 use crate::engine::guest_runtime::GuestRuntime;
 use crate::wasi::journal;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::isolation::frame::{self, FrameError, MAX_MESSAGE_BYTES, Message, Received, Receiver};
-use crate::isolation::socket::{Socket, Wait};
+use crate::socket::{Socket, Wait};
 use crate::isolation::spin::Spinner;
 
 /// The socket to the host. Clones share it.

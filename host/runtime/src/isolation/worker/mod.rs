@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use channel::Channel;
 
-use super::socket::Socket;
+use crate::socket::Socket;
 use crate::jail::{leave_inherited_descriptors, lower_capabilities};
 
 /// Serves the calls of one component until the host is gone. This is the whole `main` of a worker process.
