@@ -68,6 +68,10 @@ Every client on this machine can call the tools without a token, with the powers
 While a build fails, the last good component stays served. Ctrl-C ends the command.";
 
 const ADD: &str = "\
+Packages of npm and PyPI are installed by npm, uv or pip, without scripts of packages, and start from the store in a kernel jail:
+
+  fumehood add npm:@modelcontextprotocol/server-filesystem --allow-write /srv/docs --arg /srv/docs
+
 [registry] of the configuration decides which components may be downloaded; by default, a trusted key must have signed them.
 Downloaded components are kept in a store. They are verified whenever they are loaded, and need no network.";
 

@@ -50,6 +50,20 @@ impl ConfigurationChange {
         Ok(())
     }
 
+    /// Adds an MCP server with these settings.
+    ///
+    /// # Errors
+    /// If the file has something else in that place.
+    pub(crate) fn add_server(&mut self, name: &str, settings: &[(&str, toml::Value)]) -> Result<()> {
+        let servers = table_in(table_in(self.document.as_table_mut(), "mcp")?, "servers")?;
+        let mut server = Table::new();
+        for (key, setting) in settings {
+            server.insert(key, inline(setting)?);
+        }
+        servers.insert(name, Item::Table(server));
+        Ok(())
+    }
+
     /// Removes a component. Returns whether the file has a section for it.
     pub(crate) fn remove_tool(&mut self, name: &str) -> bool {
         let tools = self.document.get_mut("tools").and_then(Item::as_table_like_mut);

@@ -28,6 +28,7 @@ mod log_place;
 mod log_space;
 mod logging;
 mod moment;
+mod packages;
 mod persist_rules;
 mod plot;
 mod power_arguments;

@@ -10,6 +10,7 @@ use fumehood::agent::identity::ActorArguments;
 use fumehood::mcp::{ConnectError, LaunchWrapper, LogLevel, OAuthOptions, Remote, ToolNotice};
 pub(crate) use fumehood::settings::{entry_lines, start_timeout};
 use fumehood::{Lock, McpTools, NameForm, Namespace, ToolAliases, ToolProvider as _};
+use fumehood_config::package::PackageReference;
 use tokio::task::JoinSet;
 
 use self::remote::{has_authorization, oauth_options, remote};
@@ -51,6 +52,15 @@ impl Server {
             None if lock.proposed_names().contains(&self.name) => Some("its approval in the lock is not yours"),
             None => Some("its command or URL was never approved"),
         }
+    }
+
+    /// Returns how its package is installed once, if its command downloads one at its start.
+    pub(crate) fn package_hint(&self) -> Option<String> {
+        let package = PackageReference::of_command(self.section.command.as_deref()?)?;
+        Some(format!(
+            "this command may download and run another version at each start; `fumehood add {package}` installs the \
+             package once, and pins its files"
+        ))
     }
 
     /// Returns its URL and the settings of logins at it.

@@ -15,6 +15,7 @@ use crate::agent::CodeSetting;
 use crate::amount::{Bytes, Count, Time};
 use crate::flows::FlowLabelName;
 use crate::oauth::OAuthSection;
+use crate::package::PackageReference;
 use crate::powers::parse_addresses;
 use crate::secret::ValueSource;
 use crate::tool::ApprovalRule;
@@ -204,6 +205,9 @@ pub struct ProgramLimitsSection {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct McpServerSection {
+    /// The installed package of npm or PyPI that the program of `command` belongs to, as `fumehood add npm:NAME` writes it.
+    #[schemars(with = "Option<String>")]
+    pub package: Option<PackageReference>,
     /// The program and its arguments, such as ["npx", "-y", "server"]. No shell is involved.
     pub command: Option<Vec<String>>,
     /// The working folder of the program, relative to this configuration.

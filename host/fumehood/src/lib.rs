@@ -135,7 +135,7 @@ pub mod cell {
 pub mod mcp {
     pub use fumehood_mcp::{
         Access, AddressError, ClientSecret, ConnectError, Credentials, Endpoint, Entry, HeaderError, Headers,
-        HttpError, HttpListener, HttpOptions, Launch, LaunchSandbox, LaunchWrapper, SandboxedLaunch, Library, LibraryError,
+        HttpError, HttpListener, HttpOptions, Launch, LaunchSandbox, LaunchWrapper, Library, LibraryError,
         LibraryOptions, ListChanges, LogLevel, Login, LoginError, McpService, NamePrefix, NamingScheme, OAuthOptions,
         Parameter, Prompt, Remote, RemoteLibrary, RemoteOptions, RemoteTool, SandboxedLaunch, Server, ServerOptions,
         ServerRequestPolicy, Source, StdioError, Tenant, Token, TokenError, ToolNotice, check_address, end_with_parent,
@@ -261,9 +261,9 @@ pub use fumehood_runtime::TrustError;
 pub use fumehood_runtime::{
     ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, CompileBudget, CompileLimit, CompileLimits, Compiler,
     Component, Dialect, EngineProfile, FolderError, Import, Isolation, JailReport, LoadError as ComponentError,
-    LoadReport, Network, ProgramJail, ProgramJailError, ProgramJailReport, ProgramLimits, ProxyAddress, Resolver, SandboxError,
-    Skipped, SystemResolver, Ungranted, Workers, probe_program_jail, read_wishes, run_program, serve_compiler,
-    serve_worker,
+    LoadReport, Network, ProgramJail, ProgramJailError, ProgramJailReport, ProgramLimits, ProxyAddress, Resolver,
+    SandboxError, Skipped, SystemResolver, Ungranted, Workers, probe_program_jail, read_wishes, run_program,
+    serve_compiler, serve_worker,
 };
 #[cfg(feature = "http")]
 pub use fumehood_server::http_api;

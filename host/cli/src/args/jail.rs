@@ -95,11 +95,10 @@ impl JailArguments {
     /// If a path is not UTF-8, or the working folder is not known.
     pub(crate) fn words(&self) -> Result<Vec<String>, UsageError> {
         let mut words = Vec::new();
-        let home = self.home.iter();
         for (option, paths) in [
             ("--allow-read", self.read.iter()),
             ("--allow-write", self.write.iter()),
-            ("--home", home),
+            ("--home", self.home.as_slice().iter()),
         ] {
             for path in paths {
                 words.extend([option.to_owned(), absolute_text(path)?]);

@@ -18,7 +18,8 @@ pub(crate) struct Remove {
 
 #[derive(Debug, Args)]
 pub(crate) struct Add {
-    /// Component: `oci://HOST/NAME:TAG`, `oci://HOST/NAME@sha256:…`, `https://…#sha256=…`, or a `.wasm` file
+    /// Component: `oci://HOST/NAME:TAG`, `oci://HOST/NAME@sha256:…`, `https://…#sha256=…`, or a `.wasm` file; or the package of an
+    /// MCP server: `npm:NAME@VERSION` or `pypi:NAME@VERSION`
     #[arg(value_name = "REFERENCE")]
     pub(crate) reference: String,
 
@@ -45,6 +46,10 @@ pub(crate) struct Add {
     /// Compile it even if that takes many seconds
     #[arg(long)]
     pub(crate) allow_slow_compile: bool,
+
+    /// Program of a package with several programs
+    #[arg(long, value_name = "NAME")]
+    pub(crate) program: Option<String>,
 
     #[command(flatten)]
     pub(crate) limits: LimitsSection,

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use fumehood::mcp::SandboxedLaunch;
 use fumehood::ProgramJailReport;
+use fumehood::mcp::SandboxedLaunch;
 use fumehood_platform::process;
 use tokio::process::Command;
 

@@ -18,6 +18,7 @@ use crate::config::mcp::McpServerSection;
 use crate::config::server::name_prefix;
 use crate::exit::UsageError;
 use crate::jail::THIS_PROGRAM;
+use crate::packages::PackageStore;
 use crate::source::read_secret;
 use crate::user_folders;
 
@@ -137,9 +138,16 @@ fn endpoint(
         secrets_of_kind(secrets, SecretKind::Variable).map(|secret| (secret.name.clone(), secret.value.clone())),
     );
     // A name is looked up in PATH; a path is relative to the configuration, as all others in it.
-    let is_path = program.contains('/');
+    let mut path =
+        if program.contains('/') { config.absolute_folder().join(program) } else { PathBuf::from(program) };
+    if let Some(package) = &section.package {
+        let installed = PackageStore::of_user()?.open(package)?;
+        path = installed.program(program)?;
+        let home = user_folders::home_of_server(config, name.as_str());
+        environment.extend(installed.environment(home.as_deref()));
+    }
     Ok(Endpoint::Process(Launch {
-        program: if is_path { config.absolute_folder().join(program) } else { PathBuf::from(program) },
+        program: path,
         arguments: arguments.to_vec(),
         environment,
         folder: section.folder.as_ref().map(|folder| config.absolute_folder().join(folder)),

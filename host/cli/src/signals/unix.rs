@@ -2,8 +2,8 @@
 
 use std::io;
 
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// The number of SIGXFSZ, the same on every system that this is built for.
 const FILE_SIZE_LIMIT: i32 = 25;
@@ -69,9 +69,9 @@ impl AllSignals {
         for kind in kinds {
             let mut signals = signal(kind)?;
             let sender = sender.clone();
-            tokio::spawn(async move {
-                while signals.recv().await.is_some() && sender.send(kind.as_raw_value()).is_ok() {}
-            });
+            tokio::spawn(
+                async move { while signals.recv().await.is_some() && sender.send(kind.as_raw_value()).is_ok() {} },
+            );
         }
         Ok(Self(receiver))
     }

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::Path;
 use std::process::{ChildStderr, Stdio};
@@ -21,8 +21,8 @@ use rustix::net::{
 use super::{MAX_FILES, Wait};
 
 use tokio::io::Interest;
-use tokio::net::{UnixListener, UnixStream as WatchedSocket};
 pub(crate) use tokio::net::unix::{OwnedReadHalf as ReadHalf, OwnedWriteHalf as WriteHalf};
+use tokio::net::{UnixListener, UnixStream as WatchedSocket};
 
 /// One end of a connection.
 #[derive(Debug)]
@@ -74,12 +74,7 @@ impl Socket {
 
     /// Reads once, and returns the number of bytes; none if the other end is closed. Files that came along are added to
     /// `files`.
-    pub(crate) fn receive(
-        &self,
-        room: &mut [u8],
-        files: &mut impl Extend<File>,
-        wait: Wait,
-    ) -> io::Result<usize> {
+    pub(crate) fn receive(&self, room: &mut [u8], files: &mut impl Extend<File>, wait: Wait) -> io::Result<usize> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut flags = RecvFlags::CMSG_CLOEXEC;

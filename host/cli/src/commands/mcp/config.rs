@@ -174,8 +174,7 @@ mod tests {
     #[test]
     fn matches_the_format_of_each_client() {
         let words = ["serve", "mcp", "/tools/a.wasm"].map(str::to_owned);
-        let snippet_for =
-            |client| snippet(client, OWN_NAME, Path::new("/bin/fumehood"), words.to_vec()).unwrap();
+        let snippet_for = |client| snippet(client, OWN_NAME, Path::new("/bin/fumehood"), words.to_vec()).unwrap();
         let json = |client| serde_json::from_str::<serde_json::Value>(&snippet_for(client)).unwrap();
         let command = json!({"command": "/bin/fumehood", "args": ["serve", "mcp", "/tools/a.wasm"]});
         for client in [Client::ClaudeDesktop, Client::Cursor, Client::GeminiCli, Client::Windsurf] {

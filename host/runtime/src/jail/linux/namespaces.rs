@@ -71,8 +71,7 @@ fn create_network(port: Option<u16>) -> io::Result<Network> {
 
 /// Switches on the loopback device of the network of this thread (`rtnetlink(7)`).
 fn raise_loopback() -> io::Result<()> {
-    let socket =
-        rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+    let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     let kernel = SocketAddrNetlink::new(0, 0);
     rustix::net::sendto(&socket, &loopback_message(), SendFlags::empty(), &kernel)?;
     let mut answer = [0; 128];

@@ -101,7 +101,10 @@ impl ProgramJailReport {
     pub fn missing(self) -> Vec<&'static str> {
         let parts = [
             (self.files, "Landlock, which restricts files (Linux 5.13)"),
-            (self.connections, "Landlock for connections (Linux 6.7) or network namespaces, so that there is no network"),
+            (
+                self.connections,
+                "Landlock for connections (Linux 6.7) or network namespaces, so that there is no network",
+            ),
             (self.signals, "Landlock for signals (Linux 6.12)"),
             (self.system_calls, "seccomp filters"),
         ];
