@@ -26,10 +26,11 @@ pub(crate) fn sandbox(
     options: &JailArguments,
     passes_signals: bool,
 ) -> Result<Arc<dyn LaunchSandbox>> {
+    let base = std::env::current_dir().context("cannot find the working folder")?;
     let place = JailPlace {
         program: PathBuf::from(THIS_PROGRAM),
-        base: std::env::current_dir().context("cannot find the working folder")?,
-        home: options.home.clone(),
+        home: options.home.as_ref().map(|home| base.join(home)),
+        base,
         passes_signals,
     };
     let sandbox = server_jail(section, place).map_err(|error| UsageError(flags::translate(&error.to_string())))?;

@@ -250,12 +250,7 @@ fn approved_wishes(config: &Config, lock: &Lock, component: &ConfiguredComponent
 
 /// Shows the command or address of a server before it is used, and approves it if the operator says so. Returns whether
 /// it is approved.
-fn decide_entry(
-    arguments: &Arguments,
-    approve: &args::Approve,
-    lock: &mut Lock,
-    server: &Server,
-) -> Result<bool> {
+fn decide_entry(arguments: &Arguments, approve: &args::Approve, lock: &mut Lock, server: &Server) -> Result<bool> {
     let Server { name, entry, .. } = server;
     let old = lock.previous_entry(name).map(Entry::lines);
     if arguments.json {

@@ -72,7 +72,9 @@ fn pip(package: &PackageReference, folder: &Path) -> Result<Command> {
         command.args(["-m", "pip", "install", "--quiet", "--no-compile", "--no-input", "--disable-pip-version-check"]);
         command
     } else {
-        return Err(UsageError("packages of PyPI are installed by `uv` or `python3 -m pip`; install one".to_owned()).into());
+        return Err(
+            UsageError("packages of PyPI are installed by `uv` or `python3 -m pip`; install one".to_owned()).into()
+        );
     };
     let version = package.version.as_ref().map(|version| format!("=={version}")).unwrap_or_default();
     command.args(["--only-binary", ":all:", "--target"]).arg(folder).arg(format!("{}{version}", package.name));
@@ -160,7 +162,8 @@ mod tests {
 
     #[test]
     fn programs_of_python_packages_are_their_console_scripts() {
-        let text = "[other]\na = b:c\n[console_scripts]\nmcp-server-time = t:main\nsecond=t:two\n\n[gui_scripts]\nx = y:z\n";
+        let text =
+            "[other]\na = b:c\n[console_scripts]\nmcp-server-time = t:main\nsecond=t:two\n\n[gui_scripts]\nx = y:z\n";
         assert_eq!(console_scripts(text), ["mcp-server-time", "second"]);
         assert!(console_scripts("").is_empty());
     }

@@ -108,7 +108,10 @@ fn verify(files: &Path, digest: Digest, home: &Path) -> Result<()> {
         return Ok(());
     }
     let home = home.display();
-    Err(UsageError(format!("the files in {home} were changed after they were installed; remove that folder, and install the package again")).into())
+    Err(UsageError(format!(
+        "the files in {home} were changed after they were installed; remove that folder, and install the package again"
+    ))
+    .into())
 }
 
 fn write_record(home: &Path, record: &Record) -> Result<()> {
@@ -145,7 +148,11 @@ impl InstalledPackage {
             (None, [only]) => Ok(only),
             (None, []) => Err(UsageError(format!("{} has no program", self.package.name)).into()),
             (None, several) => {
-                let message = format!("{} has several programs: {}; name one with `--program NAME`", self.package.name, several.join(", "));
+                let message = format!(
+                    "{} has several programs: {}; name one with `--program NAME`",
+                    self.package.name,
+                    several.join(", ")
+                );
                 Err(UsageError(message).into())
             }
         }

@@ -138,8 +138,7 @@ fn endpoint(
         secrets_of_kind(secrets, SecretKind::Variable).map(|secret| (secret.name.clone(), secret.value.clone())),
     );
     // A name is looked up in PATH; a path is relative to the configuration, as all others in it.
-    let mut path =
-        if program.contains('/') { config.absolute_folder().join(program) } else { PathBuf::from(program) };
+    let mut path = if program.contains('/') { config.absolute_folder().join(program) } else { PathBuf::from(program) };
     if let Some(package) = &section.package {
         let installed = PackageStore::of_user()?.open(package)?;
         path = installed.program(program)?;

@@ -76,8 +76,12 @@ fn grants(add: &args::Add) -> Result<Vec<(&'static str, Value)>, UsageError> {
         WriteFolder::Table(_) => Err(UsageError("--allow-write: a program has no quota; give a folder".to_owned())),
     });
     let mut grants = Vec::new();
-    let lists =
-        [("read", read), ("write", writable.collect::<Result<_, _>>()?), ("http", http), ("private_addresses", private_addresses)];
+    let lists = [
+        ("read", read),
+        ("write", writable.collect::<Result<_, _>>()?),
+        ("http", http),
+        ("private_addresses", private_addresses),
+    ];
     for (key, values) in lists {
         if !values.is_empty() {
             grants.push((key, Value::Array(values.into_iter().map(Value::String).collect())));

@@ -99,6 +99,9 @@ mod openapi_client;
 #[cfg(test)]
 mod other_collector;
 #[cfg(test)]
+#[cfg(test)]
+mod packages;
+#[cfg(test)]
 mod persist;
 mod pictures;
 mod planted;

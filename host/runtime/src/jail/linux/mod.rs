@@ -95,6 +95,7 @@ pub(crate) fn enter(
 /// If a part that the kernel supports cannot be put in force, or the proxy is gone.
 pub(super) fn enter_program(jail: &ProgramJail, surroundings: &[Surrounding]) -> Result<ProgramJailReport, String> {
     close_fds::set_fds_cloexec(STANDARD_STREAMS as i32, &[]);
+    supervisor::unblock_signals().map_err(|error| format!("cannot unblock signals: {error}"))?;
     let mounts = namespaces::leave_mounts();
     let network = namespaces::leave_network(jail.proxy.as_ref().map(|proxy| proxy.port));
     let has_network = network.is_ok();

@@ -73,6 +73,11 @@ pub(in crate::jail) fn supervise(
     Ok(status)
 }
 
+/// Unblocks all signals: a program inherits those that its supervisor blocks.
+pub(super) fn unblock_signals() -> io::Result<()> {
+    Ok(SigSet::empty().thread_set_mask()?)
+}
+
 /// Sends a signal to the program, or to its group if it comes from a terminal.
 fn pass_on(program: u32, signal: Signal) {
     let program = nix::unistd::Pid::from_raw(program.cast_signed());

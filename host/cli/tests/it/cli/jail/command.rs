@@ -16,6 +16,8 @@ fn streams_and_exit_codes_are_those_of_the_program() {
     assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (7, "input", "error\n"), "{ran:?}");
     let ran = bench.run(&["jail", "sh", "-c", "kill -USR1 $$"]);
     assert_eq!(ran.code, 128 + 10, "{ran:?}");
+    let ran = bench.run(&["jail", "grep", "SigBlk", "/proc/self/status"]);
+    assert_eq!(ran.stdout, format!("SigBlk:\t{:016}\n", 0), "it can be signalled: {ran:?}");
     let ran = bench.run(&["jail", "no-such-program"]);
     assert!(ran.code == 127 && ran.stderr.contains("cannot start no-such-program"), "{ran:?}");
     assert_eq!(bench.run(&["jail"]).code, 2);
