@@ -99,7 +99,6 @@ mod openapi_client;
 #[cfg(test)]
 mod other_collector;
 #[cfg(test)]
-#[cfg(test)]
 mod packages;
 #[cfg(test)]
 mod persist;
