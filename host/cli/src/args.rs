@@ -242,7 +242,7 @@ pub(crate) enum Command {
     Remove(Remove),
     /// Review configured components and servers, and approve them
     Approve(Approve),
-    /// Check for new versions of components, review and approve them
+    /// Check for new versions of components and packages, review and approve them
     Update(Update),
     /// Manage the store of downloaded components: list, verify, prune
     #[command(subcommand)]

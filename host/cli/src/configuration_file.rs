@@ -64,6 +64,17 @@ impl ConfigurationChange {
         Ok(())
     }
 
+    /// Changes the package of an MCP server.
+    ///
+    /// # Errors
+    /// If the file has no such server.
+    pub(crate) fn set_package(&mut self, name: &str, package: &str) -> Result<()> {
+        let servers = table_in(table_in(self.document.as_table_mut(), "mcp")?, "servers")?;
+        let server = servers.get_mut(name).and_then(Item::as_table_like_mut).ok_or_else(|| misplaced(name))?;
+        server.insert("package", value(package));
+        Ok(())
+    }
+
     /// Removes a component. Returns whether the file has a section for it.
     pub(crate) fn remove_tool(&mut self, name: &str) -> bool {
         let tools = self.document.get_mut("tools").and_then(Item::as_table_like_mut);

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use fumehood::mcp::LaunchSandbox;
+use fumehood::mcp::{LaunchSandbox, SandboxedLaunch};
 use fumehood::settings::{JailPlace, RUN_PROGRAM, server_jail};
 use fumehood::{ProgramJailReport, probe_program_jail};
+use tokio::process::Command;
 
 use crate::args::JailArguments;
 use crate::config::mcp::McpServerSection;
@@ -16,6 +17,8 @@ use crate::{flags, render};
 
 /// The path of this very program.
 pub(crate) const THIS_PROGRAM: &str = "/proc/self/exe";
+/// Variables that the program inherits. Its home is another one.
+const INHERITED_VARIABLES: [&str; 6] = ["PATH", "LANG", "LC_ALL", "TZ", "TERM", "COLORTERM"];
 
 /// Creates the jail of a program of the command line.
 ///
@@ -34,13 +37,11 @@ pub(crate) fn sandbox(
         passes_signals,
     };
     let sandbox = server_jail(section, place).map_err(|error| UsageError(flags::translate(&error.to_string())))?;
-    let sandbox = sandbox.context("a program of the command line has a jail")?;
-    warn_of_missing_parts(!section.http.is_empty());
-    Ok(sandbox)
+    sandbox.context("a program of the command line has a jail")
 }
 
 /// Warns of parts of the jail that this machine lacks.
-fn warn_of_missing_parts(has_requests: bool) {
+pub(crate) fn warn_of_missing_parts(has_requests: bool) {
     match probe() {
         Ok(report) => incomplete_parts(report, has_requests).iter().for_each(|part| render::warning(part)),
         // The start of the program fails with the same error.
@@ -71,6 +72,16 @@ pub(crate) fn incomplete_parts(report: ProgramJailReport, has_requests: bool) ->
         );
     }
     parts
+}
+
+/// Returns the command that runs a program of the command line in its jail.
+pub(crate) fn command(section: &McpServerSection, launch: &SandboxedLaunch) -> Command {
+    let mut command = Command::new(&launch.wrapper.program);
+    command.args(&launch.wrapper.arguments).args(section.command.iter().flatten()).env_clear();
+    command.envs(INHERITED_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    let variables = launch.environment.iter().map(|(name, value)| (name, value));
+    command.envs(variables).envs(&section.env);
+    command
 }
 
 /// Warns of the requests that a jail refused, with the options that would allow them.

@@ -60,7 +60,7 @@ pub(crate) struct Add {
 
 #[derive(Debug, Args)]
 pub(crate) struct Update {
-    /// Components to update, by their names in the configuration [default: all with a tag]
+    /// Components and servers to update, by their names in the configuration [default: all with a tag or a package]
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
 

@@ -255,6 +255,7 @@ fn new_client(
         let section = options.jail.section(server, arguments.isolation)?;
         if !options.no_jail {
             sandbox = Some(jail::sandbox(&section, &options.jail, false)?);
+            jail::warn_of_missing_parts(!section.http.is_empty());
         }
         Endpoint::Process(Launch {
             program: PathBuf::from(first),
