@@ -36,7 +36,8 @@ printf '[console_scripts]\nacme-server = acme:main\n' > acme_server-2.0.dist-inf
 /// Returns a folder with the installers and a server, which answers calls with a variable and the text of a granted file.
 fn bench() -> Workbench {
     let bench = Workbench::new();
-    let server = format!("#!/bin/sh\nON_CALL='text \"$(cat ../note) ${{PYTHONPATH:+has a path}}\"'\n{}", fake_server::SCRIPT);
+    let server =
+        format!("#!/bin/sh\nON_CALL='text \"$(cat ../note) ${{PYTHONPATH:+has a path}}\"'\n{}", fake_server::SCRIPT);
     bench.put("server", server);
     std::fs::create_dir(bench.path("bin")).unwrap();
     for (name, script) in [("npm", NPM), ("uv", UV)] {
@@ -90,7 +91,7 @@ fn updates_show_which_packages_changed() {
     assert_eq!(run(&bench, &["add", "npm:@acme/server@1.2.3", "--name", "acme", "--yes"]).code, 0);
     let current = run(&bench, &["update", "acme", "--yes"]);
     assert!(current.code == 0 && current.stderr.contains("`acme` is up to date"), "{current:?}");
-    let npm = bench.put("bin/npm", NPM.replace("1.2.3\", "1.3.0\"").replace("0.2.0", "0.3.0"));
+    let npm = bench.put("bin/npm", NPM.replace("\"1.2.3\"", "\"1.3.0\"").replace("0.2.0", "0.3.0"));
     std::fs::set_permissions(npm, std::fs::Permissions::from_mode(0o755)).unwrap();
     let shown = run(&bench, &["update", "acme", "--dry-run"]);
     assert!(shown.code == 3 && shown.stderr.contains("esbuild 0.2.0 becomes 0.3.0"), "{shown:?}");
