@@ -40,12 +40,10 @@ pub(crate) fn sandbox(
     sandbox.context("a program of the command line has a jail")
 }
 
-/// Warns of parts of the jail that this machine lacks.
+/// Warns of parts of the jail that this machine lacks. If there is none at all, the start of the program fails with the reason.
 pub(crate) fn warn_of_missing_parts(has_requests: bool) {
-    match probe() {
-        Ok(report) => incomplete_parts(report, has_requests).iter().for_each(|part| render::warning(part)),
-        // The start of the program fails with the same error.
-        Err(_) => {}
+    if let Ok(report) = probe() {
+        incomplete_parts(report, has_requests).iter().for_each(|part| render::warning(part));
     }
 }
 

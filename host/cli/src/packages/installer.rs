@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use fumehood::sanitize::printable;
 use fumehood_config::package::{PackageReference, PackageRegistry};
 use fumehood_platform::files::is_executable;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -100,30 +101,53 @@ fn run(mut command: Command) -> Result<()> {
     bail!("`{name}` could not install the package:\n{}", lines.join("\n").trim());
 }
 
-fn read_json(file: &Path) -> Result<Value> {
+/// The lock file of npm.
+#[derive(Deserialize)]
+struct NpmLock {
+    packages: BTreeMap<String, NpmPackage>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NpmPackage {
+    #[serde(default)]
+    version: String,
+    #[serde(default)]
+    has_install_script: bool,
+}
+
+/// The description of an npm package.
+#[derive(Deserialize)]
+struct NpmManifest {
+    version: String,
+    /// Programs by their names, or the path of the only one, which is named as the package.
+    #[serde(default)]
+    bin: Value,
+}
+
+fn read_json<T: DeserializeOwned>(file: &Path) -> Result<T> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    serde_json::from_str(&text).with_context(|| format!("{} is no JSON", file.display()))
+    serde_json::from_str(&text).with_context(|| format!("{} is damaged", file.display()))
 }
 
 fn npm_contents(package: &PackageReference, folder: &Path) -> Result<Contents> {
-    let lock = read_json(&folder.join("package-lock.json"))?;
+    let lock: NpmLock = read_json(&folder.join("package-lock.json"))?;
     let mut packages = BTreeMap::new();
     let mut skipped_scripts = Vec::new();
-    for (place, entry) in lock["packages"].as_object().into_iter().flatten().filter(|(place, _)| !place.is_empty()) {
-        let version = entry["version"].as_str().unwrap_or_default().to_owned();
-        if entry["hasInstallScript"] == true {
-            skipped_scripts.push(place.trim_start_matches("node_modules/").to_owned());
+    for (place, NpmPackage { version, has_install_script }) in lock.packages {
+        let Some(name) = place.strip_prefix("node_modules/") else { continue };
+        if has_install_script {
+            skipped_scripts.push(name.to_owned());
         }
-        packages.insert(place.trim_start_matches("node_modules/").to_owned(), version);
+        packages.insert(name.to_owned(), version);
     }
-    let manifest = read_json(&folder.join("node_modules").join(&package.name).join("package.json"))?;
-    let programs = match &manifest["bin"] {
+    let manifest: NpmManifest = read_json(&folder.join("node_modules").join(&package.name).join("package.json"))?;
+    let programs = match manifest.bin {
         Value::String(_) => vec![package.short_name().to_owned()],
-        Value::Object(programs) => programs.keys().cloned().collect(),
+        Value::Object(programs) => programs.into_iter().map(|(name, _)| name).collect(),
         _ => Vec::new(),
     };
-    let version = manifest["version"].as_str().context("the package has no version")?.to_owned();
-    Ok(Contents { version, programs, packages, skipped_scripts })
+    Ok(Contents { version: manifest.version, programs, packages, skipped_scripts })
 }
 
 fn pypi_contents(package: &PackageReference, folder: &Path) -> Result<Contents> {

@@ -33,10 +33,11 @@ pub(crate) async fn run(arguments: &Arguments, add: &args::Add) -> Result<Exit> 
     if PackageReference::is_meant(&add.reference) {
         return package::run(arguments, add).await;
     }
-    if add.program.is_some() {
-        return Err(UsageError("--program is for packages of npm and PyPI; leave it out".to_owned()).into());
-    }
-    let place = parse_place(&add.reference)?;
+    add_component(arguments, add).await
+}
+
+async fn add_component(arguments: &Arguments, add: &args::Add) -> Result<Exit> {
+    let place = parse_place(add)?;
     let source = ConfigSource::from_arguments(arguments);
     let (text, config) = source.open_with_text()?;
     let name = choose_name(add, &place, &config)?;
@@ -121,7 +122,11 @@ fn prepare(
     Ok(component)
 }
 
-fn parse_place(typed: &str) -> Result<Reference> {
+fn parse_place(add: &args::Add) -> Result<Reference> {
+    if add.program.is_some() {
+        return Err(UsageError("--program is for packages of npm and PyPI; leave it out".to_owned()).into());
+    }
+    let typed = add.reference.as_str();
     let place: Reference = typed.parse().map_err(|error: ReferenceError| UsageError(error.to_string()))?;
     match &place {
         // A registry is never meant without saying so.

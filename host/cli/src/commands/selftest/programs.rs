@@ -70,8 +70,9 @@ const CASES: &[ProgramCase] = &[
 /// # Errors
 /// If a program cannot be started at all.
 pub(super) async fn run_cases() -> Result<Vec<Finding>> {
-    let folder = tempfile::tempdir_in("/var/tmp").or_else(|_| tempfile::tempdir())?;
-    let folder = folder.path().canonicalize()?;
+    // A program has a `/tmp` of its own, where it would not find what it must not read.
+    let home = tempfile::tempdir_in("/var/tmp").or_else(|_| tempfile::tempdir())?;
+    let folder = home.path().canonicalize()?;
     std::fs::write(folder.join("key"), "key")?;
     let support = jail::probe()?;
     let mut findings = Vec::new();
