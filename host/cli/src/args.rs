@@ -5,6 +5,7 @@ mod author;
 mod cell;
 mod groups;
 mod index;
+mod jail;
 mod key;
 mod limits;
 pub(crate) mod log;
@@ -34,6 +35,7 @@ pub(crate) use author::{Build, Dev, New, Test};
 #[cfg(feature = "cell")]
 pub(crate) use cell::{Bench, BenchCell, Cell, CellKey, Worker, WorkerAction};
 pub(crate) use index::{BuildIndex, Index, Search};
+pub(crate) use jail::{Jail, JailArguments};
 pub(crate) use key::{ExportKey, ImportKey, Key, KeyPlaceArguments, NewKey, PassphraseArguments};
 pub(crate) use limits::{has_sandbox_limits, limits_over};
 pub(crate) use mcp::{CallRemote, Client, Config, List, Login, Logout, Mcp, ServerOptions};
@@ -66,6 +68,10 @@ Every client on this machine can call the tools without a token, with the powers
 While a build fails, the last good component stays served. Ctrl-C ends the command.";
 
 const ADD: &str = "\
+Packages of npm and PyPI are installed by npm, uv or pip, without scripts of packages, and start from the store in a kernel jail:
+
+  fumehood add npm:@modelcontextprotocol/server-filesystem --allow-write /srv/docs --arg /srv/docs
+
 [registry] of the configuration decides which components may be downloaded; by default, a trusted key must have signed them.
 Downloaded components are kept in a store. They are verified whenever they are loaded, and need no network.";
 
@@ -83,6 +89,13 @@ digests and the origin. Uses the credentials of `docker login` and `podman login
 const APPROVE_CALL: &str = "\
 Your answer is valid for the tool, code, powers and arguments that are shown. If one of them differs when the session is resumed,
 you are asked again. This command runs nothing; run `fumehood run --resume SESSION` afterwards. The name in --by is not verified.";
+
+const JAIL: &str = "\
+The exit code is that of the program, or 128 and the number of the signal that ended it. Signals are passed on. At the end, refused
+requests are printed, each with the option that allows it.
+
+  fumehood jail --allow-write . -- npm test
+  fumehood jail --allow-read . --allow-http '* https://api.example.com/**' -- python3 report.py";
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -229,7 +242,7 @@ pub(crate) enum Command {
     Remove(Remove),
     /// Review configured components and servers, and approve them
     Approve(Approve),
-    /// Check for new versions of components, review and approve them
+    /// Check for new versions of components and packages, review and approve them
     Update(Update),
     /// Manage the store of downloaded components: list, verify, prune
     #[command(subcommand)]
@@ -264,6 +277,9 @@ pub(crate) enum Command {
     /// Use the tools of MCP servers, or configure MCP clients to use yours
     #[command(subcommand)]
     Mcp(Mcp),
+    /// Run any program in a kernel jail: without your files and network, until you grant them
+    #[command(after_help = JAIL)]
+    Jail(Box<Jail>),
     /// Print a completion script for a shell
     Completions {
         /// Shell

@@ -50,6 +50,31 @@ impl ConfigurationChange {
         Ok(())
     }
 
+    /// Adds an MCP server with these settings.
+    ///
+    /// # Errors
+    /// If the file has something else in that place.
+    pub(crate) fn add_server(&mut self, name: &str, settings: &[(&str, toml::Value)]) -> Result<()> {
+        let servers = table_in(table_in(self.document.as_table_mut(), "mcp")?, "servers")?;
+        let mut server = Table::new();
+        for (key, setting) in settings {
+            server.insert(key, inline(setting)?);
+        }
+        servers.insert(name, Item::Table(server));
+        Ok(())
+    }
+
+    /// Changes the package of an MCP server.
+    ///
+    /// # Errors
+    /// If the file has no such server.
+    pub(crate) fn set_package(&mut self, name: &str, package: &str) -> Result<()> {
+        let servers = table_in(table_in(self.document.as_table_mut(), "mcp")?, "servers")?;
+        let server = servers.get_mut(name).and_then(Item::as_table_like_mut).ok_or_else(|| misplaced(name))?;
+        server.insert("package", value(package));
+        Ok(())
+    }
+
     /// Removes a component. Returns whether the file has a section for it.
     pub(crate) fn remove_tool(&mut self, name: &str) -> bool {
         let tools = self.document.get_mut("tools").and_then(Item::as_table_like_mut);

@@ -22,11 +22,13 @@ mod hooks;
 mod host;
 mod hostile_env;
 mod isolation;
+mod jail;
 mod list_notices;
 mod log_place;
 mod log_space;
 mod logging;
 mod moment;
+mod packages;
 mod persist_rules;
 mod plot;
 mod power_arguments;
@@ -99,7 +101,7 @@ pub fn main() -> ExitCode {
     // A thread may still be reading from a terminal; the process does not wait for it.
     runtime.shutdown_background();
     match ended {
-        Ok(exit) => exit.into(),
+        Ok(code) => code,
         Err(error) => {
             let exit = exit::from_error(&error);
             render::failure(&error, arguments.failure_form(), exit)
@@ -108,8 +110,10 @@ pub fn main() -> ExitCode {
 }
 
 /// Runs the command of these arguments.
-async fn run_command(arguments: &args::Arguments) -> anyhow::Result<Exit> {
-    match &arguments.command {
+async fn run_command(arguments: &args::Arguments) -> anyhow::Result<ExitCode> {
+    let ended = match &arguments.command {
+        // Its exit code is that of a program.
+        Command::Jail(jail) => return commands::jail::run(arguments, jail).await,
         Command::Demo => commands::demo::run(arguments).await,
         Command::Selftest(selftest) => commands::selftest::run(arguments, selftest).await,
         Command::Inspect(inspect) => commands::inspect::run(arguments, inspect).await,
@@ -148,7 +152,8 @@ async fn run_command(arguments: &args::Arguments) -> anyhow::Result<Exit> {
         Command::Mcp(mcp) => commands::mcp::run(arguments, mcp).await,
         Command::Completions { shell } => commands::completions::run(*shell),
         Command::Man { folder } => commands::man::run(folder.as_deref()),
-    }
+    };
+    ended.map(ExitCode::from)
 }
 
 /// Reads the text of a `fumehood.toml`, and returns it as `config check --json` prints it. For fuzz targets.

@@ -10,6 +10,7 @@ use fumehood::agent::identity::ActorArguments;
 use fumehood::mcp::{ConnectError, LaunchWrapper, LogLevel, OAuthOptions, Remote, ToolNotice};
 pub(crate) use fumehood::settings::{entry_lines, start_timeout};
 use fumehood::{Lock, McpTools, NameForm, Namespace, ToolAliases, ToolProvider as _};
+use fumehood_config::package::PackageReference;
 use tokio::task::JoinSet;
 
 use self::remote::{has_authorization, oauth_options, remote};
@@ -18,11 +19,9 @@ use crate::config::Config;
 use crate::config::mcp::{McpServerSection, ProgramIsolation};
 use crate::config::tool::ApprovalRule;
 use crate::exit::UsageError;
+use crate::jail::{self, THIS_PROGRAM};
 use crate::source::error_chain;
 use crate::{render, user_folders};
-
-/// The path of this very program.
-const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// A server of a configuration that was not started, connected to or read yet.
 pub(crate) struct Server {
@@ -53,6 +52,15 @@ impl Server {
             None if lock.proposed_names().contains(&self.name) => Some("its approval in the lock is not yours"),
             None => Some("its command or URL was never approved"),
         }
+    }
+
+    /// Returns how its package is installed once, if its command downloads one at its start.
+    pub(crate) fn package_hint(&self) -> Option<String> {
+        let package = PackageReference::of_command(self.section.command.as_deref()?)?;
+        Some(format!(
+            "this command may download and run another version at each start; `fumehood add {package}` installs the \
+             package once, and pins its files"
+        ))
     }
 
     /// Returns its URL and the settings of logins at it.
@@ -176,10 +184,17 @@ pub(crate) fn warn_of_jails<'a>(servers: impl IntoIterator<Item = &'a Server>) {
             server.name
         ));
     }
-    let missing = fumehood::program_support().missing();
-    if !jailed.is_empty() && !missing.is_empty() {
-        let missing = missing.join("; ");
-        render::warning(&format!("the jail of MCP servers is incomplete, because the kernel lacks: {missing}"));
+    if jailed.is_empty() {
+        return;
+    }
+    let has_requests = jailed.iter().any(|server| !server.section.http.is_empty());
+    match jail::probe() {
+        Ok(report) => {
+            for part in jail::incomplete_parts(report, has_requests) {
+                render::warning(&format!("MCP servers: {part}"));
+            }
+        }
+        Err(error) => render::warning(&format!("MCP servers: {error:#}")),
     }
 }
 

@@ -80,6 +80,18 @@ pub(crate) fn home_of_server(config: &Config, server: &str) -> Option<PathBuf> {
     Some(state_folder()?.join("servers").join(format!("{server}-{}", digest.get(..16).unwrap_or(&digest))))
 }
 
+/// Returns the folder that a server of an MCP client, which starts it through `fumehood jail`, has as its home; `None`
+/// without a home folder.
+pub(crate) fn home_of_client_server(server: &str) -> Option<PathBuf> {
+    let digest = Digest::of(server.as_bytes()).hex();
+    Some(state_folder()?.join("servers").join(format!("client-{}", digest.get(..16).unwrap_or(&digest))))
+}
+
+/// Returns the folder of installed packages of npm and PyPI; `None` without a home folder.
+pub(crate) fn packages() -> Option<PathBuf> {
+    Some(state_folder()?.join("packages"))
+}
+
 /// Returns the folder of the records of this user's approvals; `None` without a home folder.
 pub(crate) fn approvals() -> Option<PathBuf> {
     Some(state_folder()?.join("approvals"))

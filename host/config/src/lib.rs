@@ -55,6 +55,7 @@ pub mod oauth;
 pub mod open;
 #[cfg(feature = "clap")]
 mod option;
+pub mod package;
 pub mod position;
 pub mod powers;
 pub mod price;

@@ -15,6 +15,7 @@ use crate::agent::CodeSetting;
 use crate::amount::{Bytes, Count, Time};
 use crate::flows::FlowLabelName;
 use crate::oauth::OAuthSection;
+use crate::package::PackageReference;
 use crate::powers::parse_addresses;
 use crate::secret::ValueSource;
 use crate::tool::ApprovalRule;
@@ -179,17 +180,23 @@ pub enum ProgramIsolation {
 /// Limits of the program of an MCP server.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Jail"))]
 #[serde(deny_unknown_fields)]
 pub struct ProgramLimitsSection {
     /// Maximum memory of each of its processes. Default: 2GiB.
+    #[cfg_attr(feature = "clap", arg(id = "program.memory", long = "memory", value_name = "BYTES"))]
     pub memory: Option<Bytes>,
     /// Maximum CPU time of each of its processes. Default: 1h.
+    #[cfg_attr(feature = "clap", arg(id = "program.cpu", long = "cpu", value_name = "TIME"))]
     pub cpu: Option<Time>,
     /// Maximum number of its processes and threads. It has no effect on programs of root. Default: 256.
+    #[cfg_attr(feature = "clap", arg(id = "program.processes", long = "processes", value_name = "COUNT"))]
     pub processes: Option<Count>,
     /// Maximum number of open files of each of its processes. Default: 1024.
+    #[cfg_attr(feature = "clap", arg(id = "program.open_files", long = "open-files", value_name = "COUNT"))]
     pub open_files: Option<Count>,
     /// Maximum size of a file that it writes. Default: 1GiB.
+    #[cfg_attr(feature = "clap", arg(id = "program.file_size", long = "file-size", value_name = "BYTES"))]
     pub file_size: Option<Bytes>,
 }
 
@@ -198,6 +205,9 @@ pub struct ProgramLimitsSection {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct McpServerSection {
+    /// The installed package of npm or PyPI that the program of `command` belongs to, as `fumehood add npm:NAME` writes it.
+    #[schemars(with = "Option<String>")]
+    pub package: Option<PackageReference>,
     /// The program and its arguments, such as ["npx", "-y", "server"]. No shell is involved.
     pub command: Option<Vec<String>>,
     /// The working folder of the program, relative to this configuration.

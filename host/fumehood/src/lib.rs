@@ -261,9 +261,9 @@ pub use fumehood_runtime::TrustError;
 pub use fumehood_runtime::{
     ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, CompileBudget, CompileLimit, CompileLimits, Compiler,
     Component, Dialect, EngineProfile, FolderError, Import, Isolation, JailReport, LoadError as ComponentError,
-    LoadReport, Network, ProgramJail, ProgramJailError, ProgramJailReport, ProgramLimits, Resolver, SandboxError,
-    Skipped, SystemResolver, Ungranted, Workers, program_support, read_wishes, run_program, serve_compiler,
-    serve_worker,
+    LoadReport, Network, ProgramJail, ProgramJailError, ProgramJailReport, ProgramLimits, ProxyAddress, Resolver,
+    SandboxError, Skipped, SystemResolver, Ungranted, Workers, probe_program_jail, read_wishes, run_program,
+    serve_compiler, serve_worker,
 };
 #[cfg(feature = "http")]
 pub use fumehood_server::http_api;

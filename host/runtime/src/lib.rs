@@ -37,6 +37,7 @@ mod jail;
 mod load;
 mod network;
 mod sandbox;
+mod socket;
 mod wasi;
 
 pub use call::outcome::Execution;
@@ -46,7 +47,7 @@ pub use interpreter::{Interpreter, JAVASCRIPT};
 pub use isolation::serve_worker;
 pub use jail::JailReport;
 pub use jail::program::{
-    ProgramJail, ProgramJailError, ProgramJailReport, ProgramLimits, program_support, run_program,
+    ProgramJail, ProgramJailError, ProgramJailReport, ProgramLimits, probe_program_jail, run_program,
 };
 pub use load::cache::{CacheError, CacheReport, CodeCache};
 pub use load::compile::{CompileBudget, CompileLimits, Compiler, serve_compiler};
@@ -58,6 +59,6 @@ pub use load::imports::{Import, Ungranted};
 pub use load::{Isolation, LoadOptions, LoadReport, embed_docs, read_wishes};
 #[cfg(feature = "tls")]
 pub use network::TrustError;
-pub use network::{Network, ProgramProxy, RefusalLog, Resolver, SystemResolver};
+pub use network::{Network, ProgramProxy, ProxyAddress, RefusalLog, Resolver, SystemResolver};
 pub use sandbox::{Component, Sandbox};
 pub use wasi::{FolderError, capability_interfaces};

@@ -31,7 +31,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Write tools", &["new", "dev", "build", "test", "embed-docs"]),
     ("Publish tools", &["key", "publish", "index"]),
     ("Serve tools", &["serve", "token", "top", "worker", "cell", "bench"]),
-    ("Operate", &["config", "log", "audit", "store", "selftest", "completions", "man", "help"]),
+    ("Operate", &["config", "log", "audit", "store", "selftest", "jail", "completions", "man", "help"]),
 ];
 
 /// Width of the names with the spaces around them.

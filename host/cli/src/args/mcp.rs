@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use fumehood::limits::{parse_bytes, parse_duration};
 
+use super::jail::JailArguments;
 use super::log::Recording;
 
 #[derive(Debug, Subcommand)]
@@ -90,9 +91,12 @@ pub(crate) struct CallRemote {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServerOptions {
-    /// Environment variable for the server's program, in addition to PATH, HOME, LANG and TZ; repeatable
-    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
-    pub(crate) env: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) jail: JailArguments,
+
+    /// Run the server's program without a jail: it may do whatever you may do
+    #[arg(long)]
+    pub(crate) no_jail: bool,
 
     /// File with the bearer token for a server with a URL, readable only by you
     #[arg(long, value_name = "FILE")]
@@ -108,6 +112,17 @@ pub(crate) struct Config {
     /// Components to serve: `.wasm` files [default: the components of the configuration]
     #[arg(value_name = "COMPONENT")]
     pub(crate) components: Vec<PathBuf>,
+
+    /// Print an entry of this name for the MCP server that the command after `--` starts, in a jail
+    #[arg(long, value_name = "NAME", requires = "command", conflicts_with = "components")]
+    pub(crate) jail: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) options: JailArguments,
+
+    /// Command of the server for `--jail`
+    #[arg(last = true, requires = "jail", value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
 }
 
 /// A client whose configuration is known.
@@ -129,11 +144,4 @@ pub(crate) enum Client {
     Windsurf,
     /// `~/.config/zed/settings.json`
     Zed,
-}
-
-fn variable(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("expected NAME=VALUE".to_owned()),
-    }
 }

@@ -18,7 +18,8 @@ pub(crate) struct Remove {
 
 #[derive(Debug, Args)]
 pub(crate) struct Add {
-    /// Component: `oci://HOST/NAME:TAG`, `oci://HOST/NAME@sha256:…`, `https://…#sha256=…`, or a `.wasm` file
+    /// Component: `oci://HOST/NAME:TAG`, `oci://HOST/NAME@sha256:…`, `https://…#sha256=…`, or a `.wasm` file; or the package of an
+    /// MCP server: `npm:NAME@VERSION` or `pypi:NAME@VERSION`
     #[arg(value_name = "REFERENCE")]
     pub(crate) reference: String,
 
@@ -46,6 +47,10 @@ pub(crate) struct Add {
     #[arg(long)]
     pub(crate) allow_slow_compile: bool,
 
+    /// Program of a package with several programs
+    #[arg(long, value_name = "NAME")]
+    pub(crate) program: Option<String>,
+
     #[command(flatten)]
     pub(crate) limits: LimitsSection,
 
@@ -55,7 +60,7 @@ pub(crate) struct Add {
 
 #[derive(Debug, Args)]
 pub(crate) struct Update {
-    /// Components to update, by their names in the configuration [default: all with a tag]
+    /// Components and servers to update, by their names in the configuration [default: all with a tag or a package]
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
 

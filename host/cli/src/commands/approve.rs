@@ -250,18 +250,15 @@ fn approved_wishes(config: &Config, lock: &Lock, component: &ConfiguredComponent
 
 /// Shows the command or address of a server before it is used, and approves it if the operator says so. Returns whether
 /// it is approved.
-fn decide_entry(
-    arguments: &Arguments,
-    approve: &args::Approve,
-    lock: &mut Lock,
-    Server { name, entry, .. }: &Server,
-) -> Result<bool> {
+fn decide_entry(arguments: &Arguments, approve: &args::Approve, lock: &mut Lock, server: &Server) -> Result<bool> {
+    let Server { name, entry, .. } = server;
     let old = lock.previous_entry(name).map(Entry::lines);
     if arguments.json {
         let status = if approve.yes { "entry_approved" } else { "entry_needs_approval" };
         render::json(&EntryLine { name: name.as_str(), status, old, entry })?;
     } else {
         render::server_entry(name.as_str(), old, entry)?;
+        server.package_hint().iter().for_each(|hint| render::hint(hint));
     }
     if approve.check {
         return Ok(false);

@@ -18,6 +18,7 @@ pub(crate) mod dev;
 pub(crate) mod embed_docs;
 pub(crate) mod index;
 pub(crate) mod inspect;
+pub(crate) mod jail;
 pub(crate) mod key;
 pub(crate) mod log;
 pub(crate) mod man;

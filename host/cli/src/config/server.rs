@@ -66,6 +66,10 @@ fn kind(server: &McpServerSection) -> Result<Kind<'_>, &'static str> {
         (Some(_), None) if server.isolation == Some(ProgramIsolation::None) && server.has_jail_settings() => Err(
             "has isolation = \"none\", so `read`, `write`, `http`, `private_addresses` and `limits` have no effect; leave them out",
         ),
+        (None, Some(_)) if server.package.is_some() => Err("has a `url`, so `package` has no effect; leave it out"),
+        (Some(_), None) if server.package.as_ref().is_some_and(|package| package.digest.is_none()) => {
+            Err("has a `package` without a digest; install it with `fumehood add`, which writes the section")
+        }
         (Some(command), None) if command.first().is_none_or(String::is_empty) => {
             Err("has an empty `command`; expected [\"PROGRAM\", …]")
         }

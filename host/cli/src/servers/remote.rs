@@ -12,11 +12,13 @@ use fumehood::mcp::{
 use fumehood::redact::Redactor;
 use fumehood::settings::{JailPlace, server_jail, server_options};
 
-use super::{Server, THIS_PROGRAM, through_this_program};
+use super::{Server, through_this_program};
 use crate::config::Config;
 use crate::config::mcp::McpServerSection;
 use crate::config::server::name_prefix;
 use crate::exit::UsageError;
+use crate::jail::THIS_PROGRAM;
+use crate::packages::PackageStore;
 use crate::source::read_secret;
 use crate::user_folders;
 
@@ -136,9 +138,15 @@ fn endpoint(
         secrets_of_kind(secrets, SecretKind::Variable).map(|secret| (secret.name.clone(), secret.value.clone())),
     );
     // A name is looked up in PATH; a path is relative to the configuration, as all others in it.
-    let is_path = program.contains('/');
+    let mut path = if program.contains('/') { config.absolute_folder().join(program) } else { PathBuf::from(program) };
+    if let Some(package) = &section.package {
+        let installed = PackageStore::of_user()?.open(package)?;
+        path = installed.program(program)?;
+        let home = user_folders::home_of_server(config, name.as_str());
+        environment.extend(installed.environment(home.as_deref()));
+    }
     Ok(Endpoint::Process(Launch {
-        program: if is_path { config.absolute_folder().join(program) } else { PathBuf::from(program) },
+        program: path,
         arguments: arguments.to_vec(),
         environment,
         folder: section.folder.as_ref().map(|folder| config.absolute_folder().join(folder)),
@@ -156,6 +164,7 @@ fn sandbox(config: &Config, name: &Namespace, section: &McpServerSection) -> Res
         program: PathBuf::from(THIS_PROGRAM),
         base: config.absolute_folder().to_owned(),
         home: user_folders::home_of_server(config, name.as_str()),
+        passes_signals: false,
     };
     server_jail(section, place).map_err(|error| usage_error(&format!("[mcp.servers.{name}]"), &error).into())
 }

@@ -9,7 +9,7 @@ mod system;
 
 use std::io;
 
-pub(crate) use system::{Hangup, Stop};
+pub(crate) use system::{AllSignals, Hangup, Stop};
 
 /// Makes writing beyond `ulimit -f` an error of that write. Without a handler, the signal that comes with it ends the
 /// process.
@@ -31,4 +31,12 @@ pub(crate) fn listen_for_stop() -> io::Result<Stop> {
 /// If the handler cannot be installed.
 pub(crate) fn listen_for_hangup() -> io::Result<Hangup> {
     Hangup::listen()
+}
+
+/// Hears from now on every signal that people and programs send to a program, so that it can be passed on.
+///
+/// # Errors
+/// If a handler cannot be installed.
+pub(crate) fn listen_for_all() -> io::Result<AllSignals> {
+    AllSignals::listen()
 }

@@ -3,6 +3,7 @@
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// The number of SIGXFSZ, the same on every system that this is built for.
 const FILE_SIZE_LIMIT: i32 = 25;
@@ -46,5 +47,40 @@ impl Hangup {
     /// Waits for it.
     pub(crate) async fn received(&mut self) {
         self.0.recv().await;
+    }
+}
+
+/// A listener for all signals that are passed on to a program.
+#[derive(Debug)]
+pub(crate) struct AllSignals(UnboundedReceiver<i32>);
+
+impl AllSignals {
+    pub(super) fn listen() -> io::Result<Self> {
+        let (sender, receiver) = unbounded_channel();
+        let kinds = [
+            SignalKind::hangup(),
+            SignalKind::interrupt(),
+            SignalKind::quit(),
+            SignalKind::terminate(),
+            SignalKind::user_defined1(),
+            SignalKind::user_defined2(),
+            SignalKind::window_change(),
+        ];
+        for kind in kinds {
+            let mut signals = signal(kind)?;
+            let sender = sender.clone();
+            tokio::spawn(
+                async move { while signals.recv().await.is_some() && sender.send(kind.as_raw_value()).is_ok() {} },
+            );
+        }
+        Ok(Self(receiver))
+    }
+
+    /// Waits for one of them, and returns its number.
+    pub(crate) async fn received(&mut self) -> i32 {
+        match self.0.recv().await {
+            Some(number) => number,
+            None => std::future::pending().await,
+        }
     }
 }

@@ -35,3 +35,19 @@ impl Hangup {
         std::future::pending().await
     }
 }
+
+/// A listener for nothing.
+#[derive(Debug)]
+pub(crate) struct AllSignals;
+
+impl AllSignals {
+    #[expect(clippy::unnecessary_wraps, reason = "the handlers of other systems may fail")]
+    pub(super) fn listen() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    /// Never returns.
+    pub(crate) async fn received(&mut self) -> i32 {
+        std::future::pending().await
+    }
+}

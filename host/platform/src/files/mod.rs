@@ -67,6 +67,12 @@ impl FileStamp {
     }
 }
 
+impl From<&Metadata> for FileStamp {
+    fn from(metadata: &Metadata) -> Self {
+        system::stamp(metadata)
+    }
+}
+
 /// Opens a file for reading without waiting, so that a pipe without a writer does not block. The caller checks what it
 /// has opened.
 ///

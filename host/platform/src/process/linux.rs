@@ -53,6 +53,12 @@ pub(super) fn terminate(process: u32) {
     }
 }
 
+pub(super) fn send_signal(process: u32, number: i32) {
+    if let (Ok(process), Some(signal)) = (pid(process), Signal::from_named_raw(number)) {
+        let _gone = kill_process(process, signal);
+    }
+}
+
 pub(super) fn kill_group(process: u32) {
     if let Ok(group) = pid(process) {
         let _gone = kill_process_group(group, Signal::KILL);

@@ -78,6 +78,11 @@ pub fn terminate(process: u32) {
     system::terminate(process);
 }
 
+/// Sends a signal, by its number, to a process that must not have been waited for. Does nothing for numbers that are none.
+pub fn send_signal(process: u32, number: i32) {
+    system::send_signal(process, number);
+}
+
 /// Kills a process that leads a group, and the whole group. The process must not have been waited for: after that, its
 /// number may belong to another one. Does nothing if all of the group has ended.
 pub fn kill_group(process: u32) {

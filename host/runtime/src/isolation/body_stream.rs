@@ -16,7 +16,7 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 use super::frame::{self, FrameError, HEAD_BYTES};
 use super::message::{BodyMessage, Headers, RequestHead};
-use super::socket::{ReadHalf, Socket, WriteHalf};
+use crate::socket::{ReadHalf, Socket, WriteHalf};
 use crate::wasi::http::{ResponseFuture, TransmissionFuture};
 
 /// Maximum size of a message, in bytes: a chunk of a body, or all headers of a response.

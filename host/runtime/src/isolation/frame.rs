@@ -11,8 +11,8 @@ use std::io;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub(super) use super::socket::MAX_FILES;
-use super::socket::{Socket, Wait};
+pub(super) use crate::socket::MAX_FILES;
+use crate::socket::{Socket, Wait};
 
 /// Maximum size of a message, in bytes: the arguments of a call at the largest memory limit, with some margin. A host accepts
 /// less from a worker.

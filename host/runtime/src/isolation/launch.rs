@@ -14,8 +14,8 @@ use super::frame::{self, Message, Received, Receiver};
 use super::link::{Link, WorkerProcess};
 use super::message::{Loaded, Setup};
 use super::services::Services;
-use super::socket::{Socket, Wait};
 use crate::config::Workers;
+use crate::socket::{Socket, Wait};
 
 /// Maximum time for a worker to load its component, in addition to the time for describing its tools.
 pub(super) const START_TIMEOUT: Duration = Duration::from_secs(10);

@@ -4,7 +4,7 @@
 //! calls over a socket and receives results as data. Keys and values, HTTP requests, secrets and records stay with the
 //! host, which checks every step again, and so do capabilities of the embedder. If a worker dies, its calls fail; the next call starts another worker.
 //!
-//! `supervisor` starts and ends workers, `socket` is the connection, `link` the host's end of it, `services` serves the requests of a
+//! `supervisor` starts and ends workers, `link` is the host's end of the connection, `services` serves the requests of a
 //! worker, `worker` is the process itself.
 
 mod attempts;
@@ -18,7 +18,6 @@ mod link;
 mod load;
 mod message;
 mod services;
-mod socket;
 mod spin;
 mod supervisor;
 mod values;

@@ -22,12 +22,12 @@ use super::body_stream;
 use super::capability_calls::CapabilityCalls;
 use super::link::{Link, Pending};
 use super::message::{Parts, RequestHead, StoreAnswer, StoreStep, ToWorker};
-use super::socket::Socket;
 use super::values::Values;
 use crate::call::outcome::Execution;
 use crate::call::shared::Shared;
 use crate::engine::deadline::Deadline;
 use crate::engine::guest_runtime::GuestRuntime;
+use crate::socket::Socket;
 use crate::wasi::http::{DirectEgress, Reports, RequestLedger, RequestObserver};
 use crate::wasi::{GrantedCapabilities, Invocation, MAX_STORE_WAIT, Refusals};
 

@@ -2,6 +2,7 @@
 //! elsewhere.
 
 mod proxy;
+mod proxy_listener;
 mod resolver;
 #[cfg(feature = "tls")]
 mod tls;
@@ -10,6 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use proxy::{ProgramProxy, RefusalLog};
+pub use proxy_listener::ProxyAddress;
 pub use resolver::{Resolver, SystemResolver};
 #[cfg(feature = "tls")]
 pub use tls::TrustError;

@@ -26,6 +26,7 @@ use tokio::time::timeout;
 use url::{Host, Position};
 
 use super::Network;
+use super::proxy_listener::{ProxyAddress, ProxyListeners};
 
 /// Maximum number of connections of a program. Further ones wait.
 const MAX_CONNECTIONS: usize = 64;
@@ -89,10 +90,10 @@ impl RefusalLog {
     }
 }
 
-/// A proxy on a port of this machine, for one program. Dropping it ends all of its connections.
+/// A proxy for one program, on a port that the program sees as one of this machine. Dropping it ends all of its connections.
 #[derive(Debug)]
 pub struct ProgramProxy {
-    port: u16,
+    address: ProxyAddress,
     password: String,
     serving: AbortHandle,
 }
@@ -103,29 +104,27 @@ impl ProgramProxy {
     /// # Errors
     /// If this machine has no free port, or no random numbers.
     pub fn start(grant: ProxyGrant, network: Network, refusals: Arc<RefusalLog>) -> io::Result<Self> {
-        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        listener.set_nonblocking(true)?;
-        let port = listener.local_addr()?.port();
-        let listener = TcpListener::from_std(listener)?;
+        let listeners = ProxyListeners::bind()?;
+        let address = listeners.address().clone();
         let mut random = [0; PASSWORD_BYTES];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
         let password = blake3::hash(&random).to_hex().to_string();
         let login = blake3::hash(format!("Basic {}", STANDARD.encode(format!("{USER}:{password}"))).as_bytes());
         let door = Arc::new(Door { grant, network, refusals, login });
-        let serving = tokio::spawn(serve(listener, door)).abort_handle();
-        Ok(Self { port, password, serving })
+        let serving = tokio::spawn(listen_and_serve(listeners, door)).abort_handle();
+        Ok(Self { address, password, serving })
     }
 
-    /// Returns its port.
+    /// Returns its address, for [`ProgramJail::proxy`](crate::ProgramJail::proxy). Only one program can have it.
     #[must_use]
-    pub fn port(&self) -> u16 {
-        self.port
+    pub fn address(&self) -> &ProxyAddress {
+        &self.address
     }
 
     /// Returns its URL, with the password.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{USER}:{}@{}:{}", self.password, Ipv4Addr::LOCALHOST, self.port)
+        format!("http://{USER}:{}@{}:{}", self.password, Ipv4Addr::LOCALHOST, self.address.port)
     }
 }
 
@@ -142,6 +141,18 @@ struct Door {
     refusals: Arc<RefusalLog>,
     /// The hash of the header with which the program logs in.
     login: blake3::Hash,
+}
+
+/// Serves the program once its process has reported where it listens.
+async fn listen_and_serve(listeners: ProxyListeners, door: Arc<Door>) {
+    let accepted = listeners.accept().await.and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        TcpListener::from_std(listener)
+    });
+    match accepted {
+        Ok(listener) => serve(listener, door).await,
+        Err(error) => tracing::debug!(%error, "the proxy of a program has no listener"),
+    }
 }
 
 async fn serve(listener: TcpListener, door: Arc<Door>) {

@@ -18,8 +18,8 @@ const PLATFORM: &[&str] = &[
     "host/cli/src/signals/",
     "host/fumehood/src/secrets/keyring/",
     "host/mcp/src/server/standard_streams/",
-    "host/runtime/src/isolation/socket/",
     "host/runtime/src/jail/",
+    "host/runtime/src/socket/",
 ];
 
 /// Words of code that belongs to one operating system.

@@ -1,11 +1,12 @@
 //! `fumehood mcp list` and `call`: an MCP client on the command line.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use fumehood::mcp::{
-    ConnectError, Credentials, Endpoint, Launch, Remote, RemoteOptions, RemoteTool, Token, ToolNotice,
+    ConnectError, Credentials, Endpoint, Launch, LaunchSandbox, Remote, RemoteOptions, RemoteTool, Token, ToolNotice,
 };
 use fumehood::sanitize::printable;
 use fumehood::{
@@ -19,6 +20,7 @@ use crate::args::{Arguments, CallRemote, List, ServerOptions};
 use crate::commands::call::arguments::TypedArguments;
 use crate::config::{self, Config};
 use crate::exit::{self, Exit, UsageError};
+use crate::jail;
 use crate::recording::{EntryPoint, Recording};
 use crate::render;
 use crate::render::quotation::Quotation;
@@ -32,10 +34,12 @@ const NO_TOOLS: &str = "the server offers no tools";
 pub(crate) async fn list(arguments: &Arguments, list: &List) -> Result<Exit> {
     hint_at_configured(arguments, &list.server);
     let patience = start_timeout(&list.server, list.timeout);
-    let remote = new_remote(&list.server, &list.options, RemoteOptions { patience, ..RemoteOptions::default() })?;
+    let limits = RemoteOptions { patience, ..RemoteOptions::default() };
+    let Client { remote, sandbox } = new_client(arguments, &list.server, &list.options, limits)?;
     let listed = remote.tools().await;
     let said = remote.stderr_tail().await;
     remote.close().await;
+    sandbox.iter().for_each(|sandbox| jail::report_refusals(&**sandbox));
     let tools = listed.map_err(|error| list_error(error, "--timeout"))?;
     let rejected = remote.rejected_tools();
     if tools.is_empty() && rejected.is_empty() {
@@ -149,12 +153,14 @@ pub(crate) async fn call(arguments: &Arguments, call: &CallRemote) -> Result<Exi
     let patience = start_timeout(&call.server, call.start_timeout);
     let limits =
         RemoteOptions { deadline: call.timeout, patience, string: call.max_string, ..RemoteOptions::default() };
-    let remote = new_remote(&call.server, &call.options, limits)?;
+    let Client { remote, sandbox } = new_client(arguments, &call.server, &call.options, limits)?;
     let called = tokio::select! {
         called = call_checked(&remote, call, typed, entry.as_mut()) => called,
         _ = tokio::signal::ctrl_c() => Ok(failed_call(call, CallError::cancelled())),
     };
     remote.close().await;
+    // Those of a call are in its metadata.
+    sandbox.iter().filter(|_| called.is_err()).for_each(|sandbox| jail::report_refusals(&**sandbox));
     let result = called?;
     if let Some(entry) = entry {
         entry.ended(&result).await;
@@ -216,28 +222,49 @@ fn failed_call(call: &CallRemote, error: CallError) -> CallResult {
     CallResult { id: render::CALL_ID.to_owned(), tool: call.tool.clone(), outcome, metadata }
 }
 
+/// The client of a server of the command line, and the jail of its program.
+struct Client {
+    remote: Remote,
+    sandbox: Option<Arc<dyn LaunchSandbox>>,
+}
+
 /// Creates the client of a server that is named by a URL or a command.
-fn new_remote(server: &[String], options: &ServerOptions, limits: RemoteOptions) -> Result<Remote> {
+fn new_client(
+    arguments: &Arguments,
+    server: &[String],
+    options: &ServerOptions,
+    limits: RemoteOptions,
+) -> Result<Client> {
     let (first, rest) = server
         .split_first()
         .ok_or_else(|| UsageError("missing server; give a URL, or a command that starts one".to_owned()))?;
     let is_url = first.starts_with("http://") || first.starts_with("https://");
-    if let Some(word) = rest.first().filter(|_| is_url) {
-        let message = format!("unexpected argument `{word}` after a URL; write options before the URL");
-        return Err(UsageError(message).into());
-    }
+    let mut sandbox = None;
     let endpoint = if is_url {
+        if let Some(word) = rest.first() {
+            let message = format!("unexpected argument `{word}` after a URL; write options before the URL");
+            return Err(UsageError(message).into());
+        }
+        if options.jail.has_any() || options.no_jail {
+            let message = "options of the jail are for programs, and a server at a URL has none";
+            return Err(UsageError(message.to_owned()).into());
+        }
         let token = options.token_file.as_deref().map(Token::read).transpose()?;
         Endpoint::Http { url: first.clone(), credentials: token.map_or(Credentials::None, Credentials::Token) }
     } else {
+        let section = options.jail.section(server, arguments.isolation)?;
+        if !options.no_jail {
+            sandbox = Some(jail::sandbox(&section, &options.jail, false)?);
+            jail::warn_of_missing_parts(!section.http.is_empty());
+        }
         Endpoint::Process(Launch {
             program: PathBuf::from(first),
             arguments: rest.to_vec(),
-            environment: options.env.clone(),
+            environment: section.env.into_iter().collect(),
             folder: None,
             wrapper: Some(through_this_program()),
-            sandbox: None,
+            sandbox: sandbox.clone(),
         })
     };
-    Ok(Remote::new(Namespace::parse(SERVER_NAME)?, endpoint, limits))
+    Ok(Client { remote: Remote::new(Namespace::parse(SERVER_NAME)?, endpoint, limits), sandbox })
 }

@@ -12,14 +12,20 @@ use crate::args::{Arguments, Client, Config};
 use crate::config::{Config as Configuration, DEFAULT_FILE_NAME};
 use crate::configured;
 use crate::exit::{Exit, UsageError};
-use crate::render;
+use crate::{render, user_folders};
 
+/// The name of the entry that serves tools.
+const OWN_NAME: &str = "fumehood";
 /// The folders with programs that every client finds.
 const SYSTEM_FOLDERS: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit> {
     let program = std::env::current_exe().context("cannot find the path of this program")?;
-    let mut served = Vec::new();
+    if let Some(name) = &config.jail {
+        let words = jail_words(arguments, config, name)?;
+        return print_entry(config.client, &snippet(config.client, name, &program, words)?);
+    }
+    let mut served = vec!["serve".to_owned(), "mcp".to_owned()];
     let mut components = config.components.clone();
     let mut has_configured = false;
     let found = configuration(arguments)?;
@@ -48,10 +54,30 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit> {
     for component in &components {
         served.push(path_text(&canonicalize("component", component)?));
     }
-    let snippet = snippet(config.client, &program, served)?;
-    render::note(&format!("Add this to {}:", config_location(config.client)));
-    render::bytes(format!("{snippet}\n").as_bytes())?;
+    print_entry(config.client, &snippet(config.client, OWN_NAME, &program, served)?)
+}
+
+fn print_entry(client: Client, entry: &str) -> Result<Exit> {
+    render::note(&format!("Add this to {}:", config_location(client)));
+    render::bytes(format!("{entry}\n").as_bytes())?;
     Ok(Exit::Ok)
+}
+
+/// Returns the arguments of this program with which a client starts a server of its own in a jail. The server keeps its
+/// home.
+fn jail_words(arguments: &Arguments, config: &Config, name: &str) -> Result<Vec<String>> {
+    let mut options = config.options.clone();
+    if options.home.is_none() {
+        options.home = Some(user_folders::home_of_client_server(name).ok_or_else(|| {
+            UsageError("there is no home folder for the server; name one with `--home FOLDER`".to_owned())
+        })?);
+    }
+    let mut words = vec!["jail".to_owned()];
+    words.extend(arguments.isolation.into_iter().flat_map(|mode| ["--isolation".to_owned(), mode.as_str().to_owned()]));
+    words.extend(options.words()?);
+    words.push("--".to_owned());
+    words.extend(config.command.iter().cloned());
+    Ok(words)
 }
 
 /// Warns of servers whose programs a client may not find, because it starts Fumehood with another PATH.
@@ -102,12 +128,10 @@ fn path_text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-fn snippet(client: Client, program: &Path, served: Vec<String>) -> Result<String> {
-    let mut arguments = vec!["serve".to_owned(), "mcp".to_owned()];
-    arguments.extend(served);
+fn snippet(client: Client, name: &str, program: &Path, arguments: Vec<String>) -> Result<String> {
     let command = path_text(program);
     if client == Client::Codex {
-        return codex(command, arguments);
+        return codex(name, command, arguments);
     }
     let key = match client {
         Client::Vscode => "servers",
@@ -118,13 +142,13 @@ fn snippet(client: Client, program: &Path, served: Vec<String>) -> Result<String
         Client::ClaudeCode | Client::Vscode => json!({"type": "stdio", "command": command, "args": arguments}),
         _ => json!({"command": command, "args": arguments}),
     };
-    Ok(serde_json::to_string_pretty(&json!({ key: {"fumehood": entry} }))?)
+    Ok(serde_json::to_string_pretty(&json!({ key: {name: entry} }))?)
 }
 
 /// Returns the snippet for Codex, whose configuration is TOML.
-fn codex(command: String, arguments: Vec<String>) -> Result<String> {
+fn codex(name: &str, command: String, arguments: Vec<String>) -> Result<String> {
     let entry = Table::from_iter([("command".to_owned(), command.into()), ("args".to_owned(), arguments.into())]);
-    let servers = Table::from_iter([("fumehood".to_owned(), Toml::Table(entry))]);
+    let servers = Table::from_iter([(name.to_owned(), Toml::Table(entry))]);
     let whole = Table::from_iter([("mcp_servers".to_owned(), Toml::Table(servers))]);
     Ok(toml::to_string(&whole)?.trim_end().to_owned())
 }
@@ -149,8 +173,8 @@ mod tests {
 
     #[test]
     fn matches_the_format_of_each_client() {
-        let snippet_for =
-            |client| snippet(client, Path::new("/bin/fumehood"), vec!["/tools/a.wasm".to_owned()]).unwrap();
+        let words = ["serve", "mcp", "/tools/a.wasm"].map(str::to_owned);
+        let snippet_for = |client| snippet(client, OWN_NAME, Path::new("/bin/fumehood"), words.to_vec()).unwrap();
         let json = |client| serde_json::from_str::<serde_json::Value>(&snippet_for(client)).unwrap();
         let command = json!({"command": "/bin/fumehood", "args": ["serve", "mcp", "/tools/a.wasm"]});
         for client in [Client::ClaudeDesktop, Client::Cursor, Client::GeminiCli, Client::Windsurf] {

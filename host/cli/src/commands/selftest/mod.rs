@@ -4,6 +4,7 @@
 mod cases;
 mod hooks;
 mod neighbour;
+mod programs;
 mod rejected_components;
 mod runner;
 
@@ -108,7 +109,11 @@ async fn run_mode(arguments: &Arguments, mode: Mode) -> Result<ModeReport> {
     let jail = load_components(&host, &env).await?;
     let alone = neighbour::call_alone(&host, BASELINE_CALLS).await;
     let neighbour = Neighbour::start(&host);
-    let cases = run_cases(&host, &env).await?;
+    let mut cases = run_cases(&host, &env).await?;
+    if mode != Mode::InProcess {
+        cases.extend(programs::run_cases().await?);
+        cases.sort_by_key(|finding| finding.row);
+    }
     let attacked = neighbour.stop().await?;
     let answers = neighbour::call_alone(&host, 1).await.wrong == 0;
     let shutdown = measure_shutdown(host).await;

@@ -152,7 +152,7 @@ fn knowledge_and_prompts_are_served_as_configured() {
 }
 
 fn call_our_server(bench: &Workbench, cache: &str, server: &[&str], tool: &str, arguments: &str) -> CommandOutput {
-    bench.run(&[&["mcp", "call", "--json", "--env", cache, tool, arguments, "--"], server].concat())
+    bench.run(&[&["mcp", "call", "--json", "--no-jail", "--env", cache, tool, arguments, "--"], server].concat())
 }
 
 #[test]
@@ -162,18 +162,20 @@ fn people_list_and_call_the_tools_of_a_server() {
     let program = env!("CARGO_BIN_EXE_fumehood");
     let cache = format!("FUMEHOOD_CACHE_DIR={}", bench.cache().display());
     let server = [program, "serve", "mcp", "--no-log", "calculator.wasm"];
-    let ran = bench.run(&[&["mcp", "list", "--env", &cache], server.as_slice()].concat());
+    let ran = bench.run(&[&["mcp", "list", "--no-jail", "--env", &cache], server.as_slice()].concat());
     assert!(ran.code == 0 && ran.stdout.contains("calculator__add │ Adds two numbers: a + b."), "{ran:?}");
     // Words after `--` belong to the command, even if they look like options.
-    let ran =
-        bench.run(&[&["mcp", "list", "--json", "--env", &cache, "--"], server.as_slice(), &["--short-names"]].concat());
+    let ran = bench.run(
+        &[&["mcp", "list", "--json", "--no-jail", "--env", &cache, "--"], server.as_slice(), &["--short-names"]]
+            .concat(),
+    );
     assert!(ran.code == 0 && ran.json()["tools"][0]["name"] == "add", "{ran:?}");
     let ran = call_our_server(&bench, &cache, &server, "calculator__add", r#"{"a": 3, "b": 5}"#);
     let answer = ran.json();
     let text = &answer["content"][0]["text"];
     let value = &answer["content"][1]["value"];
     assert_eq!((ran.code, text, value), (0, &json!(r#"{"result":8}"#), &json!({"result": 8})), "{ran:?}");
-    let pairs = ["mcp", "call", "--env", &cache, "calculator__add", "a=3", "b=5", "--"];
+    let pairs = ["mcp", "call", "--no-jail", "--env", &cache, "calculator__add", "a=3", "b=5", "--"];
     let ran = bench.run(&[&pairs[..], server.as_slice()].concat());
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "{\"result\":8}\n"), "{ran:?}");
     let ran = call_our_server(&bench, &cache, &server, "calculator__add", "three");
@@ -337,7 +339,8 @@ fn a_server_without_tools_and_a_call_without_dashes_are_explained() {
     bench.put("fumehood.toml", "[mcp.servers.sleep]\ncommand = [\"no-such-clock\"]\n");
     let config = bench.path("fumehood.toml");
     let config = config.to_str().unwrap();
-    let ran = bench.run(&["mcp", "list", program, "serve", "mcp", "--servers", "--no-log", "--config", config]);
+    let ran =
+        bench.run(&["mcp", "list", "--no-jail", program, "serve", "mcp", "--servers", "--no-log", "--config", config]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{ran:?}");
     assert!(ran.stderr.contains("the server offers no tools; it wrote: "), "{ran:?}");
     assert!(ran.stderr.contains("; warning: continuing without the MCP server `sleep`"), "{ran:?}");

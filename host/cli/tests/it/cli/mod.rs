@@ -99,6 +99,8 @@ mod openapi_client;
 #[cfg(test)]
 mod other_collector;
 #[cfg(test)]
+mod packages;
+#[cfg(test)]
 mod persist;
 mod pictures;
 mod planted;

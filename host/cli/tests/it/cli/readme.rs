@@ -89,7 +89,9 @@ fn mcp_servers_are_used() {
     for client in clients.trim().split(", ") {
         shell.type_in(&format!("fumehood mcp config {client}"), 0).assert_ok(&["fumehood"]);
     }
-    shell.type_in("fumehood mcp list fumehood serve mcp --servers --config fumehood.toml", 0).assert_ok(&["time__t"]);
+    shell
+        .type_in("fumehood mcp list --no-jail fumehood serve mcp --servers --config fumehood.toml", 0)
+        .assert_ok(&["time__t"]);
 }
 
 #[test]

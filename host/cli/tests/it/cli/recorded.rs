@@ -194,7 +194,8 @@ fn calls_of_foreign_servers_are_recorded() {
     let bench = bench();
     let cache = format!("FUMEHOOD_CACHE_DIR={}", bench.cache().display());
     let server = [env!("CARGO_BIN_EXE_fumehood"), "serve", "mcp", "--no-log", "calculator.wasm"];
-    let call = ["mcp", "call", "--log", "e.db", "--env", &cache, "calculator__add", r#"{"a": 3, "b": 5}"#, "--"];
+    let call =
+        ["mcp", "call", "--log", "e.db", "--no-jail", "--env", &cache, "calculator__add", r#"{"a": 3, "b": 5}"#, "--"];
     assert_eq!(bench.run(&[&call[..], &server].concat()).code, 0);
     let calls = calls(&bench);
     let told = ["tool", "status", "entry_point"].map(|name| calls[0][name].as_str().unwrap());

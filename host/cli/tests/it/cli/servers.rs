@@ -418,7 +418,7 @@ comand = ["a"]
                 bad.toml:23:41: `bearer` already sets this header; leave one of them out
                 bad.toml:24:28: invalid header name `a b`; expected one such as `x-api-key`
                 bad.toml:25:1: the MCP server `typo` has neither `command` nor `url`; add command = ["PROGRAM", …] or url = "https://…"
-                bad.toml:26:1: unknown key `comand` in [mcp.servers.typo]; did you mean `command`?; known keys: app_origins, approval, apps, bearer, command, descriptions, elicitation, env, folder, headers, http, isolation, limits, login, max_timeout, max_tools, output, prefer, prefix, private_addresses, prompts, read, resources, sampling, secret_env, secret_headers, sink, source, start_timeout, string, timeout, tools, unasked, url, write
+                bad.toml:26:1: unknown key `comand` in [mcp.servers.typo]; did you mean `command`?; known keys: app_origins, approval, apps, bearer, command, descriptions, elicitation, env, folder, headers, http, isolation, limits, login, max_timeout, max_tools, output, package, prefer, prefix, private_addresses, prompts, read, resources, sampling, secret_env, secret_headers, sink, source, start_timeout, string, timeout, tools, unasked, url, write
             ── exit 2
         "#]],
     );

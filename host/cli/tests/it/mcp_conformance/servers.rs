@@ -58,7 +58,9 @@ fn official_servers_lose_no_tool() {
         let work = tempfile::tempdir().unwrap();
         let mut server = vec![node.to_str().unwrap(), script.to_str().unwrap()];
         server.extend(work.path().to_str().filter(|_| name == "filesystem"));
-        let (printed, listed) = ask(&[&["--json", "mcp", "list", "--timeout", "60s"], &server[..]].concat());
+        let folder = work.path().to_str().unwrap();
+        let (printed, listed) =
+            ask(&[&["--json", "mcp", "list", "--timeout", "60s", "--write", folder], &server[..]].concat());
         let mut names: Vec<_> =
             listed["tools"].as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
         names.sort_unstable();
@@ -78,7 +80,8 @@ fn a_large_file_is_written_through_the_official_server() {
     let server = [node.to_str().unwrap(), script.to_str().unwrap(), folder.to_str().unwrap()];
     let content = "x".repeat(11_000);
     let arguments = serde_json::json!({"path": file, "content": content}).to_string();
-    let (printed, written) = ask(&[&["--json", "mcp", "call", "write_file", &arguments, "--"], &server[..]].concat());
+    let call = ["--json", "mcp", "call", "--write", folder.to_str().unwrap(), "write_file", &arguments, "--"];
+    let (printed, written) = ask(&[&call, &server[..]].concat());
     assert_eq!(written["status"], "ok", "{printed:?}");
     assert_eq!(std::fs::read_to_string(file).unwrap(), content);
 }

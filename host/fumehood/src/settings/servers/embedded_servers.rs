@@ -272,6 +272,10 @@ fn remote(name: Namespace, section: &McpServerSection, program: &Path) -> Result
     for (name, value) in plain.chain(secret) {
         headers.add(name, value).map_err(|error| SettingsError::setting("headers", error))?;
     }
+    if section.package.is_some() {
+        let message = "only the command `fumehood` starts installed packages; give a `command` without a `package`";
+        return Err(SettingsError::setting("package", message));
+    }
     let options = RemoteOptions { headers, redactor: secrets.redactor()?, ..server_options(section) };
     let endpoint = match (section.command.as_deref().and_then(<[String]>::split_first), &section.url) {
         (Some((server, arguments)), None) => {
@@ -302,7 +306,7 @@ fn program_endpoint(
         program: program.to_owned(),
         arguments: vec![END_WITH_PARENT.to_owned(), std::process::id().to_string()],
     };
-    let place = JailPlace { program: program.to_owned(), base: here.to_owned(), home: None };
+    let place = JailPlace { program: program.to_owned(), base: here.to_owned(), home: None, passes_signals: false };
     Ok(Endpoint::Process(Launch {
         // A name is looked up in PATH.
         program: if server.contains('/') { here.join(server) } else { PathBuf::from(server) },

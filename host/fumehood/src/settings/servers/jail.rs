@@ -27,6 +27,8 @@ pub struct JailPlace {
     pub base: PathBuf,
     /// The folder that the server has as its home; `None` for one that is removed with each of its processes.
     pub home: Option<PathBuf>,
+    /// Whether signals are passed on to the program. Otherwise they end it at once.
+    pub passes_signals: bool,
 }
 
 /// The jail of one server.
@@ -57,9 +59,10 @@ pub fn server_jail(
         write: paths(&section.write),
         temporary: None,
         user_home: std::env::var_os("HOME").map(PathBuf::from),
-        proxy_port: None,
+        proxy: None,
         limits: program_limits(&section.limits.clone().unwrap_or_default()),
         is_required: isolation == ProgramIsolation::Required,
+        passes_signals: place.passes_signals,
     };
     Ok(Some(Arc::new(ServerJail { place, jail, requests, refusals: Arc::default() })))
 }
@@ -84,7 +87,7 @@ impl LaunchSandbox for ServerJail {
         let mut jail = self.jail.clone();
         jail.write.push(home.clone());
         jail.temporary = Some(temporary_path.clone());
-        jail.proxy_port = proxy.as_ref().map(ProgramProxy::port);
+        jail.proxy = proxy.as_ref().map(|proxy| proxy.address().clone());
         let mut arguments = vec![RUN_PROGRAM.to_owned()];
         arguments.extend(jail.to_arguments(std::process::id()).map_err(io::Error::other)?);
         let variable = |name: &str, value: &Path| (name.to_owned(), value.to_string_lossy().into_owned());

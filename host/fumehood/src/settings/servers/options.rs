@@ -79,6 +79,7 @@ fn describe_secret(source: &ValueSource) -> String {
 #[must_use]
 pub fn entry_lines(section: &McpServerSection) -> Vec<String> {
     let mut lines = Vec::new();
+    lines.extend(section.package.as_ref().map(|package| format!("package: {}", quoted(&package.to_string()))));
     if let Some(command) = &section.command {
         let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
         lines.push(format!("run: [{}]", words.join(", ")));

@@ -31,9 +31,9 @@ use super::capability_calls::CapabilityCalls;
 use super::frame::{self, Message, Received, Receiver};
 use super::message::{FromWorker, MESSAGE_MARGIN_BYTES, Part, ToWorker, max_message_bytes};
 use super::services::{Services, UsedFunction, UsedStore};
-use super::socket::{Socket, Wait};
 use super::spin::Spinner;
 use crate::engine::guest_runtime::GuestRuntime;
+use crate::socket::{Socket, Wait};
 use crate::wasi::journal;
 
 /// Time for which a caller reads the socket itself before it leaves that to the task. The guest of a call in this process has

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStderr, ExitStatus};
 use fumehood_platform::process::{ProcessEnd, kill_group};
 
 use crate::engine::file_pool::FilePool;
-use crate::isolation::socket::has_output;
+use crate::socket::has_output;
 use crate::wasi::WorkerScratch;
 
 /// Maximum size of the worker's stderr that is quoted in the reason for its end, in bytes.

@@ -8,7 +8,7 @@ use tokio::io::Interest;
 use tokio::sync::Notify;
 
 use super::{Link, lock};
-use crate::isolation::socket::Wait;
+use crate::socket::Wait;
 
 /// A guard that counts a caller that left reading to the task.
 pub(super) struct Parked<'l>(&'l Link);

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::isolation::frame::{self, FrameError, MAX_MESSAGE_BYTES, Message, Received, Receiver};
-use crate::isolation::socket::{Socket, Wait};
 use crate::isolation::spin::Spinner;
+use crate::socket::{Socket, Wait};
 
 /// The socket to the host. Clones share it.
 #[derive(Clone)]

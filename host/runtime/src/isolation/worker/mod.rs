@@ -11,8 +11,8 @@ use std::process::ExitCode;
 
 use channel::Channel;
 
-use super::socket::Socket;
 use crate::jail::{leave_inherited_descriptors, lower_capabilities};
+use crate::socket::Socket;
 
 /// Serves the calls of one component until the host is gone. This is the whole `main` of a worker process.
 ///

@@ -16,7 +16,7 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 use super::channel::Channel;
 use crate::isolation::body_stream;
 use crate::isolation::message::{FromWorker, Parts, StoreAnswer, StoreStep};
-use crate::isolation::socket::Socket;
+use crate::socket::Socket;
 use crate::wasi::http::{OutboundConfig, RelayEgress, RequestRelay, ResponseFuture};
 
 /// Extra time for the host's answer to arrive. The host ends an operation within its patience.

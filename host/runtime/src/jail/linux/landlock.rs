@@ -48,13 +48,13 @@ fn folder_rights(is_writable: bool) -> BitFlags<AccessFs> {
     wanted & !never
 }
 
-/// Returns the parts of a program's jail that Landlock of this kernel can put in force.
-pub(super) fn program_support() -> ProgramJailReport {
+/// Returns the parts of a program's jail that Landlock of this kernel puts in force.
+fn program_support() -> ProgramJailReport {
     let strict = || Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let files = strict().handle_access(AccessFs::from_all(ABI::V1)).and_then(Ruleset::create).is_ok();
     let connections = strict().handle_access(AccessNet::from_all(ABI::V4)).and_then(Ruleset::create).is_ok();
     let signals = strict().scope(Scope::Signal).and_then(Ruleset::create).is_ok();
-    ProgramJailReport { files, connections, signals, system_calls: false }
+    ProgramJailReport { files, connections, signals, ..ProgramJailReport::default() }
 }
 
 /// Restricts this process, which must have one thread, to the surroundings of a program and to one port of TCP.

@@ -3,6 +3,7 @@
 mod capabilities;
 mod landlock;
 mod mounts;
+mod namespaces;
 mod seccomp;
 mod supervisor;
 
@@ -13,7 +14,7 @@ use rustix::process::{Resource, Rlimit};
 use rustix::thread::CapabilitySet;
 
 pub(crate) use seccomp::Profile;
-pub(super) use supervisor::supervise;
+pub(super) use supervisor::{OnSignal, supervise};
 
 use super::program::{ProgramJail, ProgramJailReport, ProgramLimits, Surrounding};
 use super::{JailReport, Reachable, ReachableFolder, Resources};
@@ -41,7 +42,11 @@ impl Resources {
 }
 
 impl ProgramLimits {
-    fn apply(&self) -> io::Result<()> {
+    fn apply(&self, has_user_namespace: bool) -> io::Result<()> {
+        // The kernel counts processes for each user namespace, and for each user in the first one.
+        if has_user_namespace {
+            set(Resource::Nproc, self.processes, self.processes)?;
+        }
         set(Resource::Data, self.memory, self.memory)?;
         set(Resource::Core, 0, 0)?;
         set(Resource::Nofile, self.open_files, self.open_files)?;
@@ -84,27 +89,27 @@ pub(crate) fn enter(
     Ok(JailReport { landlock, seccomp, paths })
 }
 
-/// Returns the parts of a program's jail that this kernel can put in force.
-#[must_use]
-pub fn program_support() -> ProgramJailReport {
-    let system_calls = seccomp::is_supported();
-    ProgramJailReport { system_calls, ..landlock::program_support() }
-}
-
 /// Restricts this process to the surroundings of a program, before it becomes that program. It must have one thread only.
 ///
 /// # Errors
-/// If a part that the kernel supports cannot be put in force.
+/// If a part that the kernel supports cannot be put in force, or the proxy is gone.
 pub(super) fn enter_program(jail: &ProgramJail, surroundings: &[Surrounding]) -> Result<ProgramJailReport, String> {
     close_fds::set_fds_cloexec(STANDARD_STREAMS as i32, &[]);
-    let has_root = mounts::enter_program_root(jail, surroundings);
-    jail.limits.apply().map_err(|error| format!("cannot set resource limits: {error}"))?;
+    supervisor::unblock_signals().map_err(|error| format!("cannot unblock signals: {error}"))?;
+    let mounts = namespaces::leave_mounts();
+    let network = namespaces::leave_network(jail.proxy.as_ref().map(|proxy| proxy.port));
+    let has_network = network.is_ok();
+    if let Some(proxy) = &jail.proxy {
+        proxy.report(network.ok().flatten()).map_err(|error| format!("cannot reach the proxy: {error}"))?;
+    }
+    let has_root = mounts.is_ok() && mounts::enter_program_root(jail, surroundings);
+    jail.limits.apply(matches!(mounts, Ok(true))).map_err(|error| format!("cannot set resource limits: {error}"))?;
     rustix::thread::set_no_new_privs(true).map_err(|error| format!("cannot set `no_new_privs`: {error}"))?;
-    let report = landlock::restrict_program(surroundings, jail.proxy_port)?;
+    let landlock = landlock::restrict_program(surroundings, jail.proxy.as_ref().map(|proxy| proxy.port))?;
     capabilities::drop_all_but(CapabilitySet::empty()).map_err(|error| format!("cannot drop capabilities: {error}"))?;
-    let may_connect = jail.proxy_port.is_some() && report.connections;
-    let system_calls = seccomp::restrict_program(may_connect, has_root)?;
-    Ok(ProgramJailReport { system_calls, ..report })
+    let connections = landlock.connections || has_network;
+    let system_calls = seccomp::restrict_program(jail.proxy.is_some() && connections, has_root)?;
+    Ok(ProgramJailReport { connections, system_calls, paths: has_root, network: has_network, ..landlock })
 }
 
 /// Restricts this process further, once it has loaded its code: from now on no memory becomes executable, and no system

@@ -11,11 +11,10 @@ use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use nix::sched::{CloneFlags, unshare};
 use rustix::fs::StatVfsMountFlags;
-use rustix::process::{Resource, getegid, geteuid, pivot_root};
+use rustix::process::{Resource, pivot_root};
 
-use super::{Reachable, ReachableFolder};
+use super::{Reachable, ReachableFolder, namespaces};
 use crate::jail::program::{ProgramJail, Rights, Surrounding};
 
 /// Folders over which the new root can be mounted until it is the root. No grant lies in one of them.
@@ -53,7 +52,9 @@ pub(super) fn enter_empty_root(reachable: &mut Reachable<'_>) -> bool {
 
 fn try_enter(folders: &[ReachableFolder<'_>]) -> io::Result<Vec<File>> {
     let paths = folders.iter().map(|folder| path_of(folder.file)).collect::<io::Result<Vec<_>>>()?;
-    leave_mount_namespace(MAX_THREADS)?;
+    if namespaces::leave_mounts()? {
+        super::set(Resource::Nproc, MAX_THREADS, MAX_THREADS)?;
+    }
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
     let root = MOUNT_POINTS.iter().map(Path::new).find(|path| path.is_dir()).ok_or(io::ErrorKind::NotFound)?;
     mount(Some("tmpfs"), root, Some("tmpfs"), restricted(), Some(ROOT_OPTIONS))?;
@@ -77,15 +78,14 @@ fn try_enter(folders: &[ReachableFolder<'_>]) -> io::Result<Vec<File>> {
     Ok(mounted)
 }
 
-/// Moves this process to a mount tree with the surroundings of a program and nothing else. Returns whether the kernel
-/// permits it; if not, paths lead where they did before.
+/// Gives this process, which has a mount namespace, a mount tree with the surroundings of a program and nothing else.
+/// Returns whether the kernel permits it; if not, paths lead where they did before.
 pub(super) fn enter_program_root(jail: &ProgramJail, surroundings: &[Surrounding]) -> bool {
     try_enter_program_root(jail, surroundings).is_ok()
 }
 
 fn try_enter_program_root(jail: &ProgramJail, surroundings: &[Surrounding]) -> io::Result<()> {
     let here = std::env::current_dir()?;
-    leave_mount_namespace(jail.limits.processes)?;
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
     let root = Path::new(PROGRAM_ROOT);
     mount(Some("tmpfs"), root, Some("tmpfs"), restricted(), Some(PROGRAM_ROOT_OPTIONS))?;
@@ -188,23 +188,6 @@ fn bind_program(source: &Path, target: &Path, rights: Rights) -> io::Result<()> 
     let may_write = matches!(rights, Rights::Write | Rights::Device);
     flags.set(MsFlags::MS_RDONLY, !may_write || has.contains(StatVfsMountFlags::RDONLY));
     Ok(mount(None::<&str>, target, None::<&str>, flags, None::<&str>)?)
-}
-
-/// Gives this process a mount namespace of its own. It needs a user namespace for that, unless it may administer the
-/// system.
-fn leave_mount_namespace(max_threads: u64) -> io::Result<()> {
-    let user = geteuid().as_raw();
-    let group = getegid().as_raw();
-    match unshare(CloneFlags::CLONE_NEWNS) {
-        Err(Errno::EPERM) => {}
-        ended => return Ok(ended?),
-    }
-    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)?;
-    // Its own user and group have the same numbers there. The kernel asks for the first line before the last.
-    std::fs::write("/proc/self/setgroups", "deny")?;
-    std::fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
-    std::fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
-    super::set(Resource::Nproc, max_threads, max_threads)
 }
 
 /// Mounts a folder once more. A folder that holds mounts takes them along, where the kernel does not permit to leave

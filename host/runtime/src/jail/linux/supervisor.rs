@@ -4,7 +4,7 @@
 //! of this process when its own parent ends, so that nothing escapes.
 
 use std::io;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -17,14 +17,34 @@ const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval of the checks whether they are gone.
 const END_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
+/// The signal that tells of the end of the parent. Nobody else sends it, so that all others can be passed on.
+const PARENT_ENDED: Signal = Signal::SIGPWR;
+/// Signals that a terminal sends to all processes in its foreground.
+const OF_TERMINAL: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGWINCH];
+/// Signals for one process.
+const OF_PROCESSES: [Signal; 3] = [Signal::SIGTERM, Signal::SIGUSR1, Signal::SIGUSR2];
+
+/// What becomes of a signal to the supervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::jail) enum OnSignal {
+    /// All processes of the program are killed.
+    End,
+    /// The program gets it.
+    Pass,
+}
+
 /// Starts a command, and waits until its process has ended, or the process `parent`, which started this one, has ended or
 /// asks this one to end. Then everything that the command started is killed. Returns how its process ended, if it did.
 ///
 /// # Errors
 /// If the command cannot be started, or the parent is gone.
-pub(in crate::jail) fn supervise(command: &mut Command, parent: u32) -> io::Result<Option<ExitStatus>> {
+pub(in crate::jail) fn supervise(
+    command: &mut Command,
+    parent: u32,
+    on_signal: OnSignal,
+) -> io::Result<Option<ExitStatus>> {
     let mut signals = SigSet::empty();
-    for signal in [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+    for signal in [Signal::SIGCHLD, PARENT_ENDED].into_iter().chain(OF_TERMINAL).chain(OF_PROCESSES) {
         signals.add(signal);
     }
     // Before anything that is to be noticed can happen.
@@ -33,15 +53,17 @@ pub(in crate::jail) fn supervise(command: &mut Command, parent: u32) -> io::Resu
     // No terminal, and a group of its own.
     rustix::process::setsid()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::POWER))?;
     if rustix::process::getppid().map(|found| found.as_raw_nonzero().get().cast_unsigned()) != Some(parent) {
         return Err(io::Error::other("the host has ended"));
     }
-    let program = command.spawn()?.id();
+    let program = command.process_group(0).spawn()?.id();
     let status = loop {
-        let signal = arrived.read_signal()?;
-        if signal.is_some_and(|signal| signal.ssi_signo != Signal::SIGCHLD as u32) {
-            break None;
+        let signal = arrived.read_signal()?.and_then(|signal| Signal::try_from(signal.ssi_signo.cast_signed()).ok());
+        match signal {
+            None | Some(Signal::SIGCHLD) => {}
+            Some(signal) if signal != PARENT_ENDED && on_signal == OnSignal::Pass => pass_on(program, signal),
+            Some(_) => break None,
         }
         if let Some(status) = collect_ended(program) {
             break Some(status);
@@ -49,6 +71,21 @@ pub(in crate::jail) fn supervise(command: &mut Command, parent: u32) -> io::Resu
     };
     end_descendants(program);
     Ok(status)
+}
+
+/// Unblocks all signals: a program inherits those that its supervisor blocks.
+pub(super) fn unblock_signals() -> io::Result<()> {
+    Ok(SigSet::empty().thread_set_mask()?)
+}
+
+/// Sends a signal to the program, or to its group if it comes from a terminal.
+fn pass_on(program: u32, signal: Signal) {
+    let program = nix::unistd::Pid::from_raw(program.cast_signed());
+    let _gone = if OF_TERMINAL.contains(&signal) {
+        nix::sys::signal::killpg(program, signal)
+    } else {
+        nix::sys::signal::kill(program, signal)
+    };
 }
 
 /// Collects the processes that have ended. Returns the status of the program, if it is one of them.

@@ -1,7 +1,7 @@
 //! The jail of an ordinary program, such as an MCP server for Node or Python.
 //!
 //! Such a program reads its own files, those of the system and those that it was granted, writes where it was granted,
-//! and connects to one port of this machine at most, where a proxy decides. The list of system calls forbids what is
+//! and connects to a proxy at most, which decides on its requests. The list of system calls forbids what is
 //! dangerous, because a language runtime needs too many to list those that are allowed.
 
 mod files;
@@ -10,13 +10,14 @@ mod supervisor;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write as _};
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
 
 use fumehood_platform::process;
 use serde::{Deserialize, Serialize};
 
-pub use super::system::program_support;
+use crate::network::ProxyAddress;
+
 pub(crate) use files::{Rights, Surrounding};
 
 /// The jail of one program: its grants and limits.
@@ -25,7 +26,7 @@ pub(crate) use files::{Rights, Surrounding};
 /// use fumehood_runtime::ProgramJail;
 ///
 /// let jail = ProgramJail { read: vec!["/srv/docs".into()], ..ProgramJail::default() };
-/// assert_eq!(jail.proxy_port, None);
+/// assert_eq!(jail.proxy, None);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramJail {
@@ -37,12 +38,14 @@ pub struct ProgramJail {
     pub temporary: Option<PathBuf>,
     /// The home folder of the user, which is no part of a program whose files are found below it.
     pub user_home: Option<PathBuf>,
-    /// The port of this machine that it may connect to; `None` for no network at all.
-    pub proxy_port: Option<u16>,
+    /// The proxy that it may connect to; `None` for no network at all.
+    pub proxy: Option<ProxyAddress>,
     /// Its limits.
     pub limits: ProgramLimits,
     /// Refuses to start it where the kernel lacks a part of [`ProgramJailReport::is_complete`].
     pub is_required: bool,
+    /// Passes signals on to it. Otherwise `SIGTERM`, `SIGINT` and `SIGHUP` end it at once.
+    pub passes_signals: bool,
 }
 
 /// Limits that the kernel enforces on a program.
@@ -66,18 +69,24 @@ impl Default for ProgramLimits {
     }
 }
 
-/// The parts of a program's jail that the kernel can put in force.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The parts of a program's jail that are in force.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ProgramJailReport {
     /// Landlock restricts files (Linux 5.13).
     pub files: bool,
-    /// Landlock restricts connections to the port of the proxy (Linux 6.7). Without it, a program has no network.
+    /// Landlock (Linux 6.7) or a network namespace restricts connections to the port of the proxy. Without both, a program
+    /// has no network.
     pub connections: bool,
     /// Landlock restricts signals to the program's own processes (Linux 6.12).
     pub signals: bool,
     /// A seccomp filter restricts system calls.
     pub system_calls: bool,
+    /// It has a mount tree with what it may use, and nothing else. Not part of [`is_complete`](Self::is_complete).
+    pub paths: bool,
+    /// It has a network namespace, from which no other machine can be reached. Not part of
+    /// [`is_complete`](Self::is_complete).
+    pub network: bool,
 }
 
 impl ProgramJailReport {
@@ -87,12 +96,15 @@ impl ProgramJailReport {
         self.missing().is_empty()
     }
 
-    /// Returns the parts that are missing, for messages.
+    /// Returns the parts without which the jail is not complete, for messages; empty if none is missing.
     #[must_use]
     pub fn missing(self) -> Vec<&'static str> {
         let parts = [
             (self.files, "Landlock, which restricts files (Linux 5.13)"),
-            (self.connections, "Landlock for connections (Linux 6.7), so that there is no network"),
+            (
+                self.connections,
+                "Landlock for connections (Linux 6.7) or network namespaces, so that there is no network",
+            ),
             (self.signals, "Landlock for signals (Linux 6.12)"),
             (self.system_calls, "seccomp filters"),
         ];
@@ -125,6 +137,8 @@ pub enum ProgramJailError {
 const SUPERVISE: &str = "supervise";
 /// The first argument of the process that enters the jail, and becomes the program.
 const ENTER: &str = "enter";
+/// The first argument of a process that enters a jail, and prints what is in force.
+const PROBE: &str = "probe";
 
 /// Exit code for a program that could not be started.
 const NOT_STARTED: u8 = 127;
@@ -139,6 +153,21 @@ pub fn run_program(command: &str, arguments: impl IntoIterator<Item = OsString>)
         Some(start) => start.run(command).unwrap_or_else(|error| fail(&error)),
         None => fail(&"this command is for internal use: a fumehood host starts it"),
     }
+}
+
+/// Enters a jail on this machine, and returns what was in force there. `program` is one whose hidden command `command` calls
+/// [`run_program`].
+///
+/// # Errors
+/// If the program cannot be started, or cannot enter a jail.
+pub fn probe_program_jail(program: &Path, command: &str) -> io::Result<ProgramJailReport> {
+    let jail = serde_json::to_string(&ProgramJail::default())?;
+    let parent = std::process::id().to_string();
+    let probed = Command::new(program).args([command, PROBE, &parent, &jail, PROBE]).stdin(Stdio::null()).output()?;
+    if probed.status.success() {
+        return Ok(serde_json::from_slice(&probed.stdout)?);
+    }
+    Err(io::Error::other(String::from_utf8_lossy(&probed.stderr).trim().to_owned()))
 }
 
 /// Says on standard error why the program does not run.
@@ -172,26 +201,32 @@ impl Start {
     fn run(self, command: &str) -> Result<ExitCode, String> {
         match self.stage.as_str() {
             SUPERVISE => supervisor::supervise(&self, command),
-            ENTER => Err(self.enter()),
+            ENTER => Err(self.become_program()),
+            PROBE => {
+                let report = serde_json::to_string(&self.enter_jail()?).map_err(|error| error.to_string())?;
+                writeln!(io::stdout().lock(), "{report}").map_err(|error| error.to_string())?;
+                Ok(ExitCode::SUCCESS)
+            }
             _ => Err("this command is for internal use: a fumehood host starts it".to_owned()),
         }
     }
 
+    /// Enters the jail, and returns what is in force.
+    fn enter_jail(&self) -> Result<ProgramJailReport, String> {
+        process::end_with_parent_process(self.parent).map_err(|error| error.to_string())?;
+        let surroundings = files::surroundings(&self.jail, &self.program, &self.arguments)?;
+        let entered = super::system::enter_program(&self.jail, &surroundings);
+        entered.map_err(|error| format!("cannot enter the jail: {error}"))
+    }
+
     /// Enters the jail and becomes the program. Returns the error if that fails.
-    fn enter(self) -> String {
-        if let Err(error) = process::end_with_parent_process(self.parent) {
-            return error.to_string();
-        }
-        let surroundings = match files::surroundings(&self.jail, &self.program, &self.arguments) {
-            Ok(surroundings) => surroundings,
-            Err(error) => return error,
-        };
-        match super::system::enter_program(&self.jail, &surroundings) {
+    fn become_program(self) -> String {
+        match self.enter_jail() {
             Ok(report) if self.jail.is_required && !report.is_complete() => {
                 return format!("the kernel lacks a part of the jail: {}", report.missing().join(", "));
             }
             Ok(_) => {}
-            Err(error) => return format!("cannot enter the jail: {error}"),
+            Err(error) => return error,
         }
         let shown = self.program.to_string_lossy().into_owned();
         let error = process::replace_with(self.program, self.arguments);

@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 use fumehood_platform::process::ProcessEnd;
 
 use super::{ENTER, ProgramLimits, Start};
-use crate::jail::system;
+use crate::jail::system::{self, OnSignal};
 
 /// The path of this very program.
 const THIS_PROGRAM: &str = "/proc/self/exe";
@@ -18,7 +18,8 @@ pub(super) fn supervise(start: &Start, command: &str) -> Result<ExitCode, String
     let mut program = Command::new(THIS_PROGRAM);
     program.args([command, ENTER, &std::process::id().to_string(), &start.text]);
     program.arg(&start.program).args(&start.arguments);
-    let ended = system::supervise(&mut program, start.parent);
+    let on_signal = if start.jail.passes_signals { OnSignal::Pass } else { OnSignal::End };
+    let ended = system::supervise(&mut program, start.parent, on_signal);
     let status = ended.map_err(|error| format!("cannot watch over the program: {error}"))?;
     let Some(status) = status else { return Err("the program was ended by its host".to_owned()) };
     if let Some(reason) = explain(status, &start.jail.limits) {

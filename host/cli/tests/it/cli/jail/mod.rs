@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod calls;
 #[cfg(test)]
+mod command;
+#[cfg(test)]
 mod missing_layers;
 #[cfg(test)]
 mod programs;

@@ -1,6 +1,6 @@
-//! The jail of ordinary programs: hostile ones, as root and as an ordinary user.
+//! The jail of ordinary programs: hostile ones, as root and as an ordinary user, with namespaces and without.
 
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
@@ -17,19 +17,48 @@ use super::{NOBODY, PATIENCE, accessible_program, users};
 const ATTEMPTS: &str = include_str!("attempts.py");
 const PYTHON: &str = "/usr/bin/python3";
 
+/// Becomes the program that its arguments name, where no namespace can be created.
+const WITHOUT_NAMESPACES: &str = r#"
+import ctypes, os, struct, sys
+UNSHARE, REFUSE, ALLOW = 272, 0x50001, 0x7FFF0000
+lines = [(0x20, 0, 0, 0), (0x15, 0, 1, UNSHARE), (0x06, 0, 0, REFUSE), (0x06, 0, 0, ALLOW)]
+code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in lines))
+class Filter(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_void_p)]
+libc = ctypes.CDLL(None)
+libc.prctl(38, 1, 0, 0, 0)
+assert libc.prctl(22, 2, ctypes.byref(Filter(len(lines), ctypes.addressof(code)))) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+"#;
+
+/// The surroundings of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Kind {
+    as_nobody: bool,
+    has_namespaces: bool,
+}
+
+/// This user, with namespaces.
+const USUAL: Kind = Kind { as_nobody: false, has_namespaces: true };
+
+fn kinds() -> impl Iterator<Item = Kind> {
+    let users = users().iter().copied();
+    users.flat_map(|as_nobody| [true, false].map(|has_namespaces| Kind { as_nobody, has_namespaces }))
+}
+
 /// A folder with a key, a folder for reading, one for writing, and a socket.
 struct Ground {
     folder: tempfile::TempDir,
     program: PathBuf,
-    as_nobody: bool,
+    kind: Kind,
 }
 
 impl Ground {
-    fn new(as_nobody: bool) -> Self {
+    fn new(kind: Kind) -> Self {
         // A program has a `/tmp` of its own, which would hide what it reaches beside its grants.
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         let program = accessible_program(folder.path());
-        let ground = Self { folder, program, as_nobody };
+        let ground = Self { folder, program, kind };
         for name in ["read", "write", "temporary"] {
             std::fs::create_dir(ground.path(name)).unwrap();
         }
@@ -37,7 +66,7 @@ impl Ground {
         std::fs::write(ground.path("read/file"), "x").unwrap();
         std::fs::write(ground.path("attempts.py"), ATTEMPTS).unwrap();
         let _socket = std::os::unix::net::UnixDatagram::bind(ground.path("socket")).unwrap();
-        if as_nobody {
+        if kind.as_nobody {
             for name in ["", "read", "write", "temporary", "secret", "read/file"] {
                 chown(ground.path(name), Some(NOBODY), Some(NOBODY)).unwrap();
             }
@@ -58,14 +87,24 @@ impl Ground {
         }
     }
 
-    /// Returns the command that runs a program in the jail, with one descriptor that nobody closed.
+    /// Returns the command that runs a program in the jail.
     fn command(&self, jail: &ProgramJail, words: &[&str]) -> Command {
+        let arguments = jail.to_arguments(std::process::id()).unwrap();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        self.fumehood(&[&[RUN_PROGRAM], arguments.as_slice(), words].concat())
+    }
+
+    /// Returns the command that runs fumehood, with one descriptor that nobody closed.
+    fn fumehood(&self, words: &[&str]) -> Command {
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", "exec 9<\"$0\"; exec \"$@\""]).arg(self.path("secret")).arg(&self.program).arg(RUN_PROGRAM);
-        command.args(jail.to_arguments(std::process::id()).unwrap()).args(words);
+        command.args(["-c", "exec 9<\"$0\"; exec \"$@\""]).arg(self.path("secret"));
+        if !self.kind.has_namespaces {
+            command.args([PYTHON, "-c", WITHOUT_NAMESPACES]);
+        }
+        command.arg(&self.program).args(words);
         command.env_clear().env("PATH", "/usr/bin:/bin").env("TMPDIR", self.path("temporary")).env("HOME", "/");
         command.current_dir(self.path("write")).stdin(Stdio::null());
-        if self.as_nobody {
+        if self.kind.as_nobody {
             command.uid(NOBODY).gid(NOBODY);
         }
         command
@@ -85,8 +124,8 @@ fn a_hostile_program_gets_only_what_it_was_granted() {
     if !Path::new(PYTHON).exists() {
         return fumehood_tests::skip::skip("Python", "there is no /usr/bin/python3");
     }
-    for as_nobody in users() {
-        let ground = Ground::new(*as_nobody);
+    for kind in kinds() {
+        let ground = Ground::new(kind);
         let script = ground.path("attempts.py");
         let here = ground.path("");
         let host = std::process::id().to_string();
@@ -95,7 +134,7 @@ fn a_hostile_program_gets_only_what_it_was_granted() {
         let outcomes: Value = serde_json::from_slice(&ran.stdout).unwrap_or_else(|_| panic!("{}", errors(&ran)));
         for (expected, attempts) in outcomes.as_object().unwrap() {
             for (name, found) in attempts.as_object().unwrap() {
-                assert!(found.as_str().unwrap().starts_with(expected), "nobody: {as_nobody}: {name}: {found}");
+                assert!(found.as_str().unwrap().starts_with(expected), "{kind:?}: {name}: {found}");
             }
         }
         assert_eq!(std::fs::read(ground.path("secret")).unwrap(), b"key");
@@ -103,16 +142,26 @@ fn a_hostile_program_gets_only_what_it_was_granted() {
     }
 }
 
-/// Attempts to go past the proxy, in Python. The port of the proxy is the first argument, another one the second.
+/// Attempts to go past the proxy, in Python. A port where somebody listens is the first argument. It prints the port of its
+/// proxy, and goes on when somebody listens there at another address.
 const NETWORK: &str = r#"
-import socket, sys
-proxy, other = int(sys.argv[1]), int(sys.argv[2])
+import os, socket, sys
+from urllib.parse import urlsplit
+proxy, other = urlsplit(os.environ["HTTP_PROXY"]).port, int(sys.argv[1])
+print(proxy, flush=True)
+sys.stdin.readline()
 socket.create_connection(("127.0.0.1", proxy), 5).close()
 def tcp(family=socket.AF_INET, protocol=0):
-    return socket.socket(family, socket.SOCK_STREAM, protocol)
+    one = socket.socket(family, socket.SOCK_STREAM, protocol)
+    one.settimeout(1)
+    return one
+def connections():
+    if f":{other:04X} " not in open("/proc/net/tcp").read():
+        raise OSError("not there")
 attempts = {
     "another port": lambda: tcp().connect(("127.0.0.1", other)),
     "another port over IPv6": lambda: tcp(socket.AF_INET6).connect(("::ffff:127.0.0.1", other)),
+    "another machine": lambda: tcp().connect(("192.0.2.1", 80)),
     "fast open": lambda: tcp().sendto(b"x", 0x20000000, ("127.0.0.1", other)),
     "fast open by option": lambda: tcp().setsockopt(6, 30, 1),
     "MPTCP": lambda: tcp(protocol=262),
@@ -124,6 +173,8 @@ attempts = {
     "packet": lambda: socket.socket(17, socket.SOCK_RAW),
     "bind": lambda: tcp().bind(("127.0.0.1", 0)),
     "listen": lambda: tcp().listen(),
+    "the port of the proxy at another address": lambda: tcp().connect(("127.0.0.2", proxy)),
+    "connections of this machine": connections,
 }
 for name, attempt in attempts.items():
     try:
@@ -138,19 +189,38 @@ fn a_program_connects_to_its_proxy_only() {
     if !Path::new(PYTHON).exists() {
         return fumehood_tests::skip::skip("Python", "there is no /usr/bin/python3");
     }
-    let [proxy, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    let ports = [&proxy, &other].map(|listener| listener.local_addr().unwrap().port());
-    let ground = Ground::new(false);
-    let jail = ProgramJail { proxy_port: Some(ports[0]), ..ground.jail() };
-    let ran = ground.run(&jail, &[PYTHON, "-c", NETWORK, &ports[0].to_string(), &ports[1].to_string()]);
-    let shown = String::from_utf8_lossy(&ran.stdout);
-    assert!(ran.status.success() && !shown.contains("allowed"), "{shown} {}", errors(&ran));
-    assert_eq!(shown.lines().count(), 13, "{shown}");
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = other.local_addr().unwrap().port().to_string();
+    for kind in kinds() {
+        let ground = Ground::new(kind);
+        let words = ["jail", "--allow-http", "GET http://example.com/**", "--", PYTHON, "-c", NETWORK, other.as_str()];
+        let mut command = ground.fumehood(&words);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut port = String::new();
+        output.read_line(&mut port).unwrap();
+        let _same_port = TcpListener::bind(format!("127.0.0.2:{}", port.trim())).unwrap();
+        child.stdin.take().unwrap().write_all(b"\n").unwrap();
+        let mut shown = String::new();
+        output.read_to_string(&mut shown).unwrap();
+        let ended = child.wait_with_output().unwrap();
+        assert!(ended.status.success(), "{kind:?}: {shown} {}", errors(&ended));
+        assert_eq!(shown.lines().count(), 16, "{shown}");
+        let allowed: Vec<_> = shown.lines().filter_map(|line| line.strip_prefix("allowed: ")).collect();
+        // Without a network namespace, the port is all that can be compared.
+        let expected: &[&str] = if kind.has_namespaces {
+            &[]
+        } else {
+            &["the port of the proxy at another address", "connections of this machine"]
+        };
+        assert_eq!(allowed, expected, "{kind:?}: {shown}");
+        assert_eq!(errors(&ended).contains("no network namespaces"), !kind.has_namespaces, "{}", errors(&ended));
+    }
 }
 
 #[test]
 fn limits_end_a_program_and_say_so() {
-    let ground = Ground::new(false);
+    let ground = Ground::new(USUAL);
     let limits = ProgramLimits { cpu_seconds: 1, file_size: 1 << 20, memory: 256 << 20, ..ProgramLimits::default() };
     let jail = ProgramJail { limits, ..ground.jail() };
     let spun = ground.run(&jail, &["/bin/sh", "-c", "while :; do :; done"]);
@@ -166,7 +236,7 @@ fn a_fork_bomb_is_bounded_and_gone_at_the_end() {
     let Some(as_nobody) = users().iter().find(|as_nobody| **as_nobody) else {
         return fumehood_tests::skip::skip("root", "only root becomes another user");
     };
-    let ground = Ground::new(*as_nobody);
+    let ground = Ground::new(Kind { as_nobody: *as_nobody, ..USUAL });
     let limits = ProgramLimits { processes: 30, ..ProgramLimits::default() };
     let jail = ProgramJail { limits, ..ground.jail() };
     let bomb = "i=0; while [ $i -lt 100 ]; do sleep 4321 & i=$((i + 1)); done; wait";
@@ -184,7 +254,7 @@ fn running(word: &str) -> usize {
 
 #[test]
 fn all_processes_of_a_program_end_with_it_or_its_host() {
-    let ground = Ground::new(false);
+    let ground = Ground::new(USUAL);
     let start = |seconds: &str| format!("setsid sleep {seconds} & (sleep {seconds} &); echo started; ");
     let ran = ground.run(&ground.jail(), &["/bin/sh", "-c", &start("4322")]);
     assert!(ran.status.success(), "{ran:?}");
@@ -205,7 +275,7 @@ fn all_processes_of_a_program_end_with_it_or_its_host() {
 
 #[test]
 fn a_program_does_not_start_without_its_grants() {
-    let ground = Ground::new(false);
+    let ground = Ground::new(USUAL);
     let jail = ProgramJail { read: vec!["/nowhere".into()], ..ground.jail() };
     let ran = ground.run(&jail, &["/bin/true"]);
     assert!(ran.status.code() == Some(127) && errors(&ran).contains("cannot grant /nowhere"), "{ran:?}");

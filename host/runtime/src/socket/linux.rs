@@ -3,8 +3,10 @@
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::Path;
 use std::process::{ChildStderr, Stdio};
 use std::time::Duration;
 
@@ -18,39 +20,45 @@ use rustix::net::{
 
 use super::{MAX_FILES, Wait};
 
-use tokio::net::UnixStream as WatchedSocket;
-pub(in crate::isolation) use tokio::net::unix::{OwnedReadHalf as ReadHalf, OwnedWriteHalf as WriteHalf};
+use tokio::io::Interest;
+pub(crate) use tokio::net::unix::{OwnedReadHalf as ReadHalf, OwnedWriteHalf as WriteHalf};
+use tokio::net::{UnixListener, UnixStream as WatchedSocket};
 
 /// One end of a connection.
 #[derive(Debug)]
-pub(in crate::isolation) struct Socket(OwnedFd);
+pub(crate) struct Socket(OwnedFd);
 
 impl Socket {
     /// Creates both ends of a connection.
-    pub(in crate::isolation) fn pair() -> io::Result<(Self, Self)> {
+    pub(crate) fn pair() -> io::Result<(Self, Self)> {
         let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
         Ok(pair.map(|(one, other)| (Self(one), Self(other)))?)
     }
 
     /// Returns the end that was passed as standard input; `None` if that is something else.
-    pub(in crate::isolation) fn of_stdin() -> io::Result<Option<Self>> {
+    pub(crate) fn of_stdin() -> io::Result<Option<Self>> {
         let socket = io::stdin().as_fd().try_clone_to_owned()?;
         let is_unix = rustix::net::sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX);
         Ok(is_unix.then_some(Self(socket)))
     }
 
+    /// Connects to a [`SocketListener`].
+    pub(crate) fn connect(path: &Path) -> io::Result<Self> {
+        Ok(Self(StdUnixStream::connect(path)?.into()))
+    }
+
     /// Turns it into the standard input of a process.
-    pub(in crate::isolation) fn into_stdin(self) -> Stdio {
+    pub(crate) fn into_stdin(self) -> Stdio {
         self.0.into()
     }
 
     /// Turns it into a file that can be sent over another socket.
-    pub(in crate::isolation) fn into_file(self) -> File {
+    pub(crate) fn into_file(self) -> File {
         self.0.into()
     }
 
     /// Sends as much as the socket accepts at once, the files with the first byte. Returns the number of bytes sent.
-    pub(in crate::isolation) fn send(&self, bytes: &[u8], files: &[&File], wait: Wait) -> io::Result<usize> {
+    pub(crate) fn send(&self, bytes: &[u8], files: &[&File], wait: Wait) -> io::Result<usize> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES))];
         let descriptors: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
         let mut ancillary =
@@ -66,12 +74,7 @@ impl Socket {
 
     /// Reads once, and returns the number of bytes; none if the other end is closed. Files that came along are added to
     /// `files`.
-    pub(in crate::isolation) fn receive(
-        &self,
-        room: &mut [u8],
-        files: &mut impl Extend<File>,
-        wait: Wait,
-    ) -> io::Result<usize> {
+    pub(crate) fn receive(&self, room: &mut [u8], files: &mut impl Extend<File>, wait: Wait) -> io::Result<usize> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut flags = RecvFlags::CMSG_CLOEXEC;
@@ -94,27 +97,27 @@ impl Socket {
     }
 
     /// Waits until there is room to send.
-    pub(in crate::isolation) fn wait_writable(&self) -> io::Result<()> {
+    pub(crate) fn wait_writable(&self) -> io::Result<()> {
         retry_on_intr(|| poll(&mut [PollFd::new(&self.0, PollFlags::OUT)], None))?;
         Ok(())
     }
 
     /// Waits until there is something to receive, for little more than `patience` at most. After an interruption or an
     /// error, the next read reports the state of the socket.
-    pub(in crate::isolation) fn wait_readable(&self, patience: Duration) {
+    pub(crate) fn wait_readable(&self, patience: Duration) {
         let timeout = Timespec::try_from(patience).unwrap_or_default();
         let _ready = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&timeout));
     }
 
     /// Returns the socket, registered for a task that waits for it. From then on no operation waits.
-    pub(in crate::isolation) fn watch(&self) -> io::Result<WatchedSocket> {
+    pub(crate) fn watch(&self) -> io::Result<WatchedSocket> {
         let socket = StdUnixStream::from(self.0.try_clone()?);
         socket.set_nonblocking(true)?;
         WatchedSocket::from_std(socket)
     }
 
     /// Turns it into two streams for tasks.
-    pub(in crate::isolation) fn into_streams(self) -> io::Result<(ReadHalf, WriteHalf)> {
+    pub(crate) fn into_streams(self) -> io::Result<(ReadHalf, WriteHalf)> {
         // The standard library uses `ioctl` (`FIONBIO`) for this, which the jail of a worker forbids.
         rustix::fs::fcntl_setfl(&self.0, OFlags::RDWR | OFlags::NONBLOCK)?;
         Ok(WatchedSocket::from_std(StdUnixStream::from(self.0))?.into_split())
@@ -127,8 +130,44 @@ impl From<File> for Socket {
     }
 }
 
+/// A socket with a path, which processes of the same user connect to.
+#[derive(Debug)]
+pub(crate) struct SocketListener(UnixListener);
+
+impl SocketListener {
+    /// Creates it at a path where nothing is. Must be called within a tokio runtime.
+    pub(crate) fn bind(path: &Path) -> io::Result<Self> {
+        Ok(Self(UnixListener::bind(path)?))
+    }
+
+    /// Waits for a connection, and for its first bytes. Returns their number, and the files that came along.
+    pub(crate) async fn receive(&self, room: &mut [u8]) -> io::Result<(usize, Vec<File>)> {
+        let (stream, _) = self.0.accept().await?;
+        let socket = Socket(stream.into_std()?.into());
+        let watched = socket.watch()?;
+        let mut files = Vec::new();
+        loop {
+            watched.readable().await?;
+            match watched.try_io(Interest::READABLE, || socket.receive(room, &mut files, Wait::Never)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                received => return Ok((received?, files)),
+            }
+        }
+    }
+}
+
+/// Turns a listener into a file that can be sent over a socket.
+pub(crate) fn file_of_listener(listener: TcpListener) -> File {
+    OwnedFd::from(listener).into()
+}
+
+/// Turns a file that was received into the listener that it is.
+pub(crate) fn listener_of_file(file: File) -> TcpListener {
+    OwnedFd::from(file).into()
+}
+
 /// Returns whether a process has written something that was not read.
-pub(in crate::isolation) fn has_output(stderr: &ChildStderr) -> bool {
+pub(crate) fn has_output(stderr: &ChildStderr) -> bool {
     let mut polled = [PollFd::new(stderr, PollFlags::IN)];
     poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }

@@ -3,11 +3,14 @@
 //! It writes the store, then the lock, then the configuration. Each is replaced as a whole. A process that
 //! is killed in between leaves an approval of a name that the configuration does not have, which has no effect.
 
+mod package;
+
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::{Load, Lock, Namespace, StoredComponent};
+use fumehood_config::package::PackageReference;
 use fumehood_registry::fetch::FetchError;
 use fumehood_registry::policy::PolicyError;
 use fumehood_registry::reference::{OciReference, Reference, ReferenceError};
@@ -27,7 +30,14 @@ use crate::trust::ConfigSource;
 use crate::{host, published, question, render, source};
 
 pub(crate) async fn run(arguments: &Arguments, add: &args::Add) -> Result<Exit> {
-    let place = parse_place(&add.reference)?;
+    if PackageReference::is_meant(&add.reference) {
+        return package::run(arguments, add).await;
+    }
+    add_component(arguments, add).await
+}
+
+async fn add_component(arguments: &Arguments, add: &args::Add) -> Result<Exit> {
+    let place = parse_place(add)?;
     let source = ConfigSource::from_arguments(arguments);
     let (text, config) = source.open_with_text()?;
     let name = choose_name(add, &place, &config)?;
@@ -112,7 +122,11 @@ fn prepare(
     Ok(component)
 }
 
-fn parse_place(typed: &str) -> Result<Reference> {
+fn parse_place(add: &args::Add) -> Result<Reference> {
+    if add.program.is_some() {
+        return Err(UsageError("--program is for packages of npm and PyPI; leave it out".to_owned()).into());
+    }
+    let typed = add.reference.as_str();
     let place: Reference = typed.parse().map_err(|error: ReferenceError| UsageError(error.to_string()))?;
     match &place {
         // A registry is never meant without saying so.
@@ -135,6 +149,12 @@ fn choose_name(add: &args::Add, place: &Reference, config: &Config) -> Result<Na
         (None, reference) => Namespace::parse(&fumehood::default_component_name(reference))
             .map_err(|error| UsageError(format!("{reference}: {error}; name it with `--name NAME`")))?,
     };
+    require_free_name(config, &name)?;
+    Ok(name)
+}
+
+/// Refuses a name that the configuration has already.
+fn require_free_name(config: &Config, name: &Namespace) -> Result<()> {
     let names = config.tools.keys().chain(config.mcp.servers.keys());
     if let Some(taken) = names.into_iter().find(|taken| fold_name(taken) == fold_name(name.as_str())) {
         let origin = config.origin.display();
@@ -144,7 +164,7 @@ fn choose_name(add: &args::Add, place: &Reference, config: &Config) -> Result<Na
         );
         return Err(UsageError(message).into());
     }
-    Ok(name)
+    Ok(())
 }
 
 /// Returns the path of a component as the configuration names it: relative to its folder where that is possible.

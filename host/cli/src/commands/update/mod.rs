@@ -1,6 +1,8 @@
 //! `fumehood update`: resolves tags anew, and shows what changed, old beside new. What the lock pins stays until the change is
 //! approved.
 
+mod package;
+
 use anyhow::Result;
 use fumehood_registry::reference::Reference;
 
@@ -20,18 +22,44 @@ pub(crate) async fn run(arguments: &Arguments, update: &args::Update) -> Result<
         let message = "checking for newer versions needs the network; leave `--offline` out";
         return Err(UsageError(message.to_owned()).into());
     }
-    let names = match update.names.as_slice() {
-        [] => with_tags(config),
-        names => names.iter().map(|name| check_name(config, name)).collect::<Result<_>>()?,
+    let is_package = |name: &String| config.mcp.servers.get(name).is_some_and(|server| server.package.is_some());
+    let packages: Vec<&String> = match update.names.as_slice() {
+        [] => config.mcp.servers.keys().filter(|name| is_package(name)).collect(),
+        names => names.iter().filter(|name| is_package(name)).collect(),
     };
-    if names.is_empty() {
-        render::note(&format!("{} has no component with a tag", config.origin.display()));
+    let names: Vec<String> = match update.names.as_slice() {
+        [] => with_tags(config),
+        names => {
+            let components = names.iter().filter(|name| !is_package(name));
+            components.map(|name| check_name(config, name)).collect::<Result<_>>()?
+        }
+    };
+    if names.is_empty() && packages.is_empty() {
+        render::note(&format!("{} has no component with a tag, and no package", config.origin.display()));
         return Ok(Exit::Ok);
     }
+    let mut exit = Exit::Ok;
+    for name in packages {
+        if package::run(arguments, update, name).await? != Exit::Ok {
+            exit = Exit::Refused;
+        }
+    }
+    match update_components(&app, update, names).await? {
+        Exit::Ok => Ok(exit),
+        other => Ok(other),
+    }
+}
+
+/// Resolves the tags of these components anew, and reviews what changed.
+async fn update_components(app: &App<'_>, update: &args::Update, names: Vec<String>) -> Result<Exit> {
+    if names.is_empty() {
+        return Ok(Exit::Ok);
+    }
+    let config = &app.config;
     let newer = newer_versions(config, &names).await?;
     let review =
         args::Approve { names, yes: update.yes, full: update.full, check: update.dry_run, ..args::Approve::default() };
-    let exit = approve::review(&app, &review, Version::New).await?;
+    let exit = approve::review(app, &review, Version::New).await?;
     if update.dry_run && exit == Exit::Ok {
         render::note("no tag has moved; there is nothing to update");
     }
