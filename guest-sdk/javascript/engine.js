@@ -59,10 +59,17 @@ function hold(object, name, replacement) {
 }
 
 /** Returns a function that throws: timers and requests belong to a call. */
-function refuse(name) {
+export function refuse(name) {
   return () => {
     throw new Error(`${name} is only there during a call; top-level code runs when the component is built`);
   };
+}
+
+let isBegun = false;
+
+/** Returns whether a call may use the system and the host. */
+export function isInCall() {
+  return isBegun;
 }
 
 let seed = 1;
@@ -79,6 +86,7 @@ for (const name of ["setTimeout", "setInterval", "fetch"]) {
 
 /** Gives back the functions of the system, once calls begin. */
 export function beginCalls() {
+  isBegun = true;
   for (const { object, name, value } of held) {
     object[name] = value;
   }

@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 globalThis.fumehoodBuild = { properties: { "pL": "\\u{41}-\\u{5a}\\u{c4}-\\u{c4}" } };
 const native = { random: Math.random, setTimeout };
-const { beginCalls } = await import("../engine.js");
+const { beginCalls, isInCall } = await import("../engine.js");
 
 test("properties of Unicode become characters", () => {
   assert.equal(new RegExp("^\\p{L}+$", "u").source, "^[\\u{41}-\\u{5a}\\u{c4}-\\u{c4}]+$");
@@ -19,7 +19,9 @@ test("properties of Unicode become characters", () => {
 test("functions of the system are there once calls begin", async () => {
   assert.equal(typeof Math.random(), "number");
   assert.throws(() => setTimeout(() => {}, 1), /setTimeout is only there during a call/);
+  assert.equal(isInCall(), false);
   beginCalls();
+  assert.equal(isInCall(), true);
   assert.equal(Math.random, native.random);
   assert.equal(setTimeout, native.setTimeout);
   await assert.rejects(fetch("https://a.example"), /built without HTTP; set `"http": true`/);

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 
 #: Sections of Google's and NumPy's style. Only the first of each line is about parameters.
-_PARAMETERS = ("args", "arguments", "parameters", "params")
+_PARAMETERS = ("args", "arguments", "parameters", "params", "attributes")
 _OTHERS = ("returns", "return", "raises", "yields", "examples", "example", "notes", "note", "see also")
-_SPHINX = re.compile(r":param(?: [^:]+)? (\w+):\s*(.*)")
+_SPHINX = re.compile(r":(?:param|ivar)(?: [^:]+)? (\w+):\s*(.*)")
 _SPHINX_OTHER = re.compile(r":(returns?|rtype|raises?|type)\b.*")
 _GOOGLE = re.compile(r"(\w+)(?:\s*\([^)]*\))?:\s*(.*)")
 

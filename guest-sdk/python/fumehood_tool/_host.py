@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import sys
@@ -162,6 +163,33 @@ def progress(fraction: float | None = None, message: str | None = None) -> None:
     """Reports the progress of the call: the fraction that is done, 0.0 to 1.0, and what the tool does now."""
     if _progress is not None:
         _progress.report(_progress.Update(fraction=fraction, message=message, partial=[]))
+
+
+class _Withheld:
+    """Functions of the host while there is no call."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(
+            "requests, secrets, keys and values, progress and the context are only there during a call; top-level code runs when "
+            "the component is built: do this in the function of the tool"
+        )
+
+
+@contextlib.contextmanager
+def without_calls() -> Iterator[None]:
+    """Refuses functions of the host, which would trap outside of a call. Log lines go to stderr."""
+    from . import _transport
+
+    places = [(globals(), name) for name in ("_context", "_key_value", "_log", "_progress", "_secrets")]
+    places.append((vars(_transport), "wasi"))
+    kept = [(names, name, names[name]) for names, name in places if names[name] is not None]
+    for names, name, _ in kept:
+        names[name] = None if name == "_log" else _Withheld()
+    try:
+        yield
+    finally:
+        for names, name, functions in kept:
+            names[name] = functions
 
 
 log = _Log()

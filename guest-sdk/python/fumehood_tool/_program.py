@@ -10,10 +10,10 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from . import _host, _urllib
+from . import _data, _host, _library, _urllib
 from ._errors import ToolError
 
-#: Modules that Python imports by itself when they are needed, which is too late in a component.
+#: Modules that Python imports by itself when they are needed, which is too late in a component. Other encodings are kept as code.
 LATE_MODULES = ("encodings.idna", "encodings.ascii", "encodings.latin_1", "encodings.cp1252", "encodings.punycode", "_strptime")
 
 #: The lines of the modules of the project, by the name of the file. There are no files later, and opening one would be refused.
@@ -44,9 +44,58 @@ def _shown(file: str) -> str:
     return re.sub(r"^/[0-9]+/", "", file)
 
 
+def explain(error: Exception) -> str:
+    """Returns where the module of the project fails, why, and what to do. Its own files come first, and those of packages after."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{_shown(error.filename)}:{error.lineno}: {error.msg}"
+    trace = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    hidden = ("/fumehood_tool/", "/fumehood_entry.py", "importlib", "/python/")
+    trace = [(code, line) for code, line in trace if not any(part in code.co_filename for part in hidden)]
+    own = [(code, line) for code, line in trace if code.co_filename.startswith("/0/")]
+    place = f"{_shown(own[-1][0].co_filename)}:{own[-1][1]}: " if own else ""
+    name = f"{type(error).__name__}: " if own or not isinstance(error, RuntimeError) else ""
+    frames = [f"    at {_shown(code.co_filename)}:{line} in {code.co_name}" for code, line in reversed(trace)]
+    return "\n".join([f"{place}{name}{error}{_remedy(error)}", *(frames if len(frames) > 1 else [])])
+
+
+#: Packages that have another name than their module.
+PACKAGES = {"PIL": "pillow", "bs4": "beautifulsoup4", "dateutil": "python-dateutil", "dotenv": "python-dotenv", "yaml": "pyyaml"}
+#: Clients of HTTP that open sockets.
+CLIENTS = ("aiohttp", "httpx", "requests", "urllib3")
+
+
+def _remedy(error: Exception) -> str:
+    if isinstance(error, ImportError) and error.name:
+        root = error.name.partition(".")[0]
+        if root in CLIENTS:
+            return f"; `{root}` needs sockets, which components do not have: send requests with `fumehood_tool.http`"
+        if root in sys.stdlib_module_names:
+            return f"; components have no `{error.name}`, which is part of Python elsewhere: leave it out"
+        if root in sys.modules or not isinstance(error, ModuleNotFoundError):
+            return f"; if `{root}` has native code, components cannot run it: use a package in Python alone"
+        package = PACKAGES.get(root, root)
+        return f"; add the file {root}.py, or install it where componentize-py is, such as `.venv/bin/pip install {package}`"
+    if isinstance(error, OSError):
+        return "; top-level code runs when the component is built, without files and network: do this in the function of the tool"
+    return ""
+
+
 def keep_source(file: str, text: str) -> None:
     """Keeps the lines of a module of the project, for tracebacks."""
     _sources[file] = text.splitlines()
+
+
+class BuildError(Exception):
+    """A fault of the module of the project, in words. The build shows its text between the two lines, and not the traceback."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"begin\n{text}\nend of BuildError")
+
+
+def begin(load: Callable[[str], None], module: str) -> None:
+    """Loads the module of the project. Functions of the host are only there during a call."""
+    with _host.without_calls():
+        load(module)
 
 
 def prepare(load: Callable[[str], None], module: str) -> None:
@@ -54,7 +103,10 @@ def prepare(load: Callable[[str], None], module: str) -> None:
 
     Called while the component is built.
     """
-    load(module)
+    try:
+        begin(load, module)
+    except Exception as error:
+        raise BuildError(explain(error)) from None
     for name in LATE_MODULES:
         _import(name)
     seen: set[str] = set()
@@ -63,6 +115,8 @@ def prepare(load: Callable[[str], None], module: str) -> None:
         for name in new:
             for imported in _later_imports(sys.modules[name]):
                 _import(imported)
+    _data.keep()
+    sys.meta_path.append(_library.Library("encodings"))
     _host.install_log_handler()
     _urllib.install()
 

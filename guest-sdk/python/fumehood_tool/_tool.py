@@ -122,9 +122,12 @@ def _make(
     unknown = documentation.parameters.keys() - parameters.keys()
     if unknown:
         raise TypeError(f"`{function.__name__}`: the docstring describes `{min(unknown)}`, which is no parameter")
+    chosen = name or function.__name__.lower()
+    if not re.fullmatch(r"[a-z0-9_-]{1,64}", chosen):
+        raise ValueError(f"`{chosen}` cannot be the name of a tool; give it one of up to 64 of a-z, 0-9, _ and - with `@tool(name=…)`")
     input_schema = {"type": "object", "properties": properties, "required": required, **schemas.definitions()}
     return Tool(
-        name=name or re.sub(r"[^a-z0-9_-]", "_", function.__name__.lower()),
+        name=chosen,
         title=title,
         description=description or documentation.summary or function.__name__.replace("_", " "),
         input_schema=input_schema,
@@ -140,5 +143,5 @@ def _output_schema(hint: Any) -> dict[str, Any] | None:
     if hint in (None, type(None), Any) or getattr(hint, "__name__", None) in UNSTRUCTURED:
         return None
     schemas = Schemas()
-    schema = schemas.of(hint)
+    schema = schemas.root(hint)
     return {**schema, **schemas.definitions()} if schema else None

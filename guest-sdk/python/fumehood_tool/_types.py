@@ -7,12 +7,16 @@ import dataclasses
 import datetime
 import decimal
 import enum
+import inspect
+import json
 import pathlib
 import types
 import typing
 import uuid
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
+
+from ._documentation import Documentation
 
 NoneType = type(None)
 
@@ -63,6 +67,7 @@ class Schemas:
 
     def of(self, hint: Any) -> dict[str, Any]:
         """Returns the schema of a hint, which may be changed."""
+        hint = _without_name(hint)
         origin = typing.get_origin(hint)
         arguments = typing.get_args(hint)
         if origin is typing.Annotated:
@@ -89,6 +94,17 @@ class Schemas:
         raise TypeError(
             f"`{hint}` has no JSON Schema; use str, int, float, bool, list[…], dict[str, …], Literal, Enum, a dataclass or a TypedDict"
         )
+
+    def root(self, hint: Any) -> dict[str, Any]:
+        """Returns the schema of a whole result. That of a class is in place, because clients of MCP want an object at the top."""
+        schema = self.of(hint)
+        name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+        if name not in self._definitions:
+            return schema
+        definition = self._definitions[name]
+        if f'"#/$defs/{name}"' not in json.dumps(self._definitions):
+            del self._definitions[name]
+        return {**definition, **{keyword: value for keyword, value in schema.items() if keyword != "$ref"}}
 
     def default(self, value: Any) -> Any:
         """Returns a default as JSON has it; `None` if it has none."""
@@ -151,16 +167,19 @@ class Schemas:
     def _object(self, hint: Any) -> dict[str, Any]:
         properties = {}
         required = []
+        # That of a dataclass without a docstring is its signature.
+        is_own = hint.__doc__ and not hint.__doc__.startswith((f"{hint.__name__}(", "dict(")) and hint.__doc__ is not dict.__doc__
+        documentation = Documentation.parse(inspect.cleandoc(hint.__doc__) if is_own else "")
         for field in fields_of(hint):
             schema = properties[field.name] = self.of(field.hint)
+            if described := documentation.parameters.get(field.name):
+                schema.setdefault("description", described)
             if field.is_required:
                 required.append(field.name)
             elif (default := self.default(field.default)) is not None:
                 schema.setdefault("default", default)
-        described = (hint.__doc__ or "").strip()
-        # That of a dataclass without a docstring is its signature.
-        is_own = described and not described.startswith((f"{hint.__name__}(", "dict(")) and hint.__doc__ is not dict.__doc__
-        description = {"description": described.splitlines()[0]} if is_own else {}
+        summary = documentation.summary.partition("\n")[0]
+        description = {"description": summary} if summary else {}
         return {"type": "object", **description, "properties": properties, "required": required, "additionalProperties": False}
 
 
@@ -198,8 +217,21 @@ def _is_named_tuple(hint: type) -> bool:
     return issubclass(hint, tuple) and hasattr(hint, "_field_defaults")
 
 
+def _without_name(hint: Any) -> Any:
+    """Returns the type that `type Name = …` or `NewType` named."""
+    while (named := getattr(hint, "__supertype__", None) or _alias_value(hint)) is not None:
+        hint = named
+    return hint
+
+
+def _alias_value(hint: Any) -> Any:
+    alias = getattr(typing, "TypeAliasType", None)
+    return hint.__value__ if alias is not None and isinstance(hint, alias) else None
+
+
 def from_json(hint: Any, value: Any) -> Any:
     """Converts a value that matches the schema of a hint."""
+    hint = _without_name(hint)
     origin = typing.get_origin(hint)
     arguments = typing.get_args(hint)
     if origin in (typing.Annotated, typing.Required, typing.NotRequired, typing.Final):
@@ -291,8 +323,11 @@ def to_json(value: Any) -> Any:
         return {name: to_json(one) for name, one in value._asdict().items()}
     if isinstance(value, Mapping):
         return {str(to_json(key)): to_json(one) for key, one in value.items()}
-    if isinstance(value, (Sequence, Set)):
+    if isinstance(value, Sequence):
         return [to_json(one) for one in value]
+    if isinstance(value, Set):
+        # In the same order for the same members, so that results can be compared.
+        return sorted((to_json(one) for one in value), key=json.dumps)
     if callable(dump := getattr(value, "model_dump", None)):
         return to_json(dump(mode="json"))
     raise TypeError(f"a value of the type `{type(value).__name__}` cannot be JSON")

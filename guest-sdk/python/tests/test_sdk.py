@@ -5,12 +5,16 @@ import datetime
 import decimal
 import enum
 import http.server
+import importlib
+import importlib.util
 import pathlib
 import sys
+import tempfile
 import threading
 import typing
 import unittest
 import uuid
+from unittest import mock
 from typing import Annotated, Any, Literal
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
@@ -19,6 +23,17 @@ from fumehood_tool import Blob, ToolError, hooks, http as requests, kv, tool  # 
 from fumehood_tool import _tool, _types  # noqa: E402
 from fumehood_tool._documentation import Documentation  # noqa: E402
 from fumehood_tool._errors import failure_of  # noqa: E402
+
+
+# The exports of a component, over stand-ins for the bindings that componentize-py makes.
+BINDINGS = ("wit_world", "wit_world.exports", "wit_world.imports", "componentize_py_types")
+for name in BINDINGS:
+    sys.modules[name] = mock.MagicMock(WitWorld=object, Tools=object, Err=Exception)
+sys.modules["wit_world"].exports = sys.modules["wit_world.exports"]
+from fumehood_tool import _component, _data, _host, _library, _program  # noqa: E402
+
+for name in BINDINGS:
+    del sys.modules[name]
 
 
 class Unit(enum.Enum):
@@ -95,6 +110,54 @@ class Schemas(unittest.TestCase):
         tree = schemas.definitions()["$defs"]["Tree"]
         self.assertEqual(tree["properties"]["children"]["items"], {"$ref": "#/$defs/Tree"})
         self.assertNotIn("description", tree)
+
+    def test_members_of_classes_are_described(self) -> None:
+        @dataclasses.dataclass
+        class Place:
+            """A place.
+
+            Somewhere on Earth.
+
+            Attributes:
+                name: Its name,
+                    in German.
+                line: Its line.
+            """
+
+            name: str
+            line: Line
+            note: Annotated[str, "A note."] = ""
+
+        schemas = _types.Schemas()
+        schemas.of(Place)
+        place = schemas.definitions()["$defs"]["Place"]
+        self.assertEqual(place["description"], "A place.")
+        described = {name: member.get("description") for name, member in place["properties"].items()}
+        self.assertEqual(described, {"name": "Its name, in German.", "line": "Its line.", "note": "A note."})
+
+    def test_schema_of_a_result_is_an_object_at_the_top(self) -> None:
+        def parse() -> Line:
+            """Parses."""
+
+        def grow() -> Tree:
+            """Grows."""
+
+        line = made(parse).output_schema
+        self.assertEqual((line["type"], line["required"], "$defs" in line), ("object", ["item", "price"], False))
+        tree = made(grow).output_schema
+        self.assertEqual((tree["type"], tree["properties"]["children"]["items"]), ("object", {"$ref": "#/$defs/Tree"}))
+        self.assertIn("Tree", tree["$defs"])
+
+    def test_named_types_are_those_that_they_name(self) -> None:
+        number = typing.NewType("number", int)
+        self.check(list[number], {"type": "array", "items": {"type": "integer"}})
+        self.assertEqual(_types.from_json(typing.NewType("Day", datetime.date), "2026-01-02"), datetime.date(2026, 1, 2))
+        if alias := getattr(typing, "TypeAliasType", None):
+            self.check(alias("Names", Annotated[list[str], "Names."]), {"type": "array", "items": {"type": "string"}, "description": "Names."})
+
+    def test_sets_have_an_order(self) -> None:
+        self.assertEqual(_types.to_json({"b", "a", "c"}), ["a", "b", "c"])
+        self.assertEqual(_types.to_json(frozenset({(2, 1), (1, 2)})), [[1, 2], [2, 1]])
 
     def test_values_come_back_as_they_were(self) -> None:
         for hint, value in [
@@ -187,6 +250,9 @@ class Tools(unittest.TestCase):
         ]:
             with self.assertRaisesRegex(TypeError, message):
                 made(function)
+        for name in ("größe", "Big Name!", "a" * 65):
+            with self.assertRaisesRegex(ValueError, f"`{name}` cannot be the name of a tool; give it one of up to 64"):
+                made(lambda: None, name=name)
         made(lambda: None, name="one")
         with self.assertRaisesRegex(ValueError, "two tools have the name `one`"):
             tool(name="one")(lambda: None)
@@ -287,6 +353,79 @@ class Hooks(unittest.TestCase):
         self.assertIs(hooks.functions["before"], careful)
         with self.assertRaisesRegex(ValueError, "two functions have `@before`; write one that calls both"):
             hooks.before(careful)
+
+
+class Faults(unittest.TestCase):
+    """Faults of the module of the tools, as the build shows them."""
+
+    def check(self, text: str, expected: str) -> None:
+        _tool.tools.clear()
+        try:
+            exec(compile(text, "/0/app.py", "exec"), {})
+        except Exception as error:
+            self.assertRegex(_program.explain(error), expected)
+        else:
+            self.fail(text)
+
+    def test_a_fault_has_its_place_and_a_remedy(self) -> None:
+        self.check("\nimport nonsense", r"^app\.py:2: ModuleNotFoundError: No module named 'nonsense'; add the file nonsense\.py, or install it .* nonsense`$")
+        self.check("import yaml_.x", "add the file yaml_.py")
+        self.check("raise ModuleNotFoundError('no', name='yaml')", "`.venv/bin/pip install pyyaml`$")
+        self.check("raise ModuleNotFoundError('no', name='requests')", "needs sockets, which components do not have: send requests with `fumehood_tool.http`$")
+        self.check("raise ModuleNotFoundError('no', name='_tkinter')", "components have no `_tkinter`")
+        self.check("raise ImportError('no', name='fumehood_tool.native')", "if `fumehood_tool` has native code, components cannot run it")
+        self.check("open('/no/such')", r"^app\.py:1: FileNotFoundError: .*; top-level code runs when the component is built")
+        self.check("def f():\n    return {}['a']\nf()", r"^app\.py:2: KeyError: 'a'\n    at app\.py:2 in f\n    at app\.py:3 in <module>$")
+        self.check("def f(:", r"^app\.py:1: .*$")
+        twins = "from fumehood_tool import tool\n@tool\ndef f() -> int: ...\n@tool\ndef f() -> int: ..."
+        self.check(twins, r"^app\.py:4: ValueError: two tools have the name `f`; give one of them another with `@tool\(name=…\)`$")
+
+    def test_a_module_without_tools_is_a_fault(self) -> None:
+        _tool.tools.clear()
+        with self.assertRaisesRegex(_program.BuildError, "begin\nthe module `json` has no tools; put `@tool` before a function\nend"):
+            _program.prepare(_component.load, "json")
+
+    def test_functions_of_the_host_are_withheld_without_a_call(self) -> None:
+        with mock.patch.object(_host, "_key_value", mock.MagicMock()):
+            with _host.without_calls(), self.assertRaisesRegex(RuntimeError, "only there during a call; top-level code runs"):
+                kv.get("a")
+            self.assertIsInstance(_host._key_value, mock.MagicMock)
+
+
+class Files(unittest.TestCase):
+    """What a component keeps of the files that are there while it is built."""
+
+    def test_data_of_packages_is_kept(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            package = pathlib.Path(folder, "with_data")
+            package.joinpath("inner").mkdir(parents=True)
+            for name in ("__init__.py", "inner/__init__.py"):
+                package.joinpath(name).touch()
+            package.joinpath("a.txt").write_text("ä", "utf-8")
+            package.joinpath("inner/b.json").write_text("{}")
+            with mock.patch.object(sys, "path", [folder, *sys.path]):
+                importlib.import_module("with_data")
+                with mock.patch.object(_data, "_install"):
+                    _data.keep()
+        self.assertIn("with_data.inner", sys.modules)
+        files = _data.Reader(str(package)).files()
+        self.assertEqual([entry.name for entry in files.iterdir()], ["a.txt", "inner"])
+        self.assertEqual((files / "a.txt").read_text("utf-8"), "ä")
+        self.assertEqual(files.joinpath("inner", "b.json").read_bytes(), b"{}")
+        opened = _data._opening(open)
+        self.assertEqual(opened(package / "inner" / ".." / "a.txt").read(), "ä")
+        self.assertEqual(opened(str(package / "a.txt"), "rb").read(), "ä".encode())
+        for mode in ("r", "w"):
+            with self.assertRaises(FileNotFoundError):
+                opened(package / "gone.txt" if mode == "r" else package / "a.txt", mode)
+
+    def test_the_library_is_kept_as_code(self) -> None:
+        library = _library.Library("encodings")
+        spec = library.find_spec("encodings.koi8_r")
+        module = importlib.util.module_from_spec(spec)
+        library.exec_module(module)
+        self.assertEqual(module.getregentry().decode(b"\xc1")[0], "а")
+        self.assertIsNone(library.find_spec("json"))
 
 
 if __name__ == "__main__":

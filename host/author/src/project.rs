@@ -124,6 +124,17 @@ pub enum ProjectError {
     },
 }
 
+impl ProjectError {
+    /// Creates the error of a manifest that cannot be read.
+    fn read(path: PathBuf, source: std::io::Error) -> Self {
+        if source.kind() == ErrorKind::InvalidData {
+            let reason = "it is not in UTF-8; save it in that encoding".to_owned();
+            return Self::Malformed { path, reason };
+        }
+        Self::Read { path, source }
+    }
+}
+
 fn manifests() -> String {
     LANGUAGES.map(Language::manifest).join(", ")
 }
@@ -134,16 +145,23 @@ impl Project {
     /// # Errors
     /// If there is no manifest, or it is not valid.
     pub fn open(folder: &Path) -> Result<Self, ProjectError> {
+        let mut found = Vec::new();
         for language in LANGUAGES {
             let path = folder.join(language.manifest());
             match fs::read_to_string(&path) {
-                Ok(text) => return Self::parse(folder, language, &path, &text),
+                Ok(text) => found.push((language, path, text)),
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(source) => return Err(ProjectError::Read { path, source }),
+                Err(source) => return Err(ProjectError::read(path, source)),
             }
         }
-        let missing = if folder.is_dir() { ProjectError::Missing } else { ProjectError::NoFolder };
-        Err(missing(folder.to_owned()))
+        // A tool may have the manifest of another language beside its own, for instance of a tool for its pages.
+        let own = found.iter().position(|(language, _, text)| *language == Language::C || text.contains("fumehood"));
+        match found.get(own.unwrap_or_default()) {
+            // Some editors write a byte order mark, which is part of no format here.
+            Some((language, path, text)) => Self::parse(folder, *language, path, text.trim_start_matches('\u{feff}')),
+            None if folder.is_dir() => Err(ProjectError::Missing(folder.to_owned())),
+            None => Err(ProjectError::NoFolder(folder.to_owned())),
+        }
     }
 
     fn parse(folder: &Path, language: Language, path: &Path, text: &str) -> Result<Self, ProjectError> {
@@ -486,6 +504,17 @@ mod tests {
     }
 
     #[test]
+    fn chooses_the_manifest_of_the_tool() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        put("package.json", "\u{feff}{\"name\": \"pages\"}");
+        assert_eq!(Project::open(folder.path()).unwrap().language, Language::Javascript);
+        put("pyproject.toml", "\u{feff}[project]\r\nname = 'a'\r\n[tool.fumehood]\r\nmodule = 'app'\r\n");
+        put("Cargo.toml", "[package]\nname = 'native'\n");
+        assert_eq!(Project::open(folder.path()).unwrap().language, Language::Python);
+    }
+
+    #[test]
     fn rejects_manifests_in_words() {
         fn check(name: &str, text: &str, expected: &str) {
             let error = open(name, text).unwrap_err().to_string();
@@ -502,6 +531,10 @@ mod tests {
         check("package.json", "{", "EOF while parsing");
         check("tool.toml", "name = 'a'\ncolour = 1", "unknown field `colour`");
         check("tool.toml", "name = 'a b'", "contains ' '");
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("package.json"), b"{\"name\": \"K\xf6ln\"}").unwrap();
+        let error = Project::open(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("package.json: it is not in UTF-8; save it in that encoding"), "{error}");
         check("tool.toml", "name = 'a'\n[build]\nsource = []", "unknown field `source`");
     }
 

@@ -398,6 +398,10 @@ pub(crate) struct Call {
     #[arg(long)]
     pub(crate) allow_slow_compile: bool,
 
+    /// Grant everything that its author asks for, but for folders, values and secrets without an option
+    #[arg(long)]
+    pub(crate) grant_wishes: bool,
+
     #[command(flatten)]
     pub(crate) limits: LimitsSection,
 

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use fumehood::read_wishes;
 use fumehood::settings::{AnswerKind, LimitsSection, Powers, Wish, Wishes, answer_variable};
 use toml::Table;
 
@@ -164,6 +165,17 @@ impl Grants {
         Ok(comments)
     }
 
+    /// Says which wishes wait for a folder, a value or a secret, and the options that grant them.
+    pub(crate) fn report_unfilled(&self) -> Result<()> {
+        for wish in &self.unfilled {
+            let options: Vec<String> =
+                table_of(wish)?.iter().filter_map(|(key, value)| flags::options_of(key, value)).collect();
+            let what = wish.missing_value().unwrap_or_default();
+            render::note(&format!("not granted: {wish}; name {what} with {}", options.join(" ")));
+        }
+        Ok(())
+    }
+
     /// Says which wishes were not granted, and the options that would grant them.
     pub(crate) fn report(&self, name: &str) -> Result<()> {
         for wish in &self.unfilled {
@@ -185,6 +197,22 @@ impl Grants {
         ));
         Ok(())
     }
+}
+
+/// Reads the wishes of a component. Wishes that are not valid are reported, and count as none.
+///
+/// # Errors
+/// If the file cannot be read.
+pub(crate) fn wishes_of_file(file: &Path) -> Result<Wishes> {
+    let component = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    Ok(match read_wishes(&component).map(|text| Wishes::from_section(&text)) {
+        Some(Ok(wishes)) => wishes,
+        Some(Err(error)) => {
+            render::warning(&format!("the wishes of its author are ignored, because they are not valid: {error}"));
+            Wishes::default()
+        }
+        None => Wishes::default(),
+    })
 }
 
 /// Asks whether all wishes are granted, none, or some.

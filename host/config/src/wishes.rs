@@ -317,6 +317,31 @@ impl Wish {
         }
     }
 
+    /// Returns the key of `[tools.NAME]` that grants it.
+    #[must_use]
+    pub const fn key(&self) -> &'static str {
+        match self.wanted {
+            Wanted::Http { .. } => "http",
+            Wanted::HttpLimits(_) => "http_limits",
+            Wanted::Read { .. } => "read",
+            Wanted::Write { .. } => "write",
+            Wanted::Scratch { .. } => "scratch",
+            Wanted::KeyValue { .. } => "key_value",
+            Wanted::Env { .. } => "env",
+            Wanted::Secrets { .. } => "secrets",
+            Wanted::Limits(_) => "limits",
+        }
+    }
+
+    /// Returns the name of the secret that it asks for.
+    #[must_use]
+    pub fn secret_name(&self) -> Option<&str> {
+        match &self.wanted {
+            Wanted::Secrets { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
     /// Returns the power that it asks for; `None` if it asks for limits.
     #[must_use]
     pub fn power(&self) -> Option<Power> {

@@ -20,7 +20,10 @@ async function describe(message) {
   const stack = rest.split("\nStack:\n")[1] ?? `@${first}`;
   const frames = framesOf(stack, JSON.parse(await readFile(positions, "utf8")));
   const place = frames.length === 0 ? "" : `${frames[0].file}:${frames[0].line}: `;
-  return [place + (text ?? head), ...showFrames(frames)].join("\n");
+  const remedy = /ReferenceError: (module|exports|require) is not defined/.test(text ?? head)
+    ? "; the modules of a tool are ES modules: use `import` and `export`"
+    : "";
+  return [place + (text ?? head) + remedy, ...showFrames(frames)].join("\n");
 }
 
 // The library names its working folder, which becomes part of the component, after a random number. Here it is in a

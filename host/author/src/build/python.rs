@@ -54,17 +54,27 @@ pub(super) fn compile(project: &Project) -> Result<CompilerOutput, BuildError> {
         componentize.env("VIRTUAL_ENV", environment);
     }
     let messages = toolchain::capture_messages(&mut componentize, "componentize-py");
-    let messages = messages.map_err(|error| match syntax::find_python_error(&error.to_string()) {
-        Some((file, line, message)) => {
-            let path = project.join(Path::new(file));
-            let shown = if path.is_file() { path.display().to_string() } else { file.to_owned() };
-            BuildError::Syntax(format!("{shown}:{line}: {message}"))
-        }
-        None => error,
-    })?;
+    let messages = messages.map_err(|error| explain(project, error))?;
     let component = std::fs::read(&output);
     let component = component.map_err(|source| BuildError::Io { action: "read", path: output, source })?;
     Ok(CompilerOutput { component, labels: Labels::of(project, project.about.clone()), dependencies: None, messages })
+}
+
+/// Returns the error of a module as its author reads it, where the messages of componentize-py have one.
+fn explain(project: &Project, error: BuildError) -> BuildError {
+    let text = error.to_string();
+    let place = |file: &str| project.join(Path::new(file));
+    let shown = |file: &str| if place(file).is_file() { place(file).display().to_string() } else { file.to_owned() };
+    if let Some(found) = syntax::find_sdk_error(&text) {
+        return BuildError::Syntax(match found.split_once(':') {
+            Some((file, rest)) => format!("{}:{rest}", shown(file)),
+            None => found,
+        });
+    }
+    match syntax::find_python_error(&text) {
+        Some((file, line, message)) => BuildError::Syntax(format!("{}:{line}: {message}", shown(file))),
+        None => error,
+    }
 }
 
 /// Returns the command of componentize-py. A trace of the compiler itself would hide its message.

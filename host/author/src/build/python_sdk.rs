@@ -13,14 +13,16 @@ macro_rules! sdk {
 }
 
 /// The modules.
-const MODULES: [(&str, &str); 14] = [
+const MODULES: [(&str, &str); 16] = [
     sdk!("__init__.py"),
     sdk!("_component.py"),
     sdk!("_content.py"),
+    sdk!("_data.py"),
     sdk!("_documentation.py"),
     sdk!("_errors.py"),
     sdk!("_hook_component.py"),
     sdk!("_host.py"),
+    sdk!("_library.py"),
     sdk!("_program.py"),
     sdk!("_tool.py"),
     sdk!("_transport.py"),

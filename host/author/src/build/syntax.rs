@@ -69,6 +69,13 @@ fn find_node_error(messages: &str) -> Option<(u32, &str)> {
     Some((line, message))
 }
 
+/// Returns what the SDK says about a fault of the module of the tools, in the messages of componentize-py. They have it twice.
+pub(super) fn find_sdk_error(messages: &str) -> Option<String> {
+    let (_, rest) = messages.split_once("BuildError: begin\n")?;
+    let (text, _) = rest.split_once("end of BuildError")?;
+    Some(text.trim_end().to_owned())
+}
+
 /// Returns the name of the file, the line and the message of a syntax error in the messages of componentize-py, which end with
 /// it. The name is without a folder.
 pub(super) fn find_python_error(messages: &str) -> Option<(&str, &str, &str)> {
@@ -95,5 +102,8 @@ mod tests {
         assert_eq!(find_python_error(python), Some(("app.py", "4", "'(' was never closed")));
         assert!(find_python_error("Caused by:\n    ImportError: no (a, line 1)").is_none());
         assert!(find_python_error("").is_none());
+        let sdk = "Traceback:\n  x\nfumehood_tool._component.BuildError: begin\na.py:1: no\n    at b.py:2 in f\nend of BuildError\n\nCaused by:\n    BuildError: begin\n";
+        assert_eq!(find_sdk_error(sdk).unwrap(), "a.py:1: no\n    at b.py:2 in f");
+        assert_eq!(find_sdk_error("BuildError: begin\ncut"), None);
     }
 }

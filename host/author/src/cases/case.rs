@@ -43,6 +43,9 @@ pub struct Case {
     /// The powers of the component, as in `[tools.NAME]` of a configuration.
     #[serde(default)]
     pub grant: toml::Table,
+    /// The values of secrets that the manifest asks for, by name.
+    #[serde(default)]
+    pub secrets: BTreeMap<String, String>,
     #[serde(default)]
     limits: LimitSection,
     now: Option<toml::value::Datetime>,
@@ -65,17 +68,19 @@ struct LimitSection {
     fuel: Option<Amount>,
     memory: Option<Amount>,
     output: Option<Amount>,
+    string: Option<Amount>,
 }
 
 impl LimitSection {
-    fn parse(&self) -> Result<Limits, LimitError> {
-        let Self { timeout, fuel, memory, output } = self;
-        let default = Limits::default();
+    fn over(&self, default: Limits) -> Result<Limits, LimitError> {
+        let Self { timeout, fuel, memory, output, string } = self;
+        let bytes = |size: &Option<Amount>| size.as_ref().map(|size| parse_bytes(&size.text())).transpose();
         Ok(default
             .deadline(timeout.as_deref().map(parse_duration).transpose()?.unwrap_or(default.deadline))
             .fuel(fuel.as_ref().map(|fuel| parse_count(&fuel.text())).transpose()?.unwrap_or(default.fuel))
-            .memory(memory.as_ref().map(|size| parse_bytes(&size.text())).transpose()?.unwrap_or(default.memory))
-            .output(output.as_ref().map(|size| parse_bytes(&size.text())).transpose()?.unwrap_or(default.output)))
+            .memory(bytes(memory)?.unwrap_or(default.memory))
+            .output(bytes(output)?.unwrap_or(default.output))
+            .string(bytes(string)?.or(default.string)))
     }
 }
 
@@ -104,6 +109,9 @@ pub struct Exchange {
     pub request: String,
     /// The body that the request must have; any body if it is left out.
     pub sends: Option<String>,
+    /// Headers that the request must have, among others.
+    #[serde(default)]
+    pub sends_headers: BTreeMap<String, String>,
     /// The status of the answer.
     #[serde(default = "ok")]
     pub status: u16,
@@ -209,7 +217,14 @@ impl CaseFile {
         if found > MAX_FILE_BYTES {
             return Err(CaseError::TooLarge { path: path.to_owned(), found });
         }
-        Self::parse(path, &fs::read_to_string(path).map_err(io)?)
+        match fs::read_to_string(path) {
+            Ok(text) => Self::parse(path, &text),
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+                let reason = "it is not in UTF-8; save it in that encoding".to_owned();
+                Err(CaseError::Malformed { path: path.to_owned(), reason })
+            }
+            Err(source) => Err(io(source)),
+        }
     }
 
     /// Parses the text of a file.
@@ -258,7 +273,7 @@ impl Case {
             _ => return Err("`arguments` is not an object; expected a table, or the text of a JSON object".to_owned()),
         }
         self.state()?;
-        self.limits()?;
+        self.limits(Limits::default())?;
         self.fixed_time()?;
         if let Some(expected) = &self.expect {
             expected.result()?;
@@ -282,9 +297,9 @@ impl Case {
         self.state.as_ref().map(|value| to_json("state", value).map(|value| value.to_string())).transpose()
     }
 
-    /// Returns the limits of the call.
-    pub(super) fn limits(&self) -> Result<Limits, String> {
-        self.limits.parse().map_err(|error| format!("`limits`: {error}"))
+    /// Returns the limits of the call: those of the case, and otherwise those of the tool.
+    pub(super) fn limits(&self, tool: Limits) -> Result<Limits, String> {
+        self.limits.over(tool).map_err(|error| format!("`limits`: {error}"))
     }
 
     /// Returns the time at which the wall clock stands, since 1970.
@@ -435,7 +450,8 @@ mod tests {
             actor = "ada"
             state = { n = 1 }
             grant = { state = true }
-            limits = { timeout = "2s", fuel = "5M", memory = 1048576, output = "1MiB" }
+            secrets = { github = "token" }
+            limits = { timeout = "2s", fuel = "5M", memory = 1048576, output = "1MiB", string = "1MiB" }
             now = 2027-01-15T08:00:00Z
             seed = 7
             store = { k = "v" }
@@ -443,6 +459,7 @@ mod tests {
             [[case.http]]
             request = "GET https://api.example.com/v1"
             sends = "x"
+            sends_headers = { authorization = "Bearer token" }
             status = 404
             headers = { a = "b" }
             json = { EUR = 0.9 }
@@ -491,7 +508,7 @@ mod tests {
         assert_eq!(case.arguments(), Ok(json!({"a": 1, "at": "2027-01-15", "list": ["x", {"y": 0.5}]})));
         assert_eq!(case.state(), Ok(Some("{\"n\":null}".to_owned())));
         assert_eq!(case.fixed_time(), Ok(Some(Duration::from_secs(1_800_000_000))));
-        let limits = case.limits().unwrap();
+        let limits = case.limits(Limits::default()).unwrap();
         assert_eq!((limits.deadline, limits.fuel, limits.memory), (Duration::from_secs(2), 5_000_000, 1 << 20));
         assert_eq!(case.http[0].host(), Some("api.example.com"));
         assert_eq!(case.http[0].response_body(), Ok("{\"EUR\":0.9}".to_owned()));

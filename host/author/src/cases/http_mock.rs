@@ -1,6 +1,6 @@
 //! Servers of a case: one on loopback that answers every request as the case says, or passes it on to record the answer.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -11,7 +11,7 @@ use fumehood::Resolver;
 use fumehood::boxed::BoxFuture;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -72,6 +72,7 @@ struct State {
 struct Answer {
     request: String,
     sends: Option<String>,
+    sends_headers: BTreeMap<String, String>,
     response: Response<Full<Bytes>>,
     is_used: bool,
 }
@@ -201,7 +202,16 @@ impl Answer {
         }
         let response = response.body(Full::from(exchange.response_body()?));
         let response = response.map_err(|error| format!("the answer to `{request}` is not valid: {error}"))?;
-        Ok(Self { request, sends: exchange.sends.clone(), response, is_used: false })
+        let sends = exchange.sends.clone();
+        Ok(Self { request, sends, sends_headers: exchange.sends_headers.clone(), response, is_used: false })
+    }
+
+    /// Returns whether it answers a request.
+    fn fits(&self, line: &str, headers: &HeaderMap, body: &[u8]) -> bool {
+        let has = |(name, value): (&String, &String)| headers.get_all(name).iter().any(|found| found == value.as_str());
+        self.request == line
+            && self.sends.as_ref().is_none_or(|sends| sends.as_bytes() == body)
+            && self.sends_headers.iter().all(has)
     }
 }
 
@@ -242,15 +252,14 @@ async fn answer(
         Answers::Servers(recorder) => recorder.answer(scheme, &host, head, body).await,
         Answers::Case(state) => {
             let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
-            find_answer(&mut lock(state), format!("{} {scheme}://{host}{path}", head.method), &body)
+            find_answer(&mut lock(state), format!("{} {scheme}://{host}{path}", head.method), &head.headers, &body)
         }
     })
 }
 
 /// Returns the answer to a request: the first one that was not given yet, or else the last one that was.
-fn find_answer(state: &mut State, line: String, body: &[u8]) -> Response<Full<Bytes>> {
-    let fits =
-        |answer: &Answer| answer.request == line && answer.sends.as_ref().is_none_or(|sends| sends.as_bytes() == body);
+fn find_answer(state: &mut State, line: String, headers: &HeaderMap, body: &[u8]) -> Response<Full<Bytes>> {
+    let fits = |answer: &Answer| answer.fits(&line, headers, body);
     let next = state.answers.iter().position(|answer| !answer.is_used && fits(answer));
     let found = next.or_else(|| state.answers.iter().rposition(fits));
     if let Some(answer) = found.and_then(|index| state.answers.get_mut(index)) {

@@ -10,7 +10,9 @@ use fumehood::permission::GrantError;
 use fumehood::permission::files::{Access, Folder};
 use fumehood::permission::http::{HttpGrant, HttpLimits, HttpRule};
 use fumehood::permission::{KeyValueQuota, Seed};
-use fumehood::{Call, CallResult, CapturedStream, Content, Grant, Host, HostBuilder, Level, Load, Namespace, Observer};
+use fumehood::{
+    Call, CallResult, CapturedStream, Content, Grant, Host, HostBuilder, Level, Limits, Load, Namespace, Observer,
+};
 use serde_json::Value;
 
 use super::case::{Case, CaseFile};
@@ -28,8 +30,10 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct Environment<'a> {
     /// Makes the settings of a host.
     pub host: &'a dyn Fn() -> HostBuilder,
-    /// Makes the grant that a table describes. Folders count from the path.
-    pub grant: &'a dyn Fn(&toml::Table, &Path) -> Result<Grant, String>,
+    /// Makes the grant of a case: its own table, and what the tool asks for. Folders count from the path.
+    pub grant: &'a dyn Fn(&Case, &Path) -> Result<Grant, String>,
+    /// The limits of the tool, which a case may change.
+    pub limits: Limits,
     /// The folder of the program, if the component is an interpreter for development.
     pub program: Option<&'a Path>,
 }
@@ -154,7 +158,7 @@ impl<'a> Runner<'a> {
     pub async fn run(&self, case: &Case, folder: &Path) -> Result<Observation, RunError> {
         let wrong = |reason: String| RunError::Case { case: case.name.clone(), reason };
         let grant = self.grant(case, folder).map_err(wrong)?;
-        let limits = case.limits().map_err(wrong)?;
+        let limits = case.limits(self.environment.limits).map_err(wrong)?;
         let arguments = case.arguments().map_err(wrong)?.to_string();
         let log = Arc::new(LogLines::default());
         let mut call = Call::new(format!("{}__{}", self.name, case.tool), arguments).limits(limits);
@@ -167,7 +171,7 @@ impl<'a> Runner<'a> {
         }
         self.fill_store(&case.store).map_err(wrong)?;
         self.http.expect(&case.http).map_err(wrong)?;
-        self.load(grant).await?;
+        self.load(grant, limits).await?;
         let result = self.host.call(call).await;
         self.host.unload(self.name.as_str());
         let (unanswered, unused) = self.http.finish();
@@ -193,14 +197,15 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// If the component cannot be loaded.
     pub async fn tool_names(&self) -> Result<Vec<String>, RunError> {
-        self.load(Grant::none()).await?;
+        self.load(Grant::none(), self.environment.limits).await?;
         let names = self.host.tools().iter().map(|tool| tool.definition().name.to_string()).collect();
         self.host.unload(self.name.as_str());
         Ok(names)
     }
 
-    async fn load(&self, grant: Grant) -> Result<(), RunError> {
-        let mut load = Load::path(self.component).allow_slow_compile();
+    async fn load(&self, grant: Grant, limits: Limits) -> Result<(), RunError> {
+        // The limit of strings counts when a component is loaded.
+        let mut load = Load::path(self.component).allow_slow_compile().limits(limits);
         if let Some(program) = self.environment.program {
             load = load.grant(grant_program(grant, program).map_err(RunError::Program)?).describe_with_grant();
         } else {
@@ -218,7 +223,7 @@ impl<'a> Runner<'a> {
 
     /// Returns the grant of a case: what it says, and what its other keys need.
     fn grant(&self, case: &Case, folder: &Path) -> Result<Grant, String> {
-        let mut grant = (self.environment.grant)(&case.grant, folder)?;
+        let mut grant = (self.environment.grant)(case, folder)?;
         if let Some(time) = case.fixed_time()? {
             grant = grant.with_fixed_time(time);
         }

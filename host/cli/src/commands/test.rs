@@ -7,7 +7,8 @@ use anyhow::{Context as _, Result};
 use fumehood::agent::suggest;
 use fumehood::limits::{display_bytes, display_count};
 use fumehood::sanitize::printable;
-use fumehood::{Grant, HostBuilder};
+use fumehood::settings::{LimitsSection, Wishes, read_value};
+use fumehood::{Grant, HostBuilder, Limits};
 use fumehood_author::Project;
 use fumehood_author::cases::{
     Case, CaseFile, Comparison, Environment, NewCase, Observation, Recording, Runner, SCHEMA, Verdict, append_case,
@@ -169,8 +170,10 @@ async fn run_chosen<'a>(
 ) -> Result<Vec<CaseRun<'a>>> {
     let TestSubject { project, component, program, .. } = *subject;
     let trusted = TrustedCases::check(arguments, &project.folder, chosen)?;
-    let grant = |table: &toml::Table, folder: &Path| trusted.grant(table, folder);
-    let runner = Runner::start(Environment { host, grant: &grant, program }, component, files).await?;
+    let wishes = &project.settings.wants;
+    let grant = |case: &Case, folder: &Path| trusted.grant(case, wishes, folder);
+    let environment = Environment { host, grant: &grant, limits: limits_of(wishes), program };
+    let runner = Runner::start(environment, component, files).await?;
     let mut ran = Vec::new();
     for (file, case) in chosen.iter().copied() {
         let observation = runner.run(case, &project.folder).await?;
@@ -183,6 +186,19 @@ async fn run_chosen<'a>(
     }
     runner.close().await;
     Ok(ran)
+}
+
+/// Makes the grant of a recorded case, whose powers the user typed.
+fn grant_of_table(table: &toml::Table, folder: &Path) -> Result<Grant, String> {
+    grant_of_powers(&powers_of_table(table)?, folder, &|source| read_value(source, folder))
+}
+
+/// Returns the limits that the manifest of a tool asks for, over the defaults.
+fn limits_of(wishes: &Wishes) -> Limits {
+    let mut limits = LimitsSection::default();
+    let limiting = wishes.iter().filter(|wish| wish.key() == "limits");
+    limiting.for_each(|wish| wish.add_to(&mut Powers::default(), &mut limits, None));
+    limits.over(Limits::default())
 }
 
 /// Writes the results into the files of the cases.
@@ -238,8 +254,9 @@ async fn record(
     let new = NewCase { name: &name, tool, arguments: &typed, grant: &powers, now };
     let file = new.to_file(&into)?;
     let case = file.cases.first().context("the recorded case is missing")?;
-    let grant = |table: &toml::Table, folder: &Path| grant_of_powers(&powers_of_table(table)?, folder);
-    let environment = Environment { host, grant: &grant, program: None };
+    let grant = |case: &Case, folder: &Path| grant_of_table(&case.grant, folder);
+    let limits = limits_of(&project.settings.wants);
+    let environment = Environment { host, grant: &grant, limits, program: None };
     let runner = if powers.is_empty() {
         Runner::start(environment, component, &[]).await?
     } else {
@@ -249,7 +266,7 @@ async fn record(
     let observation = runner.run(case, &project.folder).await?;
     let recording = runner.finish_recording();
     runner.close().await;
-    check_recording(&recording, &grant(&powers, &project.folder).map_err(UsageError)?)?;
+    check_recording(&recording, &grant_of_table(&powers, &project.folder).map_err(UsageError)?)?;
     append_case(&into, &new, &recording.exchanges, &observation)?;
     if !powers.is_empty() {
         play_recorded(environment, component, project, &into, &name).await?;

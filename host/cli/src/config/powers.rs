@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use fumehood::Grant;
-use fumehood::settings::read_value;
 pub(crate) use fumehood_config::powers::{PowerFault, Powers};
+use fumehood_config::secret::Values;
 
 /// Reads a table with the powers of `[tools.NAME]`.
 ///
@@ -18,9 +18,8 @@ pub(crate) fn powers_of_table(table: &toml::Table) -> Result<Powers, String> {
 ///
 /// # Errors
 /// Everything in it that cannot be granted.
-pub(crate) fn grant_of_powers(powers: &Powers, base: &Path) -> Result<Grant, String> {
-    let granted = powers.grant(base, &|source| read_value(source, base));
-    granted.map_err(|faults| {
+pub(crate) fn grant_of_powers(powers: &Powers, base: &Path, values: Values<'_>) -> Result<Grant, String> {
+    powers.grant(base, values).map_err(|faults| {
         let lines: Vec<String> =
             faults.iter().map(|fault| format!("`grant`: {}: {}", fault.key, fault.message)).collect();
         lines.join("; ")

@@ -9,16 +9,18 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::Result;
 use fumehood::Grant;
 use fumehood::permission::files::{Access, Folder};
-use fumehood::settings::{SecretSection, ValueSource};
+use fumehood::settings::{LimitsSection, SecretSection, ValueSource, Wish, Wishes, read_value};
 use fumehood_author::cases::{Case, CaseFile};
 
 use super::effects::{Effect, quote, wrap};
 use super::{TrustStatus, TrustStore};
 use crate::args::Arguments;
-use crate::config::{Powers, powers_of_table, resolve};
+use crate::config::{Powers, grant_of_powers, powers_of_table, resolve};
 use crate::exit::UntrustedCasesError;
 use crate::{question, render};
 
+/// The beginning of the variable in place of a secret whose value a case has. No environment variable has such a name.
+const CASE_SECRET: &str = "=case=";
 /// Folders that version control keeps its own files in. They come from no publisher, and what is in them may run programs.
 const VERSION_CONTROL: [&str; 5] = [".git", ".hg", ".svn", ".jj", ".bzr"];
 
@@ -50,18 +52,49 @@ impl TrustedCases {
         Ok(Self { project: project.to_owned(), trusted })
     }
 
-    /// Makes the grant of a case. It is compared with what is trusted again, because a case before it may have put a link
-    /// in the place of a folder.
+    /// Makes the grant of a case: its own table, and what the manifest asks for under other keys. Its own is compared with what
+    /// is trusted again, because a case before it may have put a link in the place of a folder.
     ///
     /// # Errors
     /// If it is not valid, or reaches further than what is trusted.
-    pub(crate) fn grant(&self, table: &toml::Table, folder: &Path) -> Result<Grant, String> {
-        let powers = powers_of_table(table)?;
+    pub(crate) fn grant(&self, case: &Case, wishes: &Wishes, folder: &Path) -> Result<Grant, String> {
+        let mut powers = powers_of_table(&case.grant)?;
         if let Some(other) = reach(&powers, &self.project)?.into_iter().find(|what| !self.trusted.contains(what)) {
             return Err(format!("it reaches beyond the project, and is not trusted: {other}"));
         }
-        crate::config::grant_of_powers(&powers, folder)
+        add_wishes(&mut powers, case, wishes)?;
+        grant_of_powers(&powers, folder, &|source| read_case_value(case, source, folder))
     }
+}
+
+/// Adds what the manifest asks for: what needs no answer of an operator, and the secrets whose values the case has. Requests go
+/// to the servers of the case, and keys and values stay in memory.
+fn add_wishes(powers: &mut Powers, case: &Case, wishes: &Wishes) -> Result<(), String> {
+    let known: Vec<&str> = wishes.iter().filter_map(Wish::secret_name).collect();
+    if let Some(name) = case.secrets.keys().find(|name| !known.contains(&name.as_str())) {
+        return Err(format!("`secrets` has `{name}`, and the manifest asks for no such secret; add it to its wishes"));
+    }
+    let mut limits = LimitsSection::default();
+    for wish in wishes.iter().filter(|wish| !case.grant.contains_key(wish.key())) {
+        match wish.secret_name().filter(|name| case.secrets.contains_key(*name)) {
+            Some(name) => wish.add_to(powers, &mut limits, Some(&format!("{CASE_SECRET}{name}"))),
+            None if wish.missing_value().is_none() => wish.add_to(powers, &mut limits, None),
+            None => {}
+        }
+    }
+    if powers.http.is_empty() && !case.grant.contains_key("http_limits") {
+        powers.http_limits = None;
+    }
+    Ok(())
+}
+
+/// Returns the value of a secret: one that the case has, or one of the user.
+fn read_case_value(case: &Case, source: &ValueSource, folder: &Path) -> Result<String, String> {
+    let own = match source {
+        ValueSource::Env(variable) => variable.strip_prefix(CASE_SECRET).and_then(|name| case.secrets.get(name)),
+        _ => None,
+    };
+    own.map_or_else(|| read_value(source, folder), |value| Ok(value.clone()))
 }
 
 /// Returns what the cases of a file may reach beyond their project.
@@ -140,7 +173,7 @@ fn reach_of_case(case: &Case, project: &Path) -> Result<Vec<String>> {
 /// Returns what powers reach beyond the project: folders and secrets. Requests go nowhere but to the servers of the case.
 fn reach(powers: &Powers, project: &Path) -> Result<Vec<String>, String> {
     let files = Powers { read: powers.read.clone(), write: powers.write.clone(), ..Powers::default() };
-    let grant = crate::config::grant_of_powers(&files, project)?;
+    let grant = grant_of_powers(&files, project, &|source| read_value(source, project))?;
     let outside = grant.folders().iter().filter(|folder| !is_within(folder, project)).map(|folder| {
         let verb = if folder.access() == Access::Read { "read" } else { "change" };
         // Where a link leads to, because it may lead elsewhere later.

@@ -155,7 +155,7 @@ pub enum DefinitionError {
     #[error("the tools `{0}` and `{1}` have the same name, because `-` and `_` count as equal; rename one of them")]
     SameName(ToolName, ToolName),
     /// A text exceeds its limit.
-    #[error("the {what} of the tool `{tool}` has {found} bytes; the maximum is {limit}")]
+    #[error("the {what} of the tool `{tool}` has {found} bytes; the maximum is {limit}: shorten it")]
     TooLong {
         /// The tool.
         tool: ToolName,

@@ -5,7 +5,7 @@ mod observed;
 mod server;
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,8 +23,10 @@ use crate::args::{self, Arguments};
 use crate::config::amount::MAX_MEMORY_BYTES;
 use crate::configured::{ConfiguredComponent, Version};
 use crate::exit::{self, Exit, UsageError};
+use crate::grants::{Answer, Grants, wishes_of_file};
 use crate::hooks::{self, TerminalHookApprover};
 use crate::recording::{EntryPoint, Recording};
+use crate::render::WishReport;
 use crate::{flags, host, published, render, servers, source, user_folders};
 
 pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit> {
@@ -34,6 +36,7 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     let typed_arguments = TypedArguments::read(call.args_file.as_deref(), &call.arguments)?;
     let state = call.state.as_deref().map(source::parse_state).transpose()?;
     let app = open(arguments, call)?;
+    let call = &*with_wishes(&app, call).await?;
     // Before anything is loaded: nothing runs that cannot be recorded, and only existing files can be protected from
     // tools.
     let recording = app.record(&call.recording, EntryPoint::Call, call.actor.as_deref()).await?;
@@ -78,6 +81,10 @@ impl Invocation<'_> {
         let mut result = call_and_watch(&host, request, hooks, recording.map(Recording::calls)).await;
         if let Err(error) = &mut result.outcome {
             translate_for_cli(error, &format!("{name}{SEPARATOR}"), is_typed);
+            if error.kind == ErrorKind::Denied && is_typed && !call.grant_wishes && has_wishes(&component) {
+                let option = "`--grant-wishes` grants what its author asks for";
+                error.hint = error.hint.take().map(|hint| format!("{hint}; {option}").into());
+            }
         }
         let rendered = self.print(&result, ResultForm::Parts);
         if call.observe {
@@ -119,6 +126,11 @@ impl Invocation<'_> {
     }
 }
 
+/// Returns whether the author of a component asks for something.
+fn has_wishes(component: &Component) -> bool {
+    WishReport::read(component).is_some_and(|report| !report.wanted().is_empty())
+}
+
 /// Rewrites an error for the command line: removes the prefix of the only component from names of tools, and names the
 /// option that changes a limit or grant.
 fn translate_for_cli(error: &mut CallError, prefix: &str, is_typed: bool) {
@@ -147,6 +159,24 @@ fn split_full_name(call: &args::Call) -> Cow<'_, args::Call> {
     let Some((component, tool)) = names else { return Cow::Borrowed(call) };
     let arguments = call.tool.iter().chain(&call.arguments).cloned().collect();
     Cow::Owned(args::Call { component: component.into(), tool: Some(tool.to_owned()), arguments, ..call.clone() })
+}
+
+/// Adds the wishes of a component that was typed to its powers and limits, if the options say so.
+async fn with_wishes<'a>(app: &App<'_>, call: &'a args::Call) -> Result<Cow<'a, args::Call>> {
+    if !call.grant_wishes {
+        return Ok(Cow::Borrowed(call));
+    }
+    if let Some(name) = host::configured_name(&call.component) {
+        let message = format!("the powers of `{name}` are set in the configuration; leave `--grant-wishes` out");
+        return Err(UsageError(message).into());
+    }
+    let file = host::typed_component(&app.config, &call.component, call.allow_slow_compile).await?.file;
+    let mut grants = Grants::typed(&call.powers.typed, &call.limits);
+    grants.decide(&wishes_of_file(&file)?, Answer::All, false, Path::new("."))?;
+    grants.report_unfilled()?;
+    let mut granted = call.clone();
+    (granted.powers.typed, granted.limits) = grants.into_parts();
+    Ok(Cow::Owned(granted))
 }
 
 /// Opens the configuration if the component is one of it or if the configuration was named. For a component file, the

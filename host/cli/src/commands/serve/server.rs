@@ -12,9 +12,9 @@ use fumehood::listener::{
     CallSink, HttpOptions, HttpService, Jobs, Listener, RunningCalls, Tenant, TenantTools, Tenants, Token,
 };
 use fumehood::mcp::{LogLevel, McpService, Server, ServerOptions};
-use fumehood::settings::{LimitsSection, Wishes};
+use fumehood::settings::LimitsSection;
 use fumehood::telemetry::{Metrics, MetricsService};
-use fumehood::{CancellationToken, Grant, Host, Limits, McpTools, read_wishes};
+use fumehood::{CancellationToken, Grant, Host, Limits, McpTools};
 use fumehood_author::cases::grant_program;
 use tokio::task::JoinHandle;
 
@@ -31,7 +31,7 @@ use crate::args::{Arguments, ServeMcp, ServeOptions, limits_over};
 use crate::config::Config;
 use crate::configured::{self, ConfiguredComponent, LoadSettings, Version};
 use crate::exit::{Exit, UsageError};
-use crate::grants::Grants;
+use crate::grants::{Grants, wishes_of_file};
 use crate::logging::{self, Starting};
 use crate::power_arguments::PowerArguments;
 use crate::recording::{EntryPoint, Recording};
@@ -498,15 +498,7 @@ async fn typed_terms(config: &Config, serve: &ServeOptions, typed: &[PathBuf]) -
         return Err(UsageError(message).into());
     };
     let file = host::typed_component(config, only, serve.allow_slow_compile).await?.file;
-    let component = std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
-    let wishes = match read_wishes(&component).map(|text| Wishes::from_section(&text)) {
-        Some(Ok(wishes)) => wishes,
-        Some(Err(error)) => {
-            render::warning(&format!("the wishes of its author are ignored, because they are not valid: {error}"));
-            return Ok(terms);
-        }
-        None => return Ok(terms),
-    };
+    let wishes = wishes_of_file(&file)?;
     let mut grants = Grants::typed(&terms.powers.typed, &terms.limits);
     grants.take_answers(&wishes, &|name| std::env::var(name).ok(), Path::new("."));
     let (powers, limits) = grants.into_parts();

@@ -240,7 +240,7 @@ fn python_tool_of_the_page_calls_an_api() {
 const CORNERS: &str = r#"
 import logging
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fumehood_tool import ToolError, context, kv, progress, tool
 
@@ -254,14 +254,18 @@ class Line:
 def total(lines: list[Line], day: date) -> dict[str, str]:
     """Adds the lines of an invoice."""
     import statistics
+    from zoneinfo import ZoneInfo
     from helpers import rounded
+    price = "5 €".encode("iso8859-15").decode("iso8859-15")
+    noon = datetime(2026, 7, 1, 12, tzinfo=ZoneInfo("Europe/Berlin"))
     logging.getLogger("invoices").warning("adding %d lines", len(lines))
     print("printed")
     progress(0.5, "adding")
     kv.set("last", day.isoformat())
     middle = statistics.median(line.price for line in lines)
     due = day + timedelta(days=30)
-    return {"total": rounded(sum(line.price * line.count for line in lines)), "median": str(middle), "due": str(due)}
+    sum_of_lines = rounded(sum(line.price * line.count for line in lines))
+    return {"total": sum_of_lines, "median": str(middle), "due": str(due), "price": price, "noon": noon.isoformat()}
 
 @tool
 def fail(how: str) -> str:
@@ -287,7 +291,8 @@ fn python_tool_logs_converts_and_fails_in_words() {
     let totalled = call(&["total", lines, "day=2026-01-31", "--key-value", "1MiB"]);
     assert_eq!(totalled.code, 0, "{totalled:?}");
     let said = totalled.stdout + &totalled.stderr;
-    for part in [r#""total": "5.51""#, r#""due": "2026-03-02""#, "adding 2 lines", "stdout│ printed"] {
+    let parts = [r#""total": "5.51""#, r#""due": "2026-03-02""#, r#""price": "5 €""#, "2026-07-01T12:00:00+02:00"];
+    for part in parts.into_iter().chain(["adding 2 lines", "stdout│ printed"]) {
         assert!(said.contains(part), "{part}: {said}");
     }
     let refused = call(&["total", "lines=[{\"item\": \"a\"}]", "day=2026-01-31"]);
@@ -302,7 +307,8 @@ fn python_tool_logs_converts_and_fails_in_words() {
     bench.put("invoices/app.py", "from fumehood_tool import tool\n\n@tool\ndef f(a):\n    return a\n");
     let broken = run_slowly(&bench, "invoices", &["build"], &variables);
     assert_eq!(broken.code, 1);
-    assert!(broken.stderr.contains("`f`: the parameter `a` has no type; write `a: str`, for example"), "{broken:?}");
+    let says = "app.py:3: TypeError: `f`: the parameter `a` has no type; write `a: str`, for example";
+    assert!(broken.stderr.contains(says) && !broken.stderr.contains("Traceback"), "{broken:?}");
     bench.put("invoices/app.py", "def f():\n    pass\n");
     let empty = run_slowly(&bench, "invoices", &["build"], &variables);
     assert!(empty.stderr.contains("the module `app` has no tools; put `@tool` before a function"), "{empty:?}");

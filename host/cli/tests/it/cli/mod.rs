@@ -50,6 +50,8 @@ mod dev;
 #[cfg(test)]
 mod documented;
 #[cfg(test)]
+mod example_projects;
+#[cfg(test)]
 mod first_hour;
 #[cfg(test)]
 mod flows;

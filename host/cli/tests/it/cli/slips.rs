@@ -212,6 +212,9 @@ fn slips_with_cases() {
         slip(&["test"], 2, &["unknown field `htpp`", "`http`"])
             .with(cases!("grant = { htpp = [] }\n"))
             .calculator("dist/a.wasm"),
+        slip(&["test"], 2, &["`secrets` has `github`", "add it to its wishes"])
+            .with(cases!("secrets = { github = 'token' }\n"))
+            .calculator("dist/a.wasm"),
         slip(&["test"], 2, &["another case has the same name", "rename one"])
             .with(cases!("[[case]]\nname = 'one'\ntool = 'evaluate'\n"))
             .calculator("dist/a.wasm"),

@@ -49,6 +49,24 @@ fn bench() -> Workbench {
     bench
 }
 
+#[test]
+fn a_call_grants_wishes_that_need_no_answer() {
+    let bench = bench();
+    let call = ["call", "files.wasm", "search", "path=/docs", "text=hood"];
+    let denied = bench.run(&call);
+    assert!(denied.stderr.contains("`--grant-wishes` grants what its author asks for"), "{denied:?}");
+    let unfilled = bench.run(&[&call[..], &["--grant-wishes"]].concat());
+    let note = "not granted: read: /docs — to search in it; name the folder of this machine that the tool sees as /docs with \
+                --allow-read FOLDER:/docs";
+    assert!(unfilled.code != 0 && unfilled.stderr.contains(note), "{unfilled:?}");
+    let granted = assert_ok(bench.run(&[&call[..], &["--grant-wishes", "--allow-read", "docs:/docs"]].concat()));
+    assert!(granted.stdout.contains("a.txt") && !granted.stderr.contains("not granted"), "{granted:?}");
+    assert!(granted.stderr.contains("of 20.00 s"), "its limits, too: {granted:?}");
+    bench.put("fumehood.toml", "[tools.files]\ncomponent = \"files.wasm\"\n");
+    let configured = bench.run(&["call", "files", "list", "path=/docs", "--grant-wishes"]);
+    assert!(configured.code == 2 && configured.stderr.contains("leave `--grant-wishes` out"), "{configured:?}");
+}
+
 fn configuration(bench: &Workbench) -> String {
     std::fs::read_to_string(bench.path("fumehood.toml")).unwrap()
 }

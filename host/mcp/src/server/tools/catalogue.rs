@@ -179,8 +179,7 @@ fn to_mcp_tool(name: String, tool: &Tool) -> McpTool {
     tool.title = definition.title.as_ref().map(|title| sanitizer.untrusted(title));
     // Before 2026-07-28, structured content is an object. A tool whose result is something else answers with text.
     let output = definition.output_schema.as_ref().map(Untrusted::<Value>::to_sanitized);
-    let output = output.as_deref().and_then(Value::as_object);
-    tool.output_schema = output.filter(|schema| schema.get("type") == Some(&json!("object"))).cloned().map(Arc::new);
+    tool.output_schema = output.filter(|schema| describes_objects(schema, schema)).map(|schema| object_schema(&schema));
     tool.annotations = annotations(definition.annotations);
     if let Some(Value::Object(members)) =
         definition.mcp_members.as_ref().map(|members| members.to_sanitized().into_owned())
@@ -203,7 +202,25 @@ fn set_members(tool: &mut McpTool, mut members: Map<String, Value>) {
     }
 }
 
-/// Returns the schema with `"type": "object"` at its top, which the protocol requires of an `inputSchema`.
+/// Returns whether all values of a schema are objects, by its type or the types of its options. A definition of `root` that it or
+/// an option names counts; one that names another does not, because those could form a circle.
+fn describes_objects(schema: &Value, root: &Value) -> bool {
+    let schema = follow_reference(schema, root);
+    if let Some(kind) = schema.get("type") {
+        return kind == "object";
+    }
+    let options = ["anyOf", "oneOf"].into_iter().find_map(|keyword| schema.get(keyword)?.as_array());
+    let mut options = options.into_iter().flatten().map(|option| follow_reference(option, root).get("type")).peekable();
+    options.peek().is_some() && options.all(|kind| kind.is_some_and(|kind| kind == "object"))
+}
+
+/// Returns the definition of `root` that a schema refers to, or the schema itself.
+fn follow_reference<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+    let path = schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
+    path.and_then(|path| root.pointer(path)).unwrap_or(schema)
+}
+
+/// Returns the schema with `"type": "object"` at its top, which the protocol requires of an `inputSchema` and an `outputSchema`.
 fn object_schema(schema: &Value) -> Arc<JsonObject> {
     let mut schema = schema.as_object().cloned().unwrap_or_default();
     if schema.get("type") != Some(&json!("object")) {
@@ -286,6 +303,26 @@ mod tests {
         let listed = catalogue.tool("a__t").unwrap();
         assert_eq!(Value::Object(listed.input_schema.as_ref().clone()), json!({"type": "object"}));
         assert_eq!((&listed.output_schema, &listed.annotations), (&None, &None));
+    }
+
+    #[test]
+    fn finds_the_schemas_of_objects() {
+        fn check(schema: Value, expected: bool) {
+            assert_eq!(describes_objects(&schema, &schema), expected, "{schema}");
+        }
+
+        let definitions = json!({"a": {"type": "object"}, "b": {"type": "array"}, "c": {"$ref": "#/$defs/c"}});
+        check(json!({"type": "object"}), true);
+        check(json!({"type": "array"}), false);
+        check(json!({"type": ["object", "null"]}), false);
+        check(json!({}), false);
+        check(json!({"$ref": "#/$defs/a", "$defs": definitions}), true);
+        check(json!({"$ref": "#/$defs/b", "$defs": definitions}), false);
+        check(json!({"$ref": "#/$defs/c", "$defs": definitions}), false);
+        check(json!({"$ref": "#"}), false);
+        check(json!({"anyOf": [{"$ref": "#/$defs/a"}, {"type": "object"}], "$defs": definitions}), true);
+        check(json!({"oneOf": [{"$ref": "#/$defs/a"}, {"type": "null"}], "$defs": definitions}), false);
+        check(json!({"anyOf": []}), false);
     }
 
     #[test]
