@@ -423,6 +423,13 @@ pub(super) fn to_toml(json: &Value) -> Option<toml_edit::Value> {
     })
 }
 
+/// Returns the text of an answer that a case has as this value; `None` if it cannot have it. The order of members may change.
+pub(super) fn played_json(value: &Value) -> Option<String> {
+    let text = format!("json = {}", to_toml(value)?);
+    let table: toml::Table = toml::from_str(&text).ok()?;
+    plain_json(table.get("json")?).ok().map(|json| json.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

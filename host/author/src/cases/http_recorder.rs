@@ -24,7 +24,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::case::to_toml;
+use super::case::played_json;
 
 /// Maximum size of the body of an answer, in bytes. A file of cases is for people, too.
 const MAX_BODY_BYTES: usize = 1 << 20;
@@ -257,9 +257,9 @@ impl RecordedExchange {
             return;
         };
         let parsed = serde_json::from_str::<Value>(&self.body).ok();
-        if let Some(value) = parsed.filter(|value| to_toml(value).is_some()) {
+        if let Some(played) = parsed.as_ref().and_then(played_json) {
             JSON.clone_into(mime);
-            self.body = value.to_string();
+            self.body = played;
         }
     }
 
@@ -292,7 +292,8 @@ mod tests {
             record("GET https://a.example/", String::new(), &response.body(Bytes::from(body)).unwrap()).unwrap()
         };
         let changed = answer("application/json; charset=utf-8", "{\"b\": 1, \"a\": 2.0}");
-        assert_eq!(changed.body, r#"{"a":2.0,"b":1}"#);
+        assert_eq!(serde_json::from_str::<Value>(&changed.body).unwrap(), serde_json::json!({"a": 2.0, "b": 1}));
+        assert_eq!(played_json(&serde_json::from_str(&changed.body).unwrap()).unwrap(), changed.body);
         assert_eq!(changed.headers, BTreeMap::from([("content-type".to_owned(), JSON.to_owned())]));
         for (mime, body) in [(JSON, "{\"b\": null}"), (JSON, "{"), ("text/plain", "{\"b\": 1}")] {
             assert_eq!(answer(mime, body).body, body, "{mime}");

@@ -309,7 +309,9 @@ fn recorded_case_plays_what_servers_answered() {
     );
     let tested = bench.run(&["test"]);
     assert!(tested.code == 0 && tested.stdout.contains("1 passed, 0 failed"), "{tested:?}");
-    let private = bench.run(&[&record[..], &powers[..2], &["--name", "d"]].concat());
+    let private =
+        ["test", "--record", "get", "--arguments", r#"{"url": "http://localhost:1/"}"#, "--into", "private.toml"];
+    let private = bench.run(&[&private[..], &["--allow-http", "GET http://localhost:1/**"]].concat());
     assert!(private.stderr.contains("the case gives another result when it is played"), "{private:?}");
     let misplaced = bench.run(&[&["test"], &powers[..]].concat());
     assert!(
