@@ -252,8 +252,8 @@ pub struct McpServerSection {
     pub timeout: Option<Time>,
     /// Maximum total wall time of one call. Default: 10m.
     pub max_timeout: Option<Time>,
-    /// Maximum time to start and list its tools. Default: 10s, and 60s for programs such as npx and uvx that install
-    /// other programs first.
+    /// Maximum time to start and list its tools. Default: 10s, and 60s for installed packages and for programs such as npx
+    /// and uvx that install other programs first.
     pub start_timeout: Option<Time>,
     /// The form of a result that the model reads, if the server wrote both: "text" or "structured". Default: "text".
     pub prefer: Option<PreferredForm>,

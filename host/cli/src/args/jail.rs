@@ -9,6 +9,9 @@ use fumehood_config::mcp::{McpServerSection, ProgramIsolation, ProgramLimitsSect
 use crate::exit::UsageError;
 use crate::isolation::Mode;
 
+/// A rule for a host that does not exist (RFC 6761), with which a program has a proxy that refuses everything.
+const NOWHERE: &str = "GET http://fumehood.invalid/**";
+
 #[derive(Debug, Args)]
 pub(crate) struct Jail {
     /// Print which parts of the jail this machine supports, and run nothing
@@ -48,6 +51,10 @@ pub(crate) struct JailArguments {
     #[arg(id = "jail.private_addresses", long = "allow-private", value_name = "ADDRESSES")]
     pub(crate) private_addresses: Vec<String>,
 
+    /// Print the option for every request that the program tries and that is not allowed, also without `--allow-http`
+    #[arg(id = "jail.observe", long = "observe")]
+    pub(crate) observe: bool,
+
     /// Environment variable for the program; `NAME` alone has your value; repeatable
     #[arg(id = "jail.env", long = "env", value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<String>,
@@ -76,12 +83,13 @@ impl JailArguments {
             }
         };
         let variables = self.env.iter().map(|text| variable(text));
+        let observed = self.observe.then(|| NOWHERE.to_owned());
         Ok(McpServerSection {
             command: Some(command.to_vec()),
             isolation: Some(isolation),
             read: self.read.clone(),
             write: self.write.clone(),
-            http: self.http.clone(),
+            http: self.http.iter().cloned().chain(observed).collect(),
             private_addresses: self.private_addresses.clone(),
             limits: Some(self.limits.clone()),
             env: variables.collect::<Result<BTreeMap<_, _>, _>>()?,
@@ -118,9 +126,9 @@ impl JailArguments {
 
     /// Returns whether an option was typed.
     pub(crate) fn has_any(&self) -> bool {
-        let Self { read, write, http, private_addresses, env, home, limits } = self;
+        let Self { read, write, http, private_addresses, observe, env, home, limits } = self;
         let lists = read.len() + write.len() + http.len() + private_addresses.len() + env.len();
-        lists > 0 || home.is_some() || *limits != ProgramLimitsSection::default()
+        lists > 0 || *observe || home.is_some() || *limits != ProgramLimitsSection::default()
     }
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 
+use fumehood_platform::private;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
@@ -51,7 +52,8 @@ impl ProxyListeners {
     /// Binds both. Must be called within a tokio runtime.
     pub(super) fn bind() -> io::Result<Self> {
         let outside = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let folder = TempDir::with_prefix("fumehood-proxy-")?;
+        let folder =
+            tempfile::Builder::new().prefix("fumehood-proxy-").permissions(private::folder_permissions()).tempdir()?;
         let socket = folder.path().join(SOCKET_NAME);
         let listening = SocketListener::bind(&socket)
             .map_err(|error| io::Error::new(error.kind(), format!("cannot listen at {}: {error}", socket.display())))?;

@@ -75,7 +75,8 @@ struct Surroundings {
 
 impl LaunchSandbox for ServerJail {
     fn prepare(&self) -> io::Result<SandboxedLaunch> {
-        let temporary = TempDir::with_prefix("fumehood-server-")?;
+        let temporary =
+            tempfile::Builder::new().prefix("fumehood-server-").permissions(private::folder_permissions()).tempdir()?;
         let temporary_path = temporary.path().canonicalize()?;
         let home = match &self.place.home {
             Some(home) => home.clone(),

@@ -23,7 +23,7 @@ pub fn server_options(section: &McpServerSection) -> RemoteOptions {
     RemoteOptions {
         deadline: section.timeout.map_or(defaults.deadline, |time| time.0),
         max_time: section.max_timeout.map_or(defaults.max_time, |time| time.0),
-        patience: section.start_timeout.map_or_else(|| start_timeout(section.command.as_deref()), |time| time.0),
+        patience: section.start_timeout.map_or_else(|| default_start_timeout(section), |time| time.0),
         result_form: section.prefer.map_or(defaults.result_form, PreferredForm::result_form),
         output: section.output.map_or(defaults.output, |bytes| bytes.0),
         string: section.string.map_or(defaults.string, |bytes| bytes.0),
@@ -53,6 +53,11 @@ fn client_requests(section: &McpServerSection) -> ServerRequestPolicy {
     policy.sampling = section.sampling.unwrap_or(false);
     policy.apps = section.apps.unwrap_or(false);
     policy
+}
+
+fn default_start_timeout(section: &McpServerSection) -> Duration {
+    // At its first start, a package of Python is compiled.
+    if section.package.is_some() { DEFAULT_INSTALL_TIMEOUT } else { start_timeout(section.command.as_deref()) }
 }
 
 /// Returns the default time that a server may take to start.

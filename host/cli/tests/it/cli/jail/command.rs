@@ -75,6 +75,8 @@ fn refused_requests_are_printed_with_the_option_that_allows_them() {
     assert_eq!(ran.stdout, "403\n403\n", "{ran:?}");
     let hint = "--allow-http 'GET http://example.com/**'";
     assert_eq!(ran.stderr.matches(hint).count(), 1, "{ran:?}");
+    let observed = bench.run(&["jail", "--observe", "--", python, "-c", script]);
+    assert!(observed.stdout == "403\n403\n" && observed.stderr.contains(hint), "{observed:?}");
 }
 
 #[test]

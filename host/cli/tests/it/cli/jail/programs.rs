@@ -39,7 +39,7 @@ struct Kind {
 }
 
 /// This user, with namespaces.
-const USUAL: Kind = Kind { as_nobody: false, has_namespaces: true };
+const THIS_USER: Kind = Kind { as_nobody: false, has_namespaces: true };
 
 fn kinds() -> impl Iterator<Item = Kind> {
     let users = users().iter().copied();
@@ -220,7 +220,7 @@ fn a_program_connects_to_its_proxy_only() {
 
 #[test]
 fn limits_end_a_program_and_say_so() {
-    let ground = Ground::new(USUAL);
+    let ground = Ground::new(THIS_USER);
     let limits = ProgramLimits { cpu_seconds: 1, file_size: 1 << 20, memory: 256 << 20, ..ProgramLimits::default() };
     let jail = ProgramJail { limits, ..ground.jail() };
     let spun = ground.run(&jail, &["/bin/sh", "-c", "while :; do :; done"]);
@@ -236,7 +236,7 @@ fn a_fork_bomb_is_bounded_and_gone_at_the_end() {
     let Some(as_nobody) = users().iter().find(|as_nobody| **as_nobody) else {
         return fumehood_tests::skip::skip("root", "only root becomes another user");
     };
-    let ground = Ground::new(Kind { as_nobody: *as_nobody, ..USUAL });
+    let ground = Ground::new(Kind { as_nobody: *as_nobody, ..THIS_USER });
     let limits = ProgramLimits { processes: 30, ..ProgramLimits::default() };
     let jail = ProgramJail { limits, ..ground.jail() };
     let bomb = "i=0; while [ $i -lt 100 ]; do sleep 4321 & i=$((i + 1)); done; wait";
@@ -254,7 +254,7 @@ fn running(word: &str) -> usize {
 
 #[test]
 fn all_processes_of_a_program_end_with_it_or_its_host() {
-    let ground = Ground::new(USUAL);
+    let ground = Ground::new(THIS_USER);
     let start = |seconds: &str| format!("setsid sleep {seconds} & (sleep {seconds} &); echo started; ");
     let ran = ground.run(&ground.jail(), &["/bin/sh", "-c", &start("4322")]);
     assert!(ran.status.success(), "{ran:?}");
@@ -275,7 +275,7 @@ fn all_processes_of_a_program_end_with_it_or_its_host() {
 
 #[test]
 fn a_program_does_not_start_without_its_grants() {
-    let ground = Ground::new(USUAL);
+    let ground = Ground::new(THIS_USER);
     let jail = ProgramJail { read: vec!["/nowhere".into()], ..ground.jail() };
     let ran = ground.run(&jail, &["/bin/true"]);
     assert!(ran.status.code() == Some(127) && errors(&ran).contains("cannot grant /nowhere"), "{ran:?}");
