@@ -115,7 +115,7 @@ pub enum Event {
         #[serde(flatten)]
         progress: Progress,
     },
-    /// An HTTP request of a running call ended, or was refused.
+    /// An HTTP request or a TCP connection of a running call ended, or was refused.
     Request {
         /// The id of the call.
         id: String,

@@ -27,7 +27,9 @@ pub enum Power {
     Random,
     /// A private key-value store.
     KeyValue,
-    /// Raw sockets and name lookup, which cannot be granted.
+    /// TCP connections, and lookups of the names of their hosts.
+    Tcp,
+    /// Other sockets, which cannot be granted: UDP, and listening.
     Sockets,
     /// The snapshot of the agent's state.
     State,
@@ -48,6 +50,7 @@ impl Power {
             Self::Clock => "clock",
             Self::Random => "random",
             Self::KeyValue => "key_value",
+            Self::Tcp => "tcp",
             Self::Sockets => "sockets",
             Self::State => "state",
             Self::Capability => "capability",

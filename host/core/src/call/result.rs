@@ -257,7 +257,7 @@ pub struct Metadata {
     /// Attempts that exceeded a quota, such as bytes on disk or requests, each as a sentence. A few at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exhausted: Vec<String>,
-    /// The HTTP requests that the tool made, or was refused, in the order in which they ended. The first 64.
+    /// The HTTP requests and TCP connections that the tool made, or was refused, in the order in which they ended. The first 64.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<RequestReport>,
     /// Output of the guest on stdout, capped. Never part of the result.
@@ -430,15 +430,15 @@ impl CallResult {
     }
 }
 
-/// The outcome of one HTTP request of a call.
+/// The outcome of one HTTP request of a call, or of one TCP connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestReport {
-    /// The method.
+    /// The method; [`Self::CONNECTION`] for a connection.
     pub method: String,
-    /// The host, and the port unless it is the default one. Path and query are left out, because they may hold private
+    /// The host, and the port unless it is the default one of a request. Path and query are left out, because they may hold private
     /// data.
     pub host: String,
-    /// The status of the response, if there was one.
+    /// The status of the response, if there was one. A connection has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// The reason of a refusal or failure.
@@ -448,6 +448,11 @@ pub struct RequestReport {
     pub bytes_out: u64,
     /// Bytes received: headers and body.
     pub bytes_in: u64,
+}
+
+impl RequestReport {
+    /// The method of a TCP connection. No tool makes a request with this method.
+    pub const CONNECTION: &str = "CONNECT";
 }
 
 /// The output of a guest on one stream, up to a cap.

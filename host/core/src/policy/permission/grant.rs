@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::files::{Folder, Quota, SCRATCH};
 use super::http::{HttpGrant, Scheme};
+use super::tcp::TcpGrant;
 use super::{ClockStep, CommandLine, Environment, KeyValueQuota, Secret, Seed};
 use crate::capability::{CapabilityGrant, CapabilityGrantError};
 use crate::text::sanitize::printable;
@@ -25,6 +26,7 @@ use crate::text::sanitize::printable;
 ///
 /// use fumehood_core::policy::permission::files::{Folder, Quota};
 /// use fumehood_core::policy::permission::http::{HttpGrant, HttpLimits};
+/// use fumehood_core::policy::permission::tcp::{TcpGrant, TcpLimits};
 /// use fumehood_core::policy::permission::{
 ///     ClockStep, CommandLine, Environment, Grant, Injection, KeyValueQuota, Secret, SecretValue, Seed,
 /// };
@@ -38,6 +40,7 @@ use crate::text::sanitize::printable;
 ///     .with_folder(Folder::write("./out:/out")?)?
 ///     .with_scratch(Quota::parse("10MiB")?)?
 ///     .with_http(HttpGrant::new(rules, Vec::new(), HttpLimits::default())?)
+///     .with_tcp(TcpGrant::new(vec!["db.example.com:5432".parse()?], Vec::new(), TcpLimits::default())?)
 ///     .with_secret(Secret::new("api", token, "https://api.example.com/v1/**", bearer)?)?
 ///     .with_key_value(KeyValueQuota::parse("1MiB")?)
 ///     .with_environment(Environment::none().with("LANG", "en")?)
@@ -68,6 +71,8 @@ pub struct Grant {
     scratch: Option<Quota>,
     #[cfg_attr(feature = "wire", serde(skip))]
     http: Option<HttpGrant>,
+    #[cfg_attr(feature = "wire", serde(skip))]
+    tcp: Option<TcpGrant>,
     #[cfg_attr(feature = "wire", serde(skip))]
     secrets: Vec<Secret>,
     #[cfg_attr(feature = "wire", serde(skip))]
@@ -106,6 +111,7 @@ impl Grant {
             folders: Vec::new(),
             scratch: None,
             http: None,
+            tcp: None,
             secrets: Vec::new(),
             page_origins: None,
             capabilities: Vec::new(),
@@ -243,7 +249,7 @@ impl Grant {
     }
 }
 
-/// HTTP requests, and the secrets injected into them.
+/// HTTP requests, the secrets injected into them, and TCP connections.
 impl Grant {
     /// Grants HTTP requests, replacing a previous grant of them.
     #[must_use]
@@ -255,6 +261,18 @@ impl Grant {
     #[must_use]
     pub const fn http(&self) -> Option<&HttpGrant> {
         self.http.as_ref()
+    }
+
+    /// Grants TCP connections, replacing a previous grant of them.
+    #[must_use]
+    pub fn with_tcp(self, tcp: TcpGrant) -> Self {
+        Self { tcp: Some(tcp), ..self }
+    }
+
+    /// Returns the granted TCP connections.
+    #[must_use]
+    pub const fn tcp(&self) -> Option<&TcpGrant> {
+        self.tcp.as_ref()
     }
 
     /// Grants the injection of a secret into the requests that it is for. Requests must be granted first.
@@ -399,6 +417,8 @@ mod tests {
             none().with_folder(Folder::read("./docs:/docs").unwrap()).unwrap(),
             none().with_scratch(Quota::default()).unwrap(),
             none().with_http(http),
+            none()
+                .with_tcp(TcpGrant::new(vec!["a.example:1".parse().unwrap()], Vec::new(), Default::default()).unwrap()),
             none().with_pages(Vec::new()).unwrap(),
         ];
         let mut lines: Vec<String> = singles.iter().flat_map(|single| single.lines(None)).collect();
@@ -417,6 +437,7 @@ mod tests {
             folders: _,
             scratch: _,
             http: _,
+            tcp: _,
             secrets: _,
             page_origins: _,
             capabilities: _,

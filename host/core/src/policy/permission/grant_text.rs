@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::files::{Access, Folder, Quota};
-use super::http::{HttpGrant, HttpLimits};
+use super::http::{HttpGrant, HttpLimits, IpNet};
+use super::tcp::{TcpGrant, TcpLimits};
 use super::{ClockStep, Grant, Injection, Power, Secret};
 use crate::capability::CapabilityGrant;
 
@@ -40,7 +41,7 @@ impl GrantRow {
 }
 
 /// Everything that can be granted, in the order of the phrases.
-static GRANT_ROWS: [GrantRow; 14] = [
+static GRANT_ROWS: [GrantRow; 15] = [
     GrantRow {
         power: Some(Power::Files),
         is_granted: |grant| !grant.folders().is_empty(),
@@ -57,6 +58,15 @@ static GRANT_ROWS: [GrantRow; 14] = [
         phrases: |grant| grant.http().map(http_phrase).into_iter().collect(),
         example: Some("http = [\"GET https://HOST/**\"]"),
         sink: Some("it may make HTTP requests"),
+        ..GrantRow::SILENT
+    },
+    GrantRow {
+        power: Some(Power::Tcp),
+        is_granted: |grant| grant.tcp().is_some(),
+        lines: |grant, _| grant.tcp().map(|tcp| tcp_lines(tcp, grant.http())).unwrap_or_default(),
+        phrases: |grant| grant.tcp().map(tcp_phrase).into_iter().collect(),
+        example: Some("tcp = [\"HOST:PORT\"]"),
+        sink: Some("it may open TCP connections"),
         ..GrantRow::SILENT
     },
     GrantRow {
@@ -213,7 +223,7 @@ fn folder_phrase(folder: &Folder) -> String {
 
 fn http_lines(http: &HttpGrant) -> Vec<String> {
     let mut lines: Vec<String> = http.rules().iter().map(|rule| format!("http: {rule}")).collect();
-    lines.extend(http.private().iter().map(|net| format!("private_addresses: {net}")));
+    lines.extend(http.private().iter().map(private_line));
     if *http.limits() != HttpLimits::default() {
         let HttpLimits { requests, bytes_out, bytes_in, in_flight, connect, tls, first_byte, between_bytes } =
             *http.limits();
@@ -229,6 +239,30 @@ fn http_lines(http: &HttpGrant) -> Vec<String> {
 fn http_phrase(http: &HttpGrant) -> String {
     let rules: Vec<String> = http.rules().iter().map(ToString::to_string).collect();
     format!("make HTTP requests ({})", rules.join(", "))
+}
+
+/// Returns the lines of connections. Private addresses that requests may reach, too, have a line already.
+fn tcp_lines(tcp: &TcpGrant, http: Option<&HttpGrant>) -> Vec<String> {
+    let mut lines: Vec<String> = tcp.rules().iter().map(|rule| format!("tcp: {rule}")).collect();
+    let written = http.map(HttpGrant::private).unwrap_or_default();
+    lines.extend(tcp.private().iter().filter(|net| !written.contains(net)).map(private_line));
+    if *tcp.limits() != TcpLimits::default() {
+        let TcpLimits { connections, bytes_out, bytes_in, connect } = *tcp.limits();
+        let connect = time_text(connect);
+        lines.push(format!(
+            "tcp_limits: connections = {connections}, bytes_out = {bytes_out}, bytes_in = {bytes_in}, connect = {connect}"
+        ));
+    }
+    lines
+}
+
+fn tcp_phrase(tcp: &TcpGrant) -> String {
+    let rules: Vec<String> = tcp.rules().iter().map(ToString::to_string).collect();
+    format!("open TCP connections ({})", rules.join(", "))
+}
+
+fn private_line(net: &IpNet) -> String {
+    format!("private_addresses: {net}")
 }
 
 fn environment_lines(grant: &Grant) -> Vec<String> {
@@ -309,6 +343,11 @@ mod tests {
             vec!["127.0.0.1/32".parse().unwrap()],
             HttpLimits { requests: 3, ..HttpLimits::default() },
         );
+        let tcp = TcpGrant::new(
+            vec!["db.example.com:5432".parse().unwrap(), "127.0.0.1:6379".parse().unwrap()],
+            vec!["127.0.0.1/32".parse().unwrap()],
+            TcpLimits { connections: 3, ..TcpLimits::default() },
+        );
         let value = SecretValue::new(secret).unwrap();
         let header = Injection::header("Authorization", "Bearer {secret}").unwrap();
         Grant::none()
@@ -320,6 +359,7 @@ mod tests {
             .with_scratch(Quota::default())
             .unwrap()
             .with_http(http.unwrap())
+            .with_tcp(tcp.unwrap())
             .with_secret(Secret::new("token", value, "https://api.example.com/**", header).unwrap())
             .unwrap()
             .with_environment(Environment::none().with("A", "1\nhttp: *").unwrap())
@@ -352,6 +392,9 @@ mod tests {
             scratch = bytes = 67108864, entries = 1000
             secret "token": for https://api.example.com/**, header "authorization" = "Bearer {secret}"
             state = true
+            tcp: 127.0.0.1:6379
+            tcp: db.example.com:5432
+            tcp_limits: connections = 3, bytes_out = 1048576, bytes_in = 10485760, connect = 10000ms
             write: "./out:/out", bytes = 67108864, entries = 1000"#]].assert_eq(&lines.join("\n"));
         assert_eq!(lines, everything("another-value").lines(Some(Path::new("/cfg"))));
         assert!(lines.iter().all(|line| !line.contains('\n')));
@@ -371,6 +414,7 @@ mod tests {
             Power::Random,
             Power::KeyValue,
             Power::State,
+            Power::Tcp,
         ];
         let all = everything("s3cret-value");
         assert!(every.iter().all(|power| all.has(*power) && !Grant::none().has(*power)));

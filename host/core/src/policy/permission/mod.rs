@@ -14,6 +14,7 @@ pub mod http;
 mod key_value;
 mod secret;
 mod seed;
+pub mod tcp;
 
 pub use crate::call::{Power, Refusal};
 pub use clock::ClockStep;

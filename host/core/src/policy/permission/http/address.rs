@@ -1,7 +1,11 @@
-//! Classification of IP addresses: public, or special-purpose.
+//! Classification of IP addresses: public, special-purpose, or private and named by the operator.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::fmt;
+
+use ipnet::IpNet;
+
+use crate::policy::permission::GrantError;
 
 /// The error of an address that is not public, with a description of the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +54,59 @@ pub fn check_public(address: IpAddr) -> Result<(), NotPublicError> {
     match address {
         IpAddr::V4(address) => check_public_v4(address),
         IpAddr::V6(address) => check_public_v6(address),
+    }
+}
+
+/// The private networks that an operator named.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::policy::permission) struct NamedNetworks(Vec<IpNet>);
+
+impl NamedNetworks {
+    /// # Errors
+    /// If one of them contains every address.
+    pub(in crate::policy::permission) fn new(networks: Vec<IpNet>) -> Result<Self, GrantError> {
+        match networks.iter().find(|net| net.prefix_len() == 0) {
+            Some(every) => Err(GrantError::new(format!(
+                "`{every}` would allow every private address; name a network, such as `127.0.0.1/32`"
+            ))),
+            None => Ok(Self(networks)),
+        }
+    }
+
+    /// Returns the networks.
+    pub(in crate::policy::permission) fn as_slice(&self) -> &[IpNet] {
+        &self.0
+    }
+
+    /// Returns whether an address is in one of them.
+    pub(in crate::policy::permission) fn contains(&self, address: IpAddr) -> bool {
+        let canonical = address.to_canonical();
+        self.0.iter().any(|net| net.contains(&address) || net.contains(&canonical))
+    }
+
+    /// Checks that an address is public or in one of them.
+    ///
+    /// # Errors
+    /// If it is neither.
+    pub(in crate::policy::permission) fn check(&self, address: IpAddr) -> Result<(), NotPublicError> {
+        if self.contains(address) { Ok(()) } else { check_public(address) }
+    }
+
+    /// Checks the address that a rule names.
+    ///
+    /// # Errors
+    /// If the rule can never match, because the address is neither public nor in one of the networks.
+    pub(in crate::policy::permission) fn check_rule(
+        &self,
+        rule: &impl fmt::Display,
+        address: IpAddr,
+    ) -> Result<(), GrantError> {
+        self.check(address).map_err(|what| {
+            let net = IpNet::from(address);
+            GrantError::new(format!(
+                "the rule `{rule}` can never match: {address} is {what}; allow it by private_addresses = [\"{net}\"]"
+            ))
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use serde::Serialize;
 use url::{Host, Url};
 
-use super::address::check_public;
+use super::address::NamedNetworks;
 use super::parsed_request::{ParsedRequest, describe_unparsed};
 use super::rule::HttpRule;
 use super::target::{HttpTarget, Scheme};
@@ -33,7 +33,7 @@ use crate::policy::permission::GrantError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpGrant {
     rules: Vec<HttpRule>,
-    private: Vec<IpNet>,
+    private: NamedNetworks,
     limits: HttpLimits,
 }
 
@@ -122,22 +122,9 @@ impl HttpGrant {
                 "the limit `{zero}` of requests is zero, so no request could succeed; leave it out for the default"
             )));
         }
-        if let Some(every) = private.iter().find(|net| net.prefix_len() == 0) {
-            return Err(GrantError::new(format!(
-                "`{every}` would allow every private address; name a network, such as `127.0.0.1/32`"
-            )));
-        }
-        let grant = Self { rules, private, limits };
-        let literals = grant.rules.iter().filter_map(|rule| Some((rule, rule.target().address()?)));
-        for (rule, address) in literals {
-            if let Err(what) = check_public(address)
-                && !grant.is_named(address)
-            {
-                let net = IpNet::from(address);
-                return Err(GrantError::new(format!(
-                    "the rule `{rule}` can never match: {address} is {what}; allow it by private_addresses = [\"{net}\"]"
-                )));
-            }
+        let grant = Self { rules, private: NamedNetworks::new(private)?, limits };
+        for (rule, address) in grant.rules.iter().filter_map(|rule| Some((rule, rule.target().address()?))) {
+            grant.private.check_rule(rule, address)?;
         }
         Ok(grant)
     }
@@ -163,7 +150,7 @@ impl HttpGrant {
     /// Returns the private networks that the operator named.
     #[must_use]
     pub fn private(&self) -> &[IpNet] {
-        &self.private
+        self.private.as_slice()
     }
 
     /// Checks the resolved addresses of a request's host. All of them must be allowed, because a name server could
@@ -174,19 +161,10 @@ impl HttpGrant {
     pub fn admit(&self, permit: &Permit, addresses: &[IpAddr]) -> Result<Reach, Refusal> {
         let mut named = !addresses.is_empty();
         for address in addresses {
-            let is_named = self.is_named(*address);
-            named &= is_named;
-            match check_public(*address) {
-                Err(what) if !is_named => return Err(refuse_address(permit, *address, &what.to_string())),
-                _ => {}
-            }
+            named &= self.private.contains(*address);
+            self.private.check(*address).map_err(|what| refuse_address(permit, *address, &what.to_string()))?;
         }
         Ok(if named { Reach::Named } else { Reach::Public })
-    }
-
-    fn is_named(&self, address: IpAddr) -> bool {
-        let canonical = address.to_canonical();
-        self.private.iter().any(|net| net.contains(&address) || net.contains(&canonical))
     }
 
     /// Explains why no rule allows a request, by the rule that comes closest.

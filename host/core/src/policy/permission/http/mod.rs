@@ -13,6 +13,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 
+pub(super) use address::NamedNetworks;
 pub use address::{NotPublicError, check_public};
 pub use ipnet::IpNet;
 
