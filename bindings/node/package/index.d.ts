@@ -5,7 +5,7 @@ import type { CallSettings, HostOptions as HostSettings, LoadSettings, ServerSet
 
 export * from './agent.js'
 
-export type { Amount, Budget, Duration, Grants, HttpLimits, Limits, Registry, Secret, WriteFolder } from './settings.js'
+export type { Amount, Budget, Duration, Grants, HttpLimits, Limits, Registry, Secret, TcpLimits, WriteFolder } from './settings.js'
 
 export interface HostOptions extends HostSettings {
   /** Interfaces of this program that components may import with a grant. */

@@ -42,6 +42,18 @@ export interface HttpLimits {
   between_bytes?: Duration
 }
 
+/** Limits on the TCP connections of one call. A limit that is left out has its default. */
+export interface TcpLimits {
+  /** Maximum number of connections that are opened, and of names that are looked up. Default: 8. */
+  connections?: Amount
+  /** Maximum bytes that all connections together send. Default: 1MiB. */
+  bytes_out?: Amount
+  /** Maximum bytes that all connections together receive. Default: 10MiB. */
+  bytes_in?: Amount
+  /** Maximum time to look up a name, and to connect. Default: 10s. */
+  connect?: Duration
+}
+
 /** A folder that may be changed, with its quotas. */
 export interface WriteFolder {
   /** The folder on this machine, relative to the working folder. */
@@ -84,7 +96,11 @@ export interface Grants {
   http?: string[]
   /** Limits on the number, size and time of the requests of one call. */
   http_limits?: HttpLimits
-  /** Private addresses that its requests may reach, such as "127.0.0.1/32". */
+  /** TCP connections that it may open, as "HOST:PORT", such as "db.example.com:5432". */
+  tcp?: string[]
+  /** Limits on the number and size of the TCP connections of one call. */
+  tcp_limits?: TcpLimits
+  /** Private addresses that its requests and connections may reach, such as "127.0.0.1/32". */
   private_addresses?: string[]
   /** Environment variables, with their values. The host's own are never passed on. */
   env?: Record<string, string>

@@ -21,7 +21,10 @@ static LIMIT_OPTIONS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
 });
 
 /// Keys whose values may be shown again. Values of other keys may be secrets, or have them.
-const SHOWN_KEYS: [&str; 5] = ["read", "write", "http", "private_addresses", "app_origins"];
+const SHOWN_KEYS: [&str; 6] = ["read", "write", "http", "tcp", "private_addresses", "app_origins"];
+
+/// Keys whose rules need `private_addresses` for hosts on this machine.
+pub(crate) const REACHING_KEYS: [&str; 2] = ["http", "tcp"];
 
 fn key_and_option(arg: &Arg, prefix: &str) -> Option<(String, String)> {
     let key = arg.get_id().as_str().strip_prefix(prefix)?;
@@ -82,26 +85,26 @@ fn translate_line(line: &str) -> String {
         let (before, toml) = line.split_at_checked(start)?;
         let table: Table = toml.parse().ok()?;
         let (1, Some(value)) = (table.len(), table.get(key)) else { return None };
-        let more = if key == "http" { private_options(value) } else { String::new() };
+        let more = if REACHING_KEYS.contains(&key) { private_options(value) } else { String::new() };
         Some(format!("{before}{}{more}", options(option, value)?))
     });
     translated.into_iter().next().unwrap_or_else(|| line.clone())
 }
 
-/// Returns the options that rules for requests to this machine need besides.
+/// Returns the options that rules for this machine need besides.
 fn private_options(rules: &Value) -> String {
     private_networks(rules).map(|network| format!(" --allow-private {network}")).collect()
 }
 
-/// Returns the `private_addresses` that rules for requests to this machine need besides.
+/// Returns the `private_addresses` that rules for this machine need besides.
 pub(crate) fn private_networks(rules: &Value) -> impl Iterator<Item = String> {
     rules.as_array().into_iter().flatten().filter_map(Value::as_str).flat_map(loopback_networks)
 }
 
-/// Returns the networks of the host of a rule, such as `GET http://127.0.0.1:80/**`, if it is this machine.
+/// Returns the networks of the host of a rule, such as `GET http://127.0.0.1:80/**` or `127.0.0.1:80`, if it is this machine.
 fn loopback_networks(rule: &str) -> Vec<String> {
-    let authority = rule.split_once("://").map(|(_, rest)| rest.split('/').next().unwrap_or_default());
-    let authority = authority.unwrap_or_default();
+    let target = rule.split_once("://").map_or(rule, |(_, rest)| rest);
+    let authority = target.split('/').next().unwrap_or_default();
     let host = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, _)) => host,
         None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
@@ -194,8 +197,8 @@ mod tests {
             r"to allow it: --allow-read ./a:/a --allow-read './it'\''s:/b'",
         );
         assert_translated(
-            "`private_addresses` has no effect without `http`",
-            "`--allow-private` has no effect without `--allow-http`",
+            "`private_addresses` has no effect without `http` or `tcp`",
+            "`--allow-private` has no effect without `--allow-http` or `--allow-tcp`",
         );
         assert_translated("one\nto allow it: clock = \"1us\"\nthree", "one\nto allow it: --clock 1us\nthree");
     }

@@ -107,6 +107,8 @@ mod tests {
             scratch = "10MiB"
             http = ["GET https://api.example.com/v1/**"]
             http_limits = { requests = 9, bytes_in = "1MiB", connect = "2s", first_byte = "3s" }
+            tcp = ["db.example.com:5432"]
+            tcp_limits = { connections = 2, connect = "2s" }
             private_addresses = ["127.0.0.1/32"]
             env = { A = "1=2" }
             args = ["--verbose"]
@@ -133,6 +135,9 @@ mod tests {
             "GET https://api.example.com/v1/**",
             "--http-limits",
             "requests=9, bytes_in='1MiB', connect='2s', first_byte='3s'",
+            "--allow-tcp=db.example.com:5432",
+            "--tcp-limits",
+            "connections=2, connect='2s'",
             "--allow-private=127.0.0.1/32",
             "--env=A=1=2",
             "--arg",

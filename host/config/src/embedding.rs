@@ -18,7 +18,7 @@ use crate::registry::SignatureRule;
 use crate::text::TextSource;
 
 /// The settings of this module that are times, as JSON pointers.
-pub const TIMES: [&str; 11] = [
+pub const TIMES: [&str; 12] = [
     "/budget/wall_time",
     "/limits/deadline",
     "/grants/clock",
@@ -26,6 +26,7 @@ pub const TIMES: [&str; 11] = [
     "/grants/http_limits/tls",
     "/grants/http_limits/first_byte",
     "/grants/http_limits/between_bytes",
+    "/grants/tcp_limits/connect",
     "/max_timeout",
     "/registry/min_age",
     "/start_timeout",

@@ -54,11 +54,11 @@ impl HttpLimitsSection {
     }
 }
 
-fn count_or(count: Option<Count>, default: u32) -> Result<u32, String> {
+pub(crate) fn count_or(count: Option<Count>, default: u32) -> Result<u32, String> {
     let Some(Count(count)) = count else { return Ok(default) };
     u32::try_from(count).map_err(|_| format!("{count} is too large; the maximum is {}", u32::MAX))
 }
 
-fn time_or(time: Option<Time>, default: Duration) -> Duration {
+pub(crate) fn time_or(time: Option<Time>, default: Duration) -> Duration {
     time.map_or(default, |time| time.0)
 }

@@ -65,6 +65,7 @@ pub mod secret;
 pub mod skill;
 #[cfg(feature = "postgres")]
 pub mod storage;
+pub mod tcp_limits;
 pub mod telemetry;
 pub mod tenant;
 pub mod text;

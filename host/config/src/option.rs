@@ -3,6 +3,7 @@
 use crate::folder::{WriteFolder, WriteFolderTable};
 use crate::http_limits::HttpLimitsSection;
 use crate::secret::SecretSection;
+use crate::tcp_limits::TcpLimitsSection;
 
 pub(crate) fn variable(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
@@ -33,6 +34,11 @@ pub(crate) fn secret(text: &str) -> Result<SecretSection, String> {
 
 /// Parses the table of the configuration, with or without its braces.
 pub(crate) fn http_limits(text: &str) -> Result<HttpLimitsSection, String> {
+    parse_table(&braced(text).unwrap_or_else(|| format!("{{{text}}}")))
+}
+
+/// Parses the table of the configuration, with or without its braces.
+pub(crate) fn tcp_limits(text: &str) -> Result<TcpLimitsSection, String> {
     parse_table(&braced(text).unwrap_or_else(|| format!("{{{text}}}")))
 }
 

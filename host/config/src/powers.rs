@@ -7,6 +7,7 @@ use std::path::Path;
 
 use fumehood_core::policy::permission::files::{Folder, Quota};
 use fumehood_core::policy::permission::http::{HttpGrant, HttpRule};
+use fumehood_core::policy::permission::tcp::{TcpGrant, TcpRule};
 use fumehood_core::policy::permission::{ClockStep, CommandLine, Environment, Grant, GrantError, KeyValueQuota, Seed};
 use ipnet::IpNet;
 use schemars::JsonSchema;
@@ -20,6 +21,7 @@ use crate::http_methods;
 #[cfg(feature = "clap")]
 use crate::option;
 use crate::secret::{SecretSection, Values, resolve};
+use crate::tcp_limits::TcpLimitsSection;
 
 /// Powers of a component. The default is none.
 #[skip_serializing_none]
@@ -86,7 +88,31 @@ pub struct Powers {
         )
     )]
     pub http_limits: Option<HttpLimitsSection>,
-    /// Private addresses that its requests may reach, such as "127.0.0.1/32".
+    /// TCP connections that it may open, as "HOST:PORT", such as "db.example.com:5432".
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "powers.tcp",
+            long = "allow-tcp",
+            value_name = "HOST:PORT",
+            help = "TCP connections to allow, such as `db.example.com:5432`; repeatable"
+        )
+    )]
+    pub tcp: Vec<String>,
+    /// Limits on the number and size of the TCP connections of one call.
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            id = "powers.tcp_limits",
+            long = "tcp-limits",
+            value_name = "TOML",
+            value_parser = option::tcp_limits,
+            help = "Limits on TCP connections, such as `connections=2, bytes_in=\"1MiB\", connect=\"2s\"`"
+        )
+    )]
+    pub tcp_limits: Option<TcpLimitsSection>,
+    /// Private addresses that its requests and connections may reach, such as "127.0.0.1/32".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(
         feature = "clap",
@@ -94,7 +120,7 @@ pub struct Powers {
             id = "powers.private_addresses",
             long = "allow-private",
             value_name = "ADDRESSES",
-            help = "Private addresses that requests may reach, such as `127.0.0.1/32`; repeatable"
+            help = "Private addresses that requests and connections may reach, such as `127.0.0.1/32`; repeatable"
         )
     )]
     pub private_addresses: Vec<String>,
@@ -218,6 +244,12 @@ impl Faults {
     ) -> Option<T> {
         result.map_err(|error| self.0.push(PowerFault { key, entry, message: error.to_string() })).ok()
     }
+
+    /// Adds a key that has no effect without what `missing` names.
+    fn add_useless(&mut self, key: &'static str, missing: &str) {
+        let message = format!("`{key}` has no effect without {missing}");
+        self.0.push(PowerFault { key, entry: None, message });
+    }
 }
 
 impl Powers {
@@ -229,7 +261,7 @@ impl Powers {
         let mut faults = Faults(Vec::new());
         let grant = if self.state { Grant::none().with_state() } else { Grant::none() };
         let grant = self.with_files(grant, base, &mut faults);
-        let grant = self.with_http(grant, &mut faults);
+        let grant = self.with_network(grant, &mut faults);
         let grant = self.with_secrets(grant, values, &mut faults);
         let grant = self.with_environment(grant, &mut faults);
         let grant = self.with_clock_store_and_seed(grant, &mut faults);
@@ -243,8 +275,7 @@ impl Powers {
             return faults.collect("app_origins", None, pages).unwrap_or(grant);
         }
         if !self.app_origins.is_empty() {
-            let message = "`app_origins` has no effect without `apps`; add apps = true".to_owned();
-            faults.0.push(PowerFault { key: "app_origins", entry: None, message });
+            faults.add_useless("app_origins", "`apps`; add apps = true");
         }
         grant
     }
@@ -265,7 +296,7 @@ impl Powers {
         grant
     }
 
-    fn with_http(&self, grant: Grant, faults: &mut Faults) -> Grant {
+    fn with_http(&self, grant: Grant, private: Option<&[IpNet]>, faults: &mut Faults) -> Grant {
         let before = faults.0.len();
         let mut rules: Vec<HttpRule> = Vec::new();
         for (index, text) in self.http.iter().enumerate() {
@@ -275,28 +306,58 @@ impl Powers {
             });
             rules.extend(known);
         }
-        let mut private = Vec::new();
-        for (index, text) in self.private_addresses.iter().enumerate() {
-            private.extend(faults.collect("private_addresses", Some(index.to_string()), parse_addresses(text)));
-        }
         let limits = faults.collect("http_limits", None, self.http_limits.clone().unwrap_or_default().limits());
-        let useless = match () {
-            () if !self.http.is_empty() => None,
-            () if !self.private_addresses.is_empty() => Some("private_addresses"),
-            () if self.http_limits.is_some() => Some("http_limits"),
-            () => return grant,
-        };
-        if let Some(key) = useless {
-            let message = format!("`{key}` has no effect without `http`; add http = [\"GET https://HOST/**\"]");
-            faults.0.push(PowerFault { key, entry: None, message });
+        if self.http.is_empty() {
+            if self.http_limits.is_some() {
+                faults.add_useless("http_limits", "`http`; add http = [\"GET https://HOST/**\"]");
+            }
+            return grant;
         }
-        match limits {
-            Some(limits) if faults.0.len() == before => faults
-                .collect("http", None, HttpGrant::new(rules, private, limits))
+        match (limits, private) {
+            (Some(limits), Some(private)) if faults.0.len() == before => faults
+                .collect("http", None, HttpGrant::new(rules, private.to_vec(), limits))
                 .map(|http| grant.clone().with_http(http)),
             _ => None,
         }
         .unwrap_or(grant)
+    }
+
+    fn with_tcp(&self, grant: Grant, private: Option<&[IpNet]>, faults: &mut Faults) -> Grant {
+        let before = faults.0.len();
+        let mut rules: Vec<TcpRule> = Vec::new();
+        for (index, text) in self.tcp.iter().enumerate() {
+            rules.extend(faults.collect("tcp", Some(index.to_string()), text.parse()));
+        }
+        let limits = faults.collect("tcp_limits", None, self.tcp_limits.clone().unwrap_or_default().limits());
+        if self.tcp.is_empty() {
+            if self.tcp_limits.is_some() {
+                faults.add_useless("tcp_limits", "`tcp`; add tcp = [\"HOST:PORT\"]");
+            }
+            return grant;
+        }
+        match (limits, private) {
+            (Some(limits), Some(private)) if faults.0.len() == before => faults
+                .collect("tcp", None, TcpGrant::new(rules, private.to_vec(), limits))
+                .map(|tcp| grant.clone().with_tcp(tcp)),
+            _ => None,
+        }
+        .unwrap_or(grant)
+    }
+
+    /// Adds requests and connections, which share the private addresses.
+    fn with_network(&self, grant: Grant, faults: &mut Faults) -> Grant {
+        let before = faults.0.len();
+        let mut private = Vec::new();
+        for (index, text) in self.private_addresses.iter().enumerate() {
+            private.extend(faults.collect("private_addresses", Some(index.to_string()), parse_addresses(text)));
+        }
+        if !self.private_addresses.is_empty() && self.http.is_empty() && self.tcp.is_empty() {
+            faults.add_useless("private_addresses", "`http` or `tcp`; add http = [\"GET https://HOST/**\"]");
+        }
+        // Without the addresses it is not known which rules can match.
+        let private = if faults.0.len() == before { Some(&*private) } else { None };
+        let grant = self.with_http(grant, private, faults);
+        self.with_tcp(grant, private, faults)
     }
 
     fn with_secrets(&self, mut grant: Grant, values: Values<'_>, faults: &mut Faults) -> Grant {

@@ -27,6 +27,7 @@ use crate::keys;
 use crate::limits::LimitsSection;
 use crate::powers::{PowerFault, Powers};
 use crate::secret::{SecretSection, ValueSource};
+use crate::tcp_limits::TcpLimitsSection;
 
 /// Maximum number of wishes of one component.
 const MAX_WISHES: usize = 64;
@@ -49,9 +50,11 @@ struct Form {
 }
 
 /// The forms of all keys, in the order in which wishes are shown.
-const FORMS: [Form; 9] = [
+const FORMS: [Form; 11] = [
     Form { key: "http", is_list: true, plain: Some("rule") },
     Form { key: "http_limits", is_list: false, plain: None },
+    Form { key: "tcp", is_list: true, plain: Some("rule") },
+    Form { key: "tcp_limits", is_list: false, plain: None },
     Form { key: "read", is_list: true, plain: Some("guest") },
     Form { key: "write", is_list: true, plain: Some("guest") },
     Form { key: "scratch", is_list: false, plain: Some("bytes") },
@@ -73,6 +76,13 @@ enum Wanted {
     },
     /// Limits on the requests of one call.
     HttpLimits(HttpLimitsSection),
+    /// TCP connections that it opens: "HOST:PORT", or tables with `rule`.
+    Tcp {
+        /// The connections, as "HOST:PORT", such as "db.example.com:5432".
+        rule: String,
+    },
+    /// Limits on the TCP connections of one call.
+    TcpLimits(TcpLimitsSection),
     /// Folders that it reads: paths at which it sees them, or tables with `guest`.
     Read {
         /// The path at which the tool sees it, such as "/docs".
@@ -309,6 +319,7 @@ impl Wish {
     pub fn title(&self) -> String {
         match &self.wanted {
             Wanted::Http { rule } => format!("Allow {rule}"),
+            Wanted::Tcp { rule } => format!("Allow connections to {rule}"),
             Wanted::Read { guest } => format!("Folder to read, which the tool sees as {guest}"),
             Wanted::Write { guest, .. } => format!("Folder to change, which the tool sees as {guest}"),
             Wanted::Env { name } => format!("Value of {name}"),
@@ -347,11 +358,12 @@ impl Wish {
     pub fn power(&self) -> Option<Power> {
         match self.wanted {
             Wanted::Http { .. } => Some(Power::Http),
+            Wanted::Tcp { .. } => Some(Power::Tcp),
             Wanted::Read { .. } | Wanted::Write { .. } | Wanted::Scratch { .. } => Some(Power::Files),
             Wanted::KeyValue { .. } => Some(Power::KeyValue),
             Wanted::Env { .. } => Some(Power::Env),
             Wanted::Secrets { .. } => Some(Power::Secrets),
-            Wanted::HttpLimits(_) | Wanted::Limits(_) => None,
+            Wanted::HttpLimits(_) | Wanted::TcpLimits(_) | Wanted::Limits(_) => None,
         }
     }
 
@@ -385,6 +397,8 @@ impl Wish {
         match &self.wanted {
             Wanted::Http { rule } => powers.http.contains(rule),
             Wanted::HttpLimits(_) => powers.http_limits.is_some(),
+            Wanted::Tcp { rule } => powers.tcp.contains(rule),
+            Wanted::TcpLimits(_) => powers.tcp_limits.is_some(),
             Wanted::Read { guest } | Wanted::Write { guest, .. } => {
                 let read = powers.read.iter().filter_map(|text| text.rsplit_once(':')).map(|(_, guest)| guest);
                 read.chain(powers.write.iter().filter_map(WriteFolder::guest)).any(|granted| granted == guest)
@@ -404,6 +418,8 @@ impl Wish {
         match self.wanted.clone() {
             Wanted::Http { rule } => powers.http.push(rule),
             Wanted::HttpLimits(wanted) => powers.http_limits = Some(wanted),
+            Wanted::Tcp { rule } => powers.tcp.push(rule),
+            Wanted::TcpLimits(wanted) => powers.tcp_limits = Some(wanted),
             Wanted::Read { guest } => powers.read.push(format!("{folder}:{guest}")),
             Wanted::Write { guest, bytes: None, entries: None } => {
                 powers.write.push(WriteFolder::Text(format!("{folder}:{guest}")));
@@ -559,6 +575,8 @@ mod tests {
         json!({
             "http": ["GET https://a.example/**", {"rule": "POST https://b.example/", "reason": "to\n send"}],
             "http_limits": {"requests": 3, "reason": "one for each city"},
+            "tcp": ["db.example.com:5432"],
+            "tcp_limits": {"connections": 1},
             "read": [{"guest": "/docs", "reason": "to search"}],
             "write": ["/out", {"guest": "/more", "bytes": "1MiB"}],
             "scratch": "10MiB",
@@ -577,6 +595,8 @@ mod tests {
             http: GET https://a.example/**
             http: POST https://b.example/ — to send
             http_limits: requests = 3 — one for each city
+            tcp: db.example.com:5432
+            tcp_limits: connections = 1
             read: /docs — to search
             write: /out
             write: bytes = "1.0 MiB", guest = "/more"
@@ -593,7 +613,7 @@ mod tests {
         let wishes = Wishes::new(all()).unwrap();
         let text = wishes.to_section().unwrap();
         assert_eq!(Wishes::from_section(&text.into()).unwrap(), wishes);
-        assert_eq!(wishes.iter().count(), 11);
+        assert_eq!(wishes.iter().count(), 13);
     }
 
     #[test]
@@ -601,7 +621,7 @@ mod tests {
         check(
             json!({"htp": [], "limits": {"timeout": "1s"}, "http": [{"rul": "GET https://a.example/"}]}),
             expect![[r#"
-            error: unknown key `htp` in [wants]; did you mean `http`?; known keys: env, http, http_limits, key_value, limits, read, scratch, secrets, write
+            error: unknown key `htp` in [wants]; did you mean `http`?; known keys: env, http, http_limits, key_value, limits, read, scratch, secrets, tcp, tcp_limits, write
             unknown key `rul` in [wants.http[0]]; did you mean `rule`?; known keys: reason, rule
             [wants.http[0]] has no `rule`; add it. The requests, as "METHOD URL", such as "GET https://api.example.com/v1/**".
             unknown key `timeout` in [wants.limits]; did you mean `deadline`?; known keys: deadline, fuel, log, memory, output, reason, string"#]],

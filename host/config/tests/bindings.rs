@@ -19,9 +19,10 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
 /// The types of settings with a name in the packages, in the order of the files.
-const NAMES: [(&str, &str); 13] = [
+const NAMES: [(&str, &str); 14] = [
     ("LimitsSection", "Limits"),
     ("HttpLimitsSection", "HttpLimits"),
+    ("TcpLimitsSection", "TcpLimits"),
     ("WriteFolderTable", "WriteFolder"),
     ("SecretSection", "Secret"),
     ("Powers", "Grants"),

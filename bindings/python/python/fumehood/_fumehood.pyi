@@ -156,7 +156,7 @@ class LogLine:
 
 @final
 class Request:
-    """An HTTP request of a running call that ended or was refused."""
+    """An HTTP request or a TCP connection of a running call that ended or was refused."""
 
     @property
     def method(self) -> str: ...

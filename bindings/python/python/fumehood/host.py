@@ -31,7 +31,20 @@ from ._fumehood import (
 from .agent import Agent, Approve, Model
 from .capability import Capability, Runner
 from .program import find_program
-from .settings import Amount, Budget, Duration, Grants, HttpLimits, Isolation, Limits, Path, Registry, Secret, WriteFolder
+from .settings import (
+    Amount,
+    Budget,
+    Duration,
+    Grants,
+    HttpLimits,
+    Isolation,
+    Limits,
+    Path,
+    Registry,
+    Secret,
+    TcpLimits,
+    WriteFolder,
+)
 
 Event = Union[Progress, LogLine, Request, Result]
 HostEvent = Union[Loaded, Started, CallEvent, Result, Lost]
@@ -517,5 +530,6 @@ __all__ = [
     "Limits",
     "Registry",
     "Secret",
+    "TcpLimits",
     "WriteFolder",
 ]

@@ -52,6 +52,19 @@ class HttpLimits(TypedDict, total=False):
     """Maximum time between two pieces of the response. Default: 30s."""
 
 
+class TcpLimits(TypedDict, total=False):
+    """Limits on the TCP connections of one call. A limit that is left out has its default."""
+
+    connections: Amount
+    """Maximum number of connections that are opened, and of names that are looked up. Default: 8."""
+    bytes_out: Amount
+    """Maximum bytes that all connections together send. Default: 1MiB."""
+    bytes_in: Amount
+    """Maximum bytes that all connections together receive. Default: 10MiB."""
+    connect: Duration
+    """Maximum time to look up a name, and to connect. Default: 10s."""
+
+
 class _WriteFolder(TypedDict):
     folder: Path
     """The folder on this machine, relative to the working folder."""
@@ -98,8 +111,12 @@ class Grants(TypedDict, total=False):
     """Requests that it may make, as "METHOD URL", such as "GET https://api.example.com/v1/**"."""
     http_limits: HttpLimits
     """Limits on the number, size and time of the requests of one call."""
+    tcp: Sequence[str]
+    """TCP connections that it may open, as "HOST:PORT", such as "db.example.com:5432"."""
+    tcp_limits: TcpLimits
+    """Limits on the number and size of the TCP connections of one call."""
     private_addresses: Sequence[str]
-    """Private addresses that its requests may reach, such as "127.0.0.1/32"."""
+    """Private addresses that its requests and connections may reach, such as "127.0.0.1/32"."""
     env: Mapping[str, str]
     """Environment variables, with their values. The host's own are never passed on."""
     args: Sequence[str]

@@ -150,6 +150,16 @@ fn powers_that_cannot_be_granted_come_with_a_fix() {
     check("http_limits = { requests = 1 }", &["`http_limits` has no effect without `http`"]);
     check("http_limits = { requests = \"5G\" }\nhttp = [\"https://a.example/**\"]", &["the maximum is 4294967295"]);
 
+    for limit in ["connections", "bytes_out", "bytes_in"] {
+        let line = format!("tcp = [\"db.example.com:5432\"]\ntcp_limits = {{ {limit} = 0 }}");
+        check(&line, &[&format!("the limit `{limit}` of connections is zero"), "leave it out"]);
+    }
+    check("tcp_limits = { connections = 1 }", &["`tcp_limits` has no effect without `tcp`"]);
+    check("tcp = [\"db.example.com\"]", &["for connections: expected a host and a port"]);
+    check("tcp = [\"*.example.com:5432\"]", &["a star is not allowed"]);
+    check("tcp = [\"127.0.0.1:5432\"]", &["can never match", "private_addresses = [\"127.0.0.1/32\"]"]);
+    check("private_addresses = [\"127.0.0.1\"]", &["has no effect without `http` or `tcp`"]);
+
     // Patterns for everything, and for nothing.
     check("http = [\"GET https://*/**\"]", &["would allow every host", "name one"]);
     check("http = [\"GET *://a.example/**\"]", &["for requests:"]);
@@ -257,7 +267,7 @@ fn reports_unknown_keys_with_place_and_suggestion() {
         "[tools.notes]\ncomponent = \"n.wasm\"\nlimits = { mem = \"1MiB\" }\nallow-write = []\n",
         expect![[r#"
             fumehood.toml:3:12: unknown key `mem` in [tools.notes.limits]; known keys: deadline, fuel, log, memory, output, string
-            fumehood.toml:4:1: unknown key `allow-write` in [tools.notes]; known keys: allow_slow_compile, app_origins, approval, apps, args, clock, command, component, env, http, http_limits, isolation, key_value, limits, persist, private_addresses, random_seed, read, reference, result_bytes, scratch, secrets, sink, source, state, strict_imports, wit, write"#]],
+            fumehood.toml:4:1: unknown key `allow-write` in [tools.notes]; known keys: allow_slow_compile, app_origins, approval, apps, args, clock, command, component, env, http, http_limits, isolation, key_value, limits, persist, private_addresses, random_seed, read, reference, result_bytes, scratch, secrets, sink, source, state, strict_imports, tcp, tcp_limits, wit, write"#]],
     );
     check_text(
         "[model]\nkey = { envv = \"KEY\" }\n",

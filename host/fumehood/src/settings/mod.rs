@@ -52,6 +52,7 @@ pub use fumehood_config::mcp::McpServerSection;
 pub use fumehood_config::powers::{PowerFault, Powers};
 pub use fumehood_config::registry::SignatureRule;
 pub use fumehood_config::secret::{SecretSection, ValueSource, Values, resolve};
+pub use fumehood_config::tcp_limits::TcpLimitsSection;
 pub use fumehood_config::text::{TextFile, TextSource};
 pub use fumehood_config::wishes::{AnswerKind, Wish, Wishes, WishesError, answer_variable};
 pub use functions::{FunctionCall, FunctionCaller, FunctionCapability, FunctionError};

@@ -80,7 +80,7 @@ http = ["http://127.0.0.1:8080/**"]
                 bad.toml:14:13: a store of 1 B is too small; expected at least 1.0 KiB, or leave it out
                 bad.toml:15:11: a quota of zero bytes allows no writes; leave it out for the default, or grant the folder for reading
                 bad.toml:17:1: a secret cannot be sent in the header `host`; expected one such as `authorization` or `x-api-key`
-                bad.toml:25:21: `private_addresses` has no effect without `http`; add http = ["GET https://HOST/**"]
+                bad.toml:25:21: `private_addresses` has no effect without `http` or `tcp`; add http = ["GET https://HOST/**"]
                 bad.toml:29:8: the rule `GET,HEAD http://127.0.0.1:8080/**` can never match: 127.0.0.1 is a loopback address; allow it by private_addresses = ["127.0.0.1/32"]
             ── exit 2
         "#]],
