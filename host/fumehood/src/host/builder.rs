@@ -141,13 +141,20 @@ impl HostBuilder {
         self
     }
 
-    /// Sets the resolver of the names of hosts that tools send requests to. The default is that of the system.
+    /// Sets the resolver of the names of hosts that tools send requests or connect to. The default is that of the system.
     pub fn resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
         self.sandbox.network = self.sandbox.network.with_resolver(resolver);
         self
     }
 
-    /// Sets the maximum number of concurrent HTTP requests of all calls together. The default is 256. A request that
+    /// Lets a tool that is refused the lookup of a name go on to its connection, which is refused too and shows the port. For
+    /// finding out what a tool needs: see [`Network::with_observed_lookups`](fumehood_runtime::Network::with_observed_lookups).
+    pub fn observe_lookups(mut self) -> Self {
+        self.sandbox.network = self.sandbox.network.with_observed_lookups();
+        self
+    }
+
+    /// Sets the maximum number of concurrent HTTP requests and TCP connections of all calls together. The default is 256. A request that
     /// gets no slot within its connect timeout fails; the tool gets a general error, and observers get the reason. The
     /// limit for a single call is part of its grant.
     pub fn http_in_flight(mut self, requests: u32) -> Self {

@@ -3,6 +3,7 @@
 //! A worker may be taken over, so every list that it sends has a maximum length, which decoding enforces. An honest worker keeps
 //! within the same constants: it truncates a list, or fails the call.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,10 +27,13 @@ use super::values::Values;
 pub(super) use crate::call::outcome::{MAX_BACKTRACE_FRAMES, MAX_PARTS};
 use crate::engine::{EngineKind, EngineProfile};
 use crate::jail::JailReport;
+use crate::wasi::sockets::SocketError;
 use crate::wasi::{Invocation, MAX_REFUSALS};
 
 /// Maximum number of headers of a request or a response.
 pub(super) const MAX_HEADERS: usize = 4_096;
+/// Maximum number of addresses of a name.
+pub(super) const MAX_FOUND_ADDRESSES: usize = 16;
 /// Maximum number of tools of a component, and of its exports that are not tools.
 pub(super) const MAX_DEFINITIONS: usize = 4_096;
 
@@ -224,6 +228,11 @@ pub(super) enum FromWorker {
         call: u64,
         head: RequestHead,
     },
+    /// A lookup or a connection. One file is sent with it: the stream of its answer and of its bytes.
+    Socket {
+        call: u64,
+        wanted: SocketStep,
+    },
     /// A function of a capability.
     Use {
         call: u64,
@@ -311,6 +320,21 @@ pub(super) enum StoreStep {
     List(Query),
 }
 
+/// A lookup or a connection that a guest wants.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum SocketStep {
+    LookUp(String),
+    Connect(SocketAddr),
+}
+
+/// The answer to a [`SocketStep`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum SocketAnswer {
+    Found(BoundedList<IpAddr, MAX_FOUND_ADDRESSES>),
+    Connected,
+    Failed(SocketError),
+}
+
 impl FromWorker {
     /// Returns the call that a message is about.
     pub(super) fn call(&self) -> u64 {
@@ -322,6 +346,7 @@ impl FromWorker {
             | Self::Used { call, .. }
             | Self::Store { call, .. }
             | Self::Request { call, .. }
+            | Self::Socket { call, .. }
             | Self::Use { call, .. }
             | Self::DropHandle { call, .. } => *call,
         }

@@ -1,7 +1,7 @@
-//! The host's services for a worker: operations on the store of keys and values, HTTP requests, and capabilities.
+//! The host's services for a worker: operations on the store of keys and values, HTTP requests, connections, and capabilities.
 //!
 //! Every permission is checked here. A worker only forwards the operations of its guest; the owner of the store, the
-//! rules for requests and the secrets in them never leave the host.
+//! rules for requests and connections and the secrets in them never leave the host.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,21 +20,29 @@ use tracing::{Instrument as _, Span};
 
 use super::body_stream;
 use super::capability_calls::CapabilityCalls;
+use super::connection_stream;
 use super::link::{Link, Pending};
-use super::message::{Parts, RequestHead, StoreAnswer, StoreStep, ToWorker};
+use super::message::{Parts, RequestHead, SocketStep, StoreAnswer, StoreStep, ToWorker};
 use super::values::Values;
 use crate::call::outcome::Execution;
 use crate::call::shared::Shared;
 use crate::engine::deadline::Deadline;
 use crate::engine::guest_runtime::GuestRuntime;
 use crate::socket::Socket;
-use crate::wasi::http::{DirectEgress, Reports, RequestLedger, RequestObserver};
-use crate::wasi::{GrantedCapabilities, Invocation, MAX_STORE_WAIT, Refusals};
+use crate::wasi::http::DirectEgress;
+use crate::wasi::sockets::{DirectSockets, Sockets};
+use crate::wasi::{
+    DirectOutbound, GrantedCapabilities, Invocation, MAX_STORE_WAIT, Refusals, RequestLedger, no_folder_refusal,
+};
 
 /// Maximum number of concurrent store operations of one worker.
 const MAX_STORE_OPERATIONS: usize = 128;
-/// Maximum number of concurrent requests of one call. The grant allows fewer; this bounds a worker that ignores it.
+/// Maximum number of concurrent requests, lookups and connections of one call. The grant allows fewer; this bounds a worker that
+/// ignores it.
 const MAX_REQUESTS: usize = 1024;
+
+/// Maximum time after a call in which its connections send what the guest wrote.
+const MAX_DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// The host's services for the worker of one component.
 pub(super) struct Services {
@@ -46,10 +54,14 @@ pub(super) struct Services {
     steps: Arc<AtomicUsize>,
 }
 
+/// The requests and connections of one call.
 pub(super) struct CallRequests {
     /// Taken when the call is over.
     egress: Mutex<Option<DirectEgress>>,
+    sockets: Arc<DirectSockets>,
     tasks: Mutex<Vec<AbortHandle>>,
+    /// Tasks of lookups and connections.
+    connections: Mutex<Vec<AbortHandle>>,
     ledger: RequestLedger,
     refusals: Refusals,
 }
@@ -214,28 +226,32 @@ impl Services {
         Ok(())
     }
 
+    /// Returns the requests and connections of a call.
+    fn requests_of<'p>(&self, pending: &'p mut Pending) -> &'p Arc<CallRequests> {
+        let Pending { requests, observer, deadline, .. } = pending;
+        requests.get_or_insert_with(|| {
+            let refusals = Refusals::default();
+            let now = Instant::now();
+            let deadline = Deadline::after(now, deadline.saturating_duration_since(now));
+            let network = &self.shared.network;
+            let redactor = self.redactor.clone();
+            let DirectOutbound { egress, sockets, ledger } =
+                DirectOutbound::new(&self.grant, network, deadline, &refusals, observer.clone(), redactor);
+            Arc::new(CallRequests {
+                egress: Mutex::new(Some(egress)),
+                sockets,
+                tasks: Mutex::default(),
+                connections: Mutex::default(),
+                ledger,
+                refusals,
+            })
+        })
+    }
+
     /// Checks a request, makes it, and transfers it and its response over `stream`.
     pub(super) fn request(&self, pending: &mut Pending, head: RequestHead, stream: Socket) {
-        let requests = pending.requests.get_or_insert_with(|| {
-            let refusals = Refusals::default();
-            let observer = RequestObserver {
-                observer: pending.observer.clone(),
-                redactor: self.redactor.clone(),
-                reports: Reports::default(),
-            };
-            let now = Instant::now();
-            let deadline = Deadline::after(now, pending.deadline.saturating_duration_since(now));
-            let egress = DirectEgress::new(&self.grant, &self.shared.network, deadline, &refusals, observer);
-            let ledger = egress.ledger();
-            Arc::new(CallRequests { egress: Mutex::new(Some(egress)), tasks: Mutex::default(), ledger, refusals })
-        });
-        let mut tasks = requests.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        tasks.retain(|task| !task.is_finished());
-        if tasks.len() >= MAX_REQUESTS {
-            // The guest sees the dropped stream as a terminated connection.
-            return;
-        }
-        let serving = Arc::clone(requests);
+        let serving = Arc::clone(self.requests_of(pending));
+        let requests = Arc::clone(&serving);
         let requesting = async move {
             // On any error the stream is dropped, which the guest sees as a terminated connection.
             let _ended = body_stream::serve(stream, head, |request, options| {
@@ -244,29 +260,70 @@ impl Services {
             })
             .await;
         };
-        let task = self.shared.runtime.spawn(requesting.instrument(pending.span.clone()));
-        tasks.push(task.abort_handle());
+        self.run_task(&requests.tasks, &pending.span, requesting);
+    }
+
+    /// Checks a lookup or a connection, makes it, and transfers its answer and its bytes over `stream`.
+    pub(super) fn socket(&self, pending: &mut Pending, wanted: SocketStep, stream: Socket) {
+        let requests = Arc::clone(self.requests_of(pending));
+        let sockets: Arc<dyn Sockets> = requests.sockets.clone();
+        let serving = async move {
+            // On any error the stream is dropped, which the guest sees as a lost connection.
+            let _ended = connection_stream::serve(stream, wanted, sockets).await;
+        };
+        self.run_task(&requests.connections, &pending.span, serving);
+    }
+
+    /// Runs a task of a call in its span. If the call has too many, the task is dropped with its stream.
+    fn run_task(&self, tasks: &Mutex<Vec<AbortHandle>>, span: &Span, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.retain(|task| !task.is_finished());
+        if tasks.len() < MAX_REQUESTS {
+            tasks.push(self.shared.runtime.spawn(task.instrument(span.clone())).abort_handle());
+        }
     }
 }
 
 impl CallRequests {
-    /// Aborts all running requests. Afterwards every request has been reported.
+    /// Aborts all running requests and connections. Afterwards every one has been reported.
     pub(super) fn end(&self) {
-        for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            task.abort();
-        }
+        abort(&mut take(&self.tasks));
+        abort(&mut take(&self.connections));
         drop(self.egress.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// Aborts all running requests, and adds the reports of the requests to the result of the call.
-    pub(super) fn finish(&self, execution: &mut Execution) {
+    /// Aborts all running requests, lets connections send what the guest wrote, and adds the reports to the result of the call.
+    pub(super) fn finish(&self, execution: &mut Execution, runtime: &GuestRuntime) {
+        let mut connections = take(&self.connections);
+        connections.retain(|task| !task.is_finished());
+        if !connections.is_empty() {
+            // The worker has closed its end of them.
+            let draining = async move {
+                tokio::time::sleep(MAX_DRAIN_TIME).await;
+                abort(&mut connections);
+            };
+            runtime.spawn(draining.in_current_span());
+        }
         self.end();
         let metadata = &mut execution.metadata;
         metadata.requests = self.ledger.end();
         let (refused, exhausted) = self.refusals.to_lists();
+        if !refused.is_empty() {
+            // The worker has not seen these, and took for the reason what the tool only looked for.
+            let looked_for = no_folder_refusal();
+            metadata.refused.retain(|refusal| *refusal != looked_for);
+        }
         metadata.refused.extend(refused);
         metadata.exhausted.extend(exhausted);
     }
+}
+
+fn take(tasks: &Mutex<Vec<AbortHandle>>) -> Vec<AbortHandle> {
+    std::mem::take(&mut tasks.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn abort(tasks: &mut Vec<AbortHandle>) {
+    tasks.drain(..).for_each(|task| task.abort());
 }
 
 fn run_step(

@@ -282,7 +282,7 @@ impl Supervisor {
         };
         let mut execution = Execution { outcome, metadata: cost.into() };
         if let Some(requests) = requests {
-            requests.finish(&mut execution);
+            requests.finish(&mut execution, self.services.runtime());
         }
         execution
     }

@@ -170,6 +170,12 @@ pub enum LoadError {
          leave out its folders (`read`, `write` and `scratch` in the configuration)"
     )]
     FilesOfP3(String),
+    /// The component uses sockets through WASI 0.3, and connections are granted.
+    #[error(
+        "the component imports `{0}`, through which this host opens no connections yet; build it for WASI 0.2, or leave out \
+         its connections (`tcp` in the configuration)"
+    )]
+    SocketsOfP3(String),
     /// The component imports powers that are not granted, and
     /// [`LoadOptions::strict_imports`](crate::LoadOptions::strict_imports) is set.
     #[error(

@@ -89,8 +89,10 @@ const KNOWN: &[(&str, &str, Option<Power>)] = &[
     ("wasi:random/", "get random bytes", None),
     ("wasi:filesystem/preopens", "list its granted folders", Some(Power::Files)),
     ("wasi:filesystem/", "read and write files in its granted folders", Some(Power::Files)),
-    ("wasi:sockets/ip-name-lookup", "look up host names", Some(Power::Sockets)),
-    ("wasi:sockets/", "open network sockets", Some(Power::Sockets)),
+    ("wasi:sockets/ip-name-lookup", "look up the names of granted hosts", Some(Power::Tcp)),
+    ("wasi:sockets/udp", "open UDP sockets", Some(Power::Sockets)),
+    ("wasi:sockets/types", "open network sockets", Some(Power::Sockets)),
+    ("wasi:sockets/", "open TCP connections to granted hosts", Some(Power::Tcp)),
     ("wasi:http/outgoing-handler", "make HTTP requests", Some(Power::Http)),
     ("wasi:http/client", "make HTTP requests", Some(Power::Http)),
     ("wasi:http/", "build HTTP requests", Some(Power::Http)),
@@ -199,6 +201,9 @@ mod tests {
     fn describes_imports_and_their_power() {
         check_import("wasi:filesystem/types@0.2.6", "files", Some(Power::Files));
         check_import("wasi:http/outgoing-handler@0.2.12", "HTTP requests", Some(Power::Http));
+        check_import("wasi:sockets/tcp@0.2.0", "TCP connections", Some(Power::Tcp));
+        check_import("wasi:sockets/ip-name-lookup@0.2.0", "look up", Some(Power::Tcp));
+        check_import("wasi:sockets/udp-create-socket@0.2.0", "UDP", Some(Power::Sockets));
         check_import("wasi:cli/stdout@0.2.0", "captured", None);
         check_import("fumehood:tool/log@0.1.0", "log lines", None);
         check_import("fumehood:tool/key-value@0.1.0", "private store", Some(Power::KeyValue));

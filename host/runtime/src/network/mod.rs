@@ -27,6 +27,7 @@ pub struct Network {
     pub(crate) tls: Arc<Tls>,
     pub(crate) permits: Arc<Semaphore>,
     max_requests: u32,
+    pub(crate) observes_lookups: bool,
 }
 
 /// Default maximum number of requests that all calls together have running.
@@ -41,6 +42,7 @@ impl Default for Network {
             tls: Arc::new(Tls::from_system()),
             permits: semaphore(DEFAULT_MAX_REQUESTS),
             max_requests: DEFAULT_MAX_REQUESTS,
+            observes_lookups: false,
         }
     }
 }
@@ -50,6 +52,13 @@ impl Network {
     #[must_use]
     pub fn with_resolver(self, resolver: Arc<dyn Resolver>) -> Self {
         Self { resolver, ..self }
+    }
+
+    /// Answers lookups of names that are not granted with an address to which nothing is connected. The lookup is still
+    /// recorded as refused. A tool that goes on is then refused its connection, which shows the port that it wants.
+    #[must_use]
+    pub fn with_observed_lookups(self) -> Self {
+        Self { observes_lookups: true, ..self }
     }
 
     /// Trusts certificates that chain to these root certificates, and no others. Each is in DER form.

@@ -32,8 +32,7 @@ use crate::load::preview1;
 use crate::load::statements::Statements;
 use crate::load::surface::Surface;
 use crate::load::{Isolation, LoadOptions, LoadReport, engine_kind};
-use crate::wasi::http::OutboundConfig;
-use crate::wasi::{ComponentStore, FolderError, GrantedCapabilities, OpenFolders, Powers, open_all};
+use crate::wasi::{ComponentStore, FolderError, GrantedCapabilities, OpenFolders, OutboundConfig, Powers, open_all};
 
 /// The facts about a component that are known before it is compiled.
 struct Inspection {
@@ -247,11 +246,17 @@ fn check_generation(imports: &[Import], bytes: &[u8], grant: &Grant) -> Result<(
         let producers = Statements::read(bytes).producers;
         return Err(LoadError::ForeignVersion { import: import.name.clone(), offered, producers });
     }
-    let is_file_import = |import: &&Import| import.power == Some(Power::Files) && engine_kind::is_wasi_p3(&import.name);
-    match imports.iter().find(is_file_import) {
-        Some(import) if grant.has(Power::Files) => Err(LoadError::FilesOfP3(import.name.clone())),
-        _ => Ok(()),
+    let of_p3 = imports.iter().filter(|import| engine_kind::is_wasi_p3(&import.name));
+    for import in of_p3 {
+        match import.power {
+            Some(Power::Files) if grant.has(Power::Files) => return Err(LoadError::FilesOfP3(import.name.clone())),
+            Some(Power::Tcp | Power::Sockets) if grant.has(Power::Tcp) => {
+                return Err(LoadError::SocketsOfP3(import.name.clone()));
+            }
+            _ => {}
+        }
     }
+    Ok(())
 }
 
 /// Checks that only a program has a command line.

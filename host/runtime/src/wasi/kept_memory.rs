@@ -150,7 +150,7 @@ fn entry_bytes(entry: &(dyn Any + Send), buffers: RequestBuffers) -> usize {
     if entry.is::<HostIncomingBody>() {
         return buffers.exchange;
     }
-    super::filesystem::entry_bytes(entry)
+    super::filesystem::entry_bytes(entry).max(super::sockets::entry_bytes(entry))
 }
 
 fn request_bytes(request: &HostOutgoingRequest) -> usize {

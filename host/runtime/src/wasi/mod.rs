@@ -4,6 +4,7 @@
 //! each file here refuses the uses of its power that were not granted. Nothing outside this folder decides whether a
 //! guest may do something.
 
+mod account;
 pub(crate) mod capability;
 pub(crate) mod clocks;
 pub(crate) mod filesystem;
@@ -12,31 +13,40 @@ pub(crate) mod http;
 pub(crate) mod journal;
 mod kept_memory;
 mod key_value;
+mod outbound;
 mod p3;
 pub(crate) mod random;
 mod refusals;
 mod report;
+pub(crate) mod sockets;
 mod state;
 pub(crate) mod stdio;
 
+use std::sync::Arc;
+
 use fumehood_core::call::limits::Limits;
-use fumehood_core::policy::permission::{Grant, Power, Refusal};
+use fumehood_core::policy::permission::Grant;
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
 use wasmtime_wasi_http::WasiHttpCtx;
 
 use crate::engine::EngineKind;
+pub(crate) use account::RequestLedger;
 use bindings::Tool;
 pub use capability::capability_interfaces;
 pub(crate) use capability::{CallSessions, Capabilities, GrantedCapabilities};
 pub use filesystem::FolderError;
+pub(crate) use filesystem::no_folder_refusal;
 pub(crate) use filesystem::{
     OpenFolder, OpenFolders, ProtectedSet, Removals, ScratchRoot, WorkerScratch, open_all, open_files,
 };
 pub(crate) use key_value::{ComponentStore, GrantedStore, KeyValueBackend, MAX_STORE_WAIT, UseError};
+use outbound::Outbound;
+pub(crate) use outbound::{DirectOutbound, OutboundConfig};
 pub(crate) use refusals::{MAX_REFUSALS, Refusals};
 pub(crate) use report::CallReport;
+use sockets::Sockets;
 pub(crate) use state::{CallState, CommandInput, HostFailure, HostServices, Invocation, Powers};
 
 /// Rust bindings of `wit/`, generated.
@@ -87,6 +97,7 @@ pub(crate) struct Wasi {
     pub(crate) ctx: WasiCtx,
     pub(crate) http: WasiHttpCtx,
     pub(crate) egress: http::Egress,
+    sockets: Arc<dyn Sockets>,
     stdio: stdio::Capture,
 }
 
@@ -96,7 +107,7 @@ impl Wasi {
         grant: &Grant,
         limits: &Limits,
         report: &CallReport,
-        egress: http::Egress,
+        outbound: Outbound,
         program: Option<Program<'_>>,
     ) -> Self {
         let mut builder = WasiCtxBuilder::new();
@@ -117,9 +128,11 @@ impl Wasi {
         clocks::configure(&mut builder, grant.clock(), grant.fixed_time());
         random::configure(&mut builder, limits.random_bytes, grant.seed());
         filesystem::configure(&mut builder);
-        deny_sockets(&mut builder, report.refusals());
-        report.set_wasi(stdio.clone(), egress.ledger());
-        Self { ctx: builder.build(), http: http::context(egress.may_request()), egress, stdio }
+        // The sockets of WASI 0.2 are ours. Those of 0.3 refuse everything.
+        builder.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
+        let Outbound { egress, sockets, ledger } = outbound;
+        report.set_wasi(stdio.clone(), ledger);
+        Self { ctx: builder.build(), http: http::context(egress.may_request()), egress, sockets, stdio }
     }
 
     /// Returns the bytes that are kept of it.
@@ -138,25 +151,11 @@ pub(crate) fn link(
     Tool::add_to_linker::<_, HasSelf<_>>(linker, |state| state)?;
     wasmtime_wasi::p2::add_to_linker_async(linker)?;
     filesystem::link(linker, CallState::files)?;
+    sockets::link(linker, CallState::sockets)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
     kept_memory::bound_request_texts(linker)?;
     if kind == EngineKind::Asynchronous {
         p3::link(linker)?;
     }
     capability::link(linker, capabilities)
-}
-
-/// Refuses TCP, UDP and name lookup, and also every single address: no grant allows raw sockets.
-fn deny_sockets(builder: &mut WasiCtxBuilder, refusals: &Refusals) {
-    builder.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
-    let refusals = refusals.clone();
-    builder.socket_addr_check(move |address, _use| {
-        refusals.add(Refusal {
-            power: Power::Sockets,
-            tried: format!("a raw socket to {address}"),
-            because: "raw sockets are never granted".to_owned(),
-            allow: None,
-        });
-        Box::pin(async { false })
-    });
 }

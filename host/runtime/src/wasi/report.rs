@@ -6,7 +6,7 @@ use std::time::Duration;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::Metadata;
 
-use super::http::RequestLedger;
+use super::account::RequestLedger;
 use super::refusals::Refusals;
 use super::stdio::Capture;
 use crate::engine::deadline::Deadline;

@@ -20,11 +20,12 @@ use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 use super::bindings::fumehood::tool::{context, secrets, types};
 use super::capability::{CallSessions, GrantedCapabilities};
 use super::filesystem::{CallFiles, FilesView, OpenFolders};
-use super::http::{DirectEgress, Egress, OutboundConfig, Reports, RequestObserver};
 use super::journal::Journal;
 use super::key_value::ComponentStore;
+use super::outbound::OutboundConfig;
 use super::refusals::Refusals;
 use super::report::{CallReport, Counters};
+use super::sockets::SocketsView;
 use super::stdio::StdoutTooLarge;
 use super::{Program, Wasi};
 use crate::engine::deadline::Deadline;
@@ -268,6 +269,13 @@ impl CallState {
         FilesView { files, refusals, table: &mut self.table }
     }
 
+    /// Returns the sockets of the call and the table of its handles.
+    pub(crate) fn sockets(&mut self) -> SocketsView<'_> {
+        let refusals = self.report.refusals().clone();
+        let (wasi, table) = self.wasi_and_table();
+        SocketsView { sockets: Arc::clone(&wasi.sockets), refusals, table }
+    }
+
     /// Takes the sessions of its capabilities for the time of one function. They must be returned.
     pub(super) fn take_sessions(&mut self) -> Box<CallSessions> {
         self.sessions.take().unwrap_or_else(|| {
@@ -294,26 +302,13 @@ impl CallState {
         let limits = &self.limits;
         let report = &self.report;
         let make = || {
-            let egress = match &powers.outbound {
-                OutboundConfig::Network { network, redactor } => {
-                    let observer = self.call.observer.clone();
-                    let reports = Reports::default();
-                    let request_observer = RequestObserver { observer, redactor: redactor.clone(), reports };
-                    Egress::Direct(DirectEgress::new(
-                        &powers.grant,
-                        network,
-                        self.deadline,
-                        report.refusals(),
-                        request_observer,
-                    ))
-                }
-                OutboundConfig::Relay(relay) => Egress::Relay(relay.clone()),
-            };
+            let observer = self.call.observer.clone();
+            let outbound = powers.outbound.open(&powers.grant, self.deadline, report.refusals(), observer);
             let program = self
                 .program
                 .as_ref()
                 .map(|input| Program { name: powers.store.owner().map_or(PROGRAM, |owner| owner.as_str()), input });
-            Box::new(Wasi::new(&powers.grant, limits, report, egress, program))
+            Box::new(Wasi::new(&powers.grant, limits, report, outbound, program))
         };
         (self.wasi.get_or_insert_with(make), &mut self.table)
     }

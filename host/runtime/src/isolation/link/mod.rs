@@ -294,14 +294,23 @@ impl Link {
         if let Some(pending) = lock(&self.calls).get_mut(&body.call()) {
             pending.progress = CallProgress::Began;
         }
-        if let FromWorker::Request { call, head } = body {
-            let stream = <[File; 1]>::try_from(files);
-            let [stream] = stream.map_err(|_| "it sends a request without its stream".to_owned())?;
-            if let Some(pending) = lock(&self.calls).get_mut(&call) {
-                self.services.request(pending, head, stream.into());
+        let body = match body {
+            FromWorker::Request { call, head } => {
+                let stream = take_stream(files)?;
+                if let Some(pending) = lock(&self.calls).get_mut(&call) {
+                    self.services.request(pending, head, stream);
+                }
+                return Ok(());
             }
-            return Ok(());
-        }
+            FromWorker::Socket { call, wanted } => {
+                let stream = take_stream(files)?;
+                if let Some(pending) = lock(&self.calls).get_mut(&call) {
+                    self.services.socket(pending, wanted, stream);
+                }
+                return Ok(());
+            }
+            body => body,
+        };
         if !files.is_empty() {
             return Err("it sends descriptors that belong to no message".to_owned());
         }
@@ -345,7 +354,7 @@ impl Link {
                     self.services.drop_handle(&calls, &capability, &resource, handle)?;
                 }
             }
-            FromWorker::Began { .. } | FromWorker::Request { .. } => {}
+            FromWorker::Began { .. } | FromWorker::Request { .. } | FromWorker::Socket { .. } => {}
         }
         Ok(())
     }
@@ -432,6 +441,13 @@ impl Link {
     pub(super) fn process_id(&self) -> Option<u32> {
         lock(&self.process).as_ref().map(WorkerProcess::id)
     }
+}
+
+/// Returns the stream that was sent with a request or a connection.
+fn take_stream(files: Vec<File>) -> Result<Socket, String> {
+    let stream = <[File; 1]>::try_from(files);
+    let [stream] = stream.map_err(|_| "it sends a request or a connection without its stream".to_owned())?;
+    Ok(stream.into())
 }
 
 impl Drop for Link {

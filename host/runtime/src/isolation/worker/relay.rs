@@ -1,11 +1,13 @@
-//! Relays from a guest to the host: store operations, requests, log lines and progress.
+//! Relays from a guest to the host: store operations, requests, connections, log lines and progress.
 
 use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::event::{Level, Progress};
 use fumehood_core::call::{Observer, Usage};
 use fumehood_core::key_value::{Key, KeyValueStore, Page, Query, StoreError};
@@ -14,10 +16,12 @@ use http::Request;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 use super::channel::Channel;
-use crate::isolation::body_stream;
-use crate::isolation::message::{FromWorker, Parts, StoreAnswer, StoreStep};
+use crate::isolation::message::{FromWorker, Parts, SocketStep, StoreAnswer, StoreStep};
+use crate::isolation::{body_stream, connection_stream};
 use crate::socket::Socket;
-use crate::wasi::http::{OutboundConfig, RelayEgress, RequestRelay, ResponseFuture};
+use crate::wasi::OutboundConfig;
+use crate::wasi::http::{RelayEgress, RequestRelay, ResponseFuture};
+use crate::wasi::sockets::{Connection, SocketError, Sockets};
 
 /// Extra time for the host's answer to arrive. The host ends an operation within its patience.
 const ANSWER_GRACE: Duration = Duration::from_secs(1);
@@ -128,7 +132,7 @@ impl KeyValueStore for RelayStore {
     }
 }
 
-/// HTTP requests, which the host checks and makes.
+/// HTTP requests and connections, which the host checks and makes.
 #[derive(Clone)]
 pub(super) struct Requests(Channel);
 
@@ -144,10 +148,29 @@ impl Requests {
     }
 
     pub(super) fn outbound(&self, call: Option<u64>, may_request: bool) -> OutboundConfig {
-        OutboundConfig::Relay(RelayEgress {
-            relay: Arc::new(CallRequests { channel: self.0.clone(), call }),
-            may_request,
-        })
+        let relay = Arc::new(CallRequests { channel: self.0.clone(), call });
+        let sockets = Arc::clone(&relay);
+        OutboundConfig::Relay { egress: RelayEgress { relay, may_request }, sockets }
+    }
+}
+
+impl CallRequests {
+    /// Sends a lookup or a connection to the host, and returns the stream of its answer.
+    fn start(&self, wanted: SocketStep) -> Result<Socket, SocketError> {
+        let call = self.call.ok_or(SocketError::Denied)?;
+        let (ours, theirs) = Socket::pair().map_err(|_| SocketError::Exhausted)?;
+        self.channel.send(&FromWorker::Socket { call, wanted }, &[&theirs.into_file()]);
+        Ok(ours)
+    }
+}
+
+impl Sockets for CallRequests {
+    fn look_up(self: Arc<Self>, name: String) -> BoxFuture<'static, Result<Vec<IpAddr>, SocketError>> {
+        Box::pin(async move { connection_stream::look_up(self.start(SocketStep::LookUp(name))?).await })
+    }
+
+    fn connect(self: Arc<Self>, remote: SocketAddr) -> BoxFuture<'static, Result<Connection, SocketError>> {
+        Box::pin(async move { connection_stream::connect(self.start(SocketStep::Connect(remote))?).await })
     }
 }
 

@@ -98,7 +98,7 @@ impl Attempt {
 }
 
 /// Returns the refusal of a tool without folders, which has none to attempt an operation in.
-pub(in crate::wasi) fn no_folder_refusal() -> Refusal {
+pub(crate) fn no_folder_refusal() -> Refusal {
     Refusal {
         power: Power::Files,
         tried: "opening a folder".to_owned(),

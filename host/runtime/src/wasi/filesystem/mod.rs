@@ -27,7 +27,7 @@ use wasmtime::component::{HasData, Linker};
 use wasmtime_wasi::WasiCtxBuilder;
 use wasmtime_wasi::p2::bindings::filesystem::{preopens, types};
 
-pub(super) use attempt::no_folder_refusal;
+pub(crate) use attempt::no_folder_refusal;
 pub(crate) use call_files::CallFiles;
 pub use folder::FolderError;
 pub(crate) use folder::{OpenFolder, OpenFolders, open_all, open_files};

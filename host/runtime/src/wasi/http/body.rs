@@ -10,9 +10,9 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep, sleep_until};
 use wasmtime_wasi_http::{Error, WasiBody};
 
-use super::account::{Account, Direction, ReportOnDrop};
 use super::exchange_error::ExchangeError;
 use super::permit::RequestPermits;
+use crate::wasi::account::{Account, Direction, ReportOnDrop};
 
 /// Returns the bytes that a frame is charged for.
 fn frame_size(frame: &Frame<Bytes>) -> usize {

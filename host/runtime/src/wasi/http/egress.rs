@@ -4,19 +4,18 @@ use std::sync::Arc;
 
 use fumehood_core::policy::permission::http::{HttpLimits, decide};
 use fumehood_core::policy::permission::{Grant, Refusal};
-use fumehood_core::policy::redact::Redactor;
 use fumehood_core::telemetry;
 use http::Request;
 use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 use wasmtime_wasi_http::{Error, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpHooks};
 
-use super::account::{Account, Accounts, AllowanceExceeded, Budget, ReportOnDrop, RequestLedger, RequestObserver};
 use super::exchange::{Exchange, TransmissionFuture};
 use super::head;
 use super::permit::PendingPermits;
 use crate::engine::deadline::Deadline;
 use crate::network::Network;
+use crate::wasi::account::{Account, AllowanceExceeded, Budget, ReportOnDrop, RequestObserver};
 use crate::wasi::refusals::Refusals;
 
 /// Maximum size of the headers of one request.
@@ -42,25 +41,6 @@ pub(crate) struct RequestBuffers {
     pub(crate) exchange: usize,
 }
 
-/// The destination of the requests of a component's calls.
-#[derive(Clone)]
-pub(crate) enum OutboundConfig {
-    /// The network, for requests that this process admits.
-    Network { network: Network, redactor: Option<Arc<Redactor>> },
-    /// The host of this worker process, which admits or refuses them.
-    Relay(RelayEgress),
-}
-
-impl OutboundConfig {
-    /// Returns the redactor of the component's secrets; `None` if it has none, or they are not in this process.
-    pub(crate) fn redactor(&self) -> Option<Arc<Redactor>> {
-        match self {
-            Self::Network { redactor, .. } => redactor.clone(),
-            Self::Relay(_) => None,
-        }
-    }
-}
-
 /// The HTTP client of one call's guest.
 pub(crate) enum Egress {
     Direct(DirectEgress),
@@ -84,14 +64,6 @@ impl Egress {
 
     fn chunk_bytes(&self) -> usize {
         if self.may_request() { MAX_CHUNK_BYTES } else { MAX_UNGRANTED_CHUNK_BYTES }
-    }
-
-    /// Returns the ledger of the requests. The host process keeps that of relayed ones.
-    pub(crate) fn ledger(&self) -> Option<RequestLedger> {
-        match self {
-            Self::Direct(egress) => Some(egress.ledger()),
-            Self::Relay(_) => None,
-        }
     }
 }
 
@@ -121,7 +93,6 @@ pub(crate) struct DirectEgress {
     observer: RequestObserver,
     budget: Budget,
     permits: Arc<Semaphore>,
-    accounts: Accounts,
 }
 
 pub(crate) fn context(may_request: bool) -> WasiHttpCtx {
@@ -147,12 +118,7 @@ impl DirectEgress {
             observer,
             budget: Budget::new(limits, refusals),
             permits: Arc::new(Semaphore::new(usize::try_from(limits.in_flight).unwrap_or(Semaphore::MAX_PERMITS))),
-            accounts: Accounts::default(),
         }
-    }
-
-    pub(crate) fn ledger(&self) -> RequestLedger {
-        RequestLedger { accounts: self.accounts.clone(), reports: self.observer.reports.clone() }
     }
 
     /// Sends a request if it is allowed.
@@ -181,7 +147,7 @@ impl DirectEgress {
         let host = permit.authority();
         let account = Account::open(&self.budget, &self.observer, method, host)
             .map_err(|AllowanceExceeded| Error::ConnectionLimitReached)?;
-        if !self.accounts.add(account.clone()) {
+        if !self.observer.ledger.accounts.add(account.clone()) {
             return Err(Error::ConnectionTerminated);
         }
         Ok(Exchange {
@@ -206,7 +172,7 @@ impl DirectEgress {
 impl Drop for DirectEgress {
     fn drop(&mut self) {
         // Requests that still run are dropped with the call, but perhaps a moment later, on another thread.
-        self.accounts.close();
+        self.observer.ledger.accounts.close();
     }
 }
 

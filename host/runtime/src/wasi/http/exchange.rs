@@ -21,13 +21,13 @@ use url::Host;
 use wasmtime_wasi::runtime::AbortOnDropJoinHandle;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
-use super::account::{Direction, ReportOnDrop};
 use super::body::{RequestBody, ResponseBody};
 use super::exchange_error::ExchangeError;
 use super::head;
 use super::permit::{PendingPermits, PermitError, RequestPermits};
 use crate::engine::deadline::Deadline;
 use crate::network::Network;
+use crate::wasi::account::{Direction, ReportOnDrop};
 use crate::wasi::refusals::Refusals;
 
 /// Maximum size of the read buffer and of the headers of a response.

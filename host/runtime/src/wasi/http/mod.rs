@@ -1,9 +1,8 @@
 //! HTTP requests of a guest (`wasi:http`), each of which `egress` admits or refuses.
 //!
 //! `egress` decides and counts, and passes admitted requests to `exchange`, which looks up the name once, checks every
-//! address, and connects to one of those that it checked. Nothing outside this folder opens a connection for a guest.
+//! address, and connects to one of those that it checked.
 
-mod account;
 mod body;
 mod egress;
 mod exchange;
@@ -11,8 +10,5 @@ mod exchange_error;
 mod head;
 mod permit;
 
-pub(crate) use account::{Reports, RequestLedger, RequestObserver};
-pub(crate) use egress::{
-    DirectEgress, Egress, OutboundConfig, RelayEgress, RequestBuffers, RequestRelay, ResponseFuture, context,
-};
+pub(crate) use egress::{DirectEgress, Egress, RelayEgress, RequestBuffers, RequestRelay, ResponseFuture, context};
 pub(crate) use exchange::TransmissionFuture;

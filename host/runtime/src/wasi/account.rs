@@ -1,4 +1,4 @@
-//! Accounting of the requests of a call: what they use of its allowances, and a report of each of them.
+//! Accounting of the requests and connections of a call: what they use of its allowances, and a report of each of them.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -8,9 +8,10 @@ use fumehood_core::call::Observer;
 use fumehood_core::call::event::RequestReport;
 use fumehood_core::call::limits::display_bytes;
 use fumehood_core::policy::permission::http::HttpLimits;
+use fumehood_core::policy::permission::tcp::TcpLimits;
 use fumehood_core::policy::redact::Redactor;
 
-use crate::wasi::refusals::Refusals;
+use super::refusals::Refusals;
 
 /// Maximum number of refused requests of one call that are reported. More would add nothing new.
 const MAX_REPORTED_REFUSALS: u32 = 16;
@@ -20,7 +21,7 @@ const MAX_REPORTS: usize = 64;
 
 /// The reports of the requests of one call, for its result. Clones share the list.
 #[derive(Clone, Default)]
-pub(crate) struct Reports(Arc<Mutex<Vec<RequestReport>>>);
+pub(in crate::wasi) struct Reports(Arc<Mutex<Vec<RequestReport>>>);
 
 impl Reports {
     fn push(&self, report: &RequestReport) {
@@ -41,12 +42,12 @@ impl Reports {
 pub(crate) struct RequestObserver {
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) redactor: Option<Arc<Redactor>>,
-    pub(crate) reports: Reports,
+    pub(crate) ledger: RequestLedger,
 }
 
 impl RequestObserver {
     /// Redacts secrets in a text.
-    pub(super) fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    pub(in crate::wasi) fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.redactor.as_ref().map_or(Cow::Borrowed(text), |redactor| redactor.redact(text))
     }
 
@@ -56,67 +57,115 @@ impl RequestObserver {
             redactor.redact_text(&mut report.host);
             report.reason.iter_mut().for_each(|reason| redactor.redact_text(reason));
         }
-        self.reports.push(&report);
+        self.ledger.reports.push(&report);
         if let Some(observer) = &self.observer {
             observer.request(report);
         }
     }
 }
 
-/// The allowances of all requests of one call together. Clones share them.
+/// The allowances of all requests, or of all connections, of one call together. Clones share them.
 #[derive(Clone)]
-pub(super) struct Budget(Arc<BudgetState>);
+pub(in crate::wasi) struct Budget(Arc<BudgetState>);
+
+/// The limits of a budget.
+pub(in crate::wasi) struct Allowances {
+    /// The power that they belong to.
+    power: &'static str,
+    /// What `requests` counts, as it ends a sentence about a tool.
+    counted: &'static str,
+    requests: u32,
+    bytes_out: u64,
+    bytes_in: u64,
+}
+
+impl From<HttpLimits> for Allowances {
+    fn from(limits: HttpLimits) -> Self {
+        let HttpLimits { requests, bytes_out, bytes_in, .. } = limits;
+        Self { power: "http", counted: "requests", requests, bytes_out, bytes_in }
+    }
+}
+
+impl From<TcpLimits> for Allowances {
+    fn from(limits: TcpLimits) -> Self {
+        let TcpLimits { connections, bytes_out, bytes_in, .. } = limits;
+        Self { power: "tcp", counted: "connections", requests: connections, bytes_out, bytes_in }
+    }
+}
 
 struct BudgetState {
-    limits: HttpLimits,
+    limits: Allowances,
     requests: AtomicU32,
     refused: AtomicU32,
     bytes_out: AtomicU64,
     bytes_in: AtomicU64,
+    /// Held while a connection moves bytes.
+    turn: Mutex<()>,
     refusals: Refusals,
 }
 
 /// The error for an allowance of the call that is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct AllowanceExceeded;
+pub(in crate::wasi) struct AllowanceExceeded;
 
 /// The direction in which bytes are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(in crate::wasi) enum Direction {
     Out,
     In,
 }
 
 impl Budget {
-    pub(super) fn new(limits: HttpLimits, refusals: &Refusals) -> Self {
+    pub(in crate::wasi) fn new(limits: impl Into<Allowances>, refusals: &Refusals) -> Self {
+        let limits = limits.into();
         let [requests, refused] = [AtomicU32::new(0), AtomicU32::new(0)];
         let [bytes_out, bytes_in] = [AtomicU64::new(0), AtomicU64::new(0)];
-        Self(Arc::new(BudgetState { limits, requests, refused, bytes_out, bytes_in, refusals: refusals.clone() }))
+        let refusals = refusals.clone();
+        Self(Arc::new(BudgetState { limits, requests, refused, bytes_out, bytes_in, turn: Mutex::default(), refusals }))
     }
 
     /// Counts one more request.
     fn count_request(&self) -> Result<(), AllowanceExceeded> {
-        let limit = self.0.limits.requests;
+        let Allowances { power, counted, requests: limit, .. } = self.0.limits;
         if self.0.requests.fetch_add(1, Relaxed) < limit {
             return Ok(());
         }
         // Reset, so that the counter never wraps however often a guest tries.
         self.0.requests.store(limit, Relaxed);
-        self.0.refusals.add_exhausted(format!("http: the tool made all of its {limit} requests"));
+        self.0.refusals.add_exhausted(format!("{power}: the tool made all of its {limit} {counted}"));
         Err(AllowanceExceeded)
     }
 
     fn count_bytes(&self, direction: Direction, bytes: u64) -> Result<(), AllowanceExceeded> {
-        let limits = &self.0.limits;
-        let (counter, limit, did) = match direction {
-            Direction::Out => (&self.0.bytes_out, limits.bytes_out, "sent"),
-            Direction::In => (&self.0.bytes_in, limits.bytes_in, "received"),
-        };
-        if counter.fetch_add(bytes, Relaxed).saturating_add(bytes) <= limit {
+        if self.counter(direction).fetch_add(bytes, Relaxed).saturating_add(bytes) <= self.limit(direction) {
             return Ok(());
         }
-        self.0.refusals.add_exhausted(format!("http: the tool {did} all of its {}", display_bytes(limit)));
+        self.record_exhausted(direction);
         Err(AllowanceExceeded)
+    }
+
+    fn counter(&self, direction: Direction) -> &AtomicU64 {
+        match direction {
+            Direction::Out => &self.0.bytes_out,
+            Direction::In => &self.0.bytes_in,
+        }
+    }
+
+    fn limit(&self, direction: Direction) -> u64 {
+        match direction {
+            Direction::Out => self.0.limits.bytes_out,
+            Direction::In => self.0.limits.bytes_in,
+        }
+    }
+
+    fn record_exhausted(&self, direction: Direction) {
+        let power = self.0.limits.power;
+        let limit = display_bytes(self.limit(direction));
+        let did = match direction {
+            Direction::Out => "sent",
+            Direction::In => "received",
+        };
+        self.0.refusals.add_exhausted(format!("{power}: the tool {did} all of its {limit}"));
     }
 
     /// Counts one more refused request, and returns whether to report it.
@@ -129,7 +178,7 @@ impl Budget {
 
 /// The account of one request. Clones share it.
 #[derive(Clone)]
-pub(super) struct Account(Arc<Entry>);
+pub(in crate::wasi) struct Account(Arc<Entry>);
 
 struct Entry {
     method: String,
@@ -145,12 +194,13 @@ struct Entry {
 #[derive(Default)]
 struct Outcome {
     status: Option<u16>,
+    is_connected: bool,
     reason: Option<String>,
 }
 
 impl Account {
     /// Opens an account and counts the request.
-    pub(super) fn open(
+    pub(in crate::wasi) fn open(
         budget: &Budget,
         observer: &RequestObserver,
         method: String,
@@ -160,13 +210,13 @@ impl Account {
         match budget.count_request() {
             Ok(()) => Ok(account),
             Err(error) => {
-                account.record_refusal("all requests of the call were made");
+                account.record_refusal(&format!("all {} of the call were made", budget.0.limits.counted));
                 Err(error)
             }
         }
     }
 
-    pub(super) fn new(budget: &Budget, observer: &RequestObserver, method: String, host: String) -> Self {
+    pub(in crate::wasi) fn new(budget: &Budget, observer: &RequestObserver, method: String, host: String) -> Self {
         let [bytes_out, bytes_in] = [AtomicU64::new(0), AtomicU64::new(0)];
         let budget = budget.clone();
         let observer = observer.clone();
@@ -176,13 +226,13 @@ impl Account {
     }
 
     /// Reports a request that was never sent, unless enough of those were reported.
-    pub(super) fn record_refusal(&self, reason: &str) {
+    pub(in crate::wasi) fn record_refusal(&self, reason: &str) {
         self.record_failure(reason);
         if self.0.budget.count_refusal() { self.report() } else { self.0.reported.store(true, Relaxed) }
     }
 
     /// Counts bytes of this request. After an error the caller must not pass them on.
-    pub(super) fn count(&self, direction: Direction, bytes: usize) -> Result<(), AllowanceExceeded> {
+    pub(in crate::wasi) fn count(&self, direction: Direction, bytes: usize) -> Result<(), AllowanceExceeded> {
         let bytes = bytes as u64;
         self.0.budget.count_bytes(direction, bytes)?;
         match direction {
@@ -192,20 +242,55 @@ impl Account {
         Ok(())
     }
 
+    /// Moves at most `wanted` bytes, as far as the allowance permits. `transfer` gets that number, and returns its result and the
+    /// number of bytes that it moved. Connections of one call take turns, so that each sees all that is left.
+    pub(in crate::wasi) fn transfer<T>(
+        &self,
+        direction: Direction,
+        wanted: usize,
+        transfer: impl FnOnce(usize) -> (T, usize),
+    ) -> T {
+        let budget = &self.0.budget;
+        let _turn = budget.0.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = budget.limit(direction).saturating_sub(budget.counter(direction).load(Relaxed));
+        let (result, moved) = transfer(usize::try_from(left).map_or(wanted, |left| left.min(wanted)));
+        budget.counter(direction).fetch_add(moved as u64, Relaxed);
+        let counter = match direction {
+            Direction::Out => &self.0.bytes_out,
+            Direction::In => &self.0.bytes_in,
+        };
+        counter.fetch_add(moved as u64, Relaxed);
+        result
+    }
+
+    /// Records that an allowance is used up, as the failure of this connection.
+    pub(in crate::wasi) fn record_exhausted(&self, direction: Direction) {
+        self.0.budget.record_exhausted(direction);
+        self.record_failure(match direction {
+            Direction::Out => "the call sent more than it may",
+            Direction::In => "the call received more than it may",
+        });
+    }
+
+    /// Records that a connection was established. It needs no status.
+    pub(in crate::wasi) fn record_connected(&self) {
+        self.update_outcome(|outcome| outcome.is_connected = true);
+    }
+
     /// Records the status of the response.
-    pub(super) fn record_status(&self, status: u16) {
+    pub(in crate::wasi) fn record_status(&self, status: u16) {
         self.update_outcome(|outcome| outcome.status = Some(status));
     }
 
     /// Records a failure. Only the first reason is kept.
-    pub(super) fn record_failure(&self, reason: &str) {
+    pub(in crate::wasi) fn record_failure(&self, reason: &str) {
         self.update_outcome(|outcome| {
             outcome.reason.get_or_insert_with(|| reason.to_owned());
         });
     }
 
     /// Returns whether a failure was recorded, whose reason is better than those of errors that follow from it.
-    pub(super) fn has_failed(&self) -> bool {
+    pub(in crate::wasi) fn has_failed(&self) -> bool {
         let mut failed = false;
         self.update_outcome(|outcome| failed = outcome.reason.is_some());
         failed
@@ -216,7 +301,7 @@ impl Account {
     }
 
     /// Reports the outcome to the observer, once.
-    pub(super) fn report(&self) {
+    pub(in crate::wasi) fn report(&self) {
         let entry = &self.0;
         if entry.reported.swap(true, Relaxed) {
             return;
@@ -229,8 +314,13 @@ impl Account {
             bytes_out: entry.bytes_out.load(Relaxed),
             bytes_in: entry.bytes_in.load(Relaxed),
         };
-        self.update_outcome(|outcome| (report.status, report.reason) = (outcome.status, outcome.reason.clone()));
-        if report.status.is_none() && report.reason.is_none() {
+        let mut is_connected = false;
+        self.update_outcome(|outcome| {
+            report.status = outcome.status;
+            report.reason.clone_from(&outcome.reason);
+            is_connected = outcome.is_connected;
+        });
+        if report.status.is_none() && report.reason.is_none() && !is_connected {
             report.reason = Some("the call ended before there was an answer".to_owned());
         }
         entry.observer.report(report);
@@ -239,7 +329,7 @@ impl Account {
 
 /// The accounts of the requests of one call, until it is over. Clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Accounts(Arc<Mutex<AccountList>>);
+pub(in crate::wasi) struct Accounts(Arc<Mutex<AccountList>>);
 
 #[derive(Default)]
 struct AccountList {
@@ -249,7 +339,7 @@ struct AccountList {
 
 impl Accounts {
     /// Adds a request, and returns true unless the call is over.
-    pub(super) fn add(&self, account: Account) -> bool {
+    pub(in crate::wasi) fn add(&self, account: Account) -> bool {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !list.is_closed {
             list.accounts.push(account);
@@ -258,7 +348,7 @@ impl Accounts {
     }
 
     /// Reports every request, and accepts no more.
-    pub(super) fn close(&self) {
+    pub(in crate::wasi) fn close(&self) {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         list.is_closed = true;
         let accounts = std::mem::take(&mut list.accounts);
@@ -268,11 +358,11 @@ impl Accounts {
     }
 }
 
-/// The requests of one call and their reports, for its result. Clones share them.
-#[derive(Clone)]
+/// The requests and connections of one call and their reports, for its result. Clones share them.
+#[derive(Clone, Default)]
 pub(crate) struct RequestLedger {
-    pub(super) accounts: Accounts,
-    pub(super) reports: Reports,
+    pub(in crate::wasi) accounts: Accounts,
+    pub(in crate::wasi) reports: Reports,
 }
 
 impl RequestLedger {
@@ -284,7 +374,7 @@ impl RequestLedger {
 }
 
 /// A running request, which is over and reported when this is dropped.
-pub(super) struct ReportOnDrop(pub(super) Account);
+pub(in crate::wasi) struct ReportOnDrop(pub(in crate::wasi) Account);
 
 impl Drop for ReportOnDrop {
     fn drop(&mut self) {
