@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use fumehood::limits::{display_bytes, display_count};
-use fumehood::{CallError, CallResult, CapturedStream, Content, ErrorKind, Event, Level, Metadata, ResultForm};
+use fumehood::{
+    CallError, CallResult, CapturedStream, Content, ErrorKind, Event, Level, Metadata, RequestReport, ResultForm,
+};
 
 use super::quotation::{Quotation, indent_continuations, one_line, wrap_for_stderr};
 use super::{BAD, FAINT, GOOD, STRONG, bytes, line, lines, note, note_lines, styled};
@@ -153,8 +155,11 @@ fn print_event(event: &Event, quotation: &mut Quotation) -> Result<()> {
         Event::Request { request, .. } => {
             let status = request.status.map_or_else(String::new, |status| format!(" {status}"));
             let reason = request.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
-            let went = format!("{} {}{status}{reason}", request.method, request.host);
-            note_lines(&format!("{} {}", styled(FAINT, "http:"), wrap_for_stderr(&one_line(&went), 6)));
+            let is_connection = request.method == RequestReport::CONNECTION;
+            let method = if is_connection { String::new() } else { format!("{} ", request.method) };
+            let label = if is_connection { "tcp:" } else { "http:" };
+            let went = format!("{method}{}{status}{reason}", request.host);
+            note_lines(&format!("{} {}", styled(FAINT, label), wrap_for_stderr(&one_line(&went), 6)));
             Ok(())
         }
         _ => Ok(()),

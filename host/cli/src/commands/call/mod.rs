@@ -102,6 +102,9 @@ impl Invocation<'_> {
         if let Some(recording) = self.recording {
             builder = recording.protect(builder);
         }
+        if self.call.observe {
+            builder = builder.observe_lookups();
+        }
         let hook_components = hooks::components(self.app).await?;
         let hook_memory = hook_components.iter().map(|hook| hook.limits.memory).max().unwrap_or_default();
         let host = builder.limits(limits).memory_ceiling(limits.memory.max(hook_memory)).build()?;

@@ -8,6 +8,9 @@ use toml::{Table, Value};
 
 use crate::flags;
 
+/// Stands for the port in the rule of a host whose name was only looked up.
+const UNKNOWN_PORT: &str = "PORT";
+
 /// The keys that would allow something, each with what was tried.
 #[derive(Debug, Default)]
 struct Wanted {
@@ -33,6 +36,7 @@ pub(super) fn section(name: &str, component: &Path, refused: &[Refusal]) -> Opti
     for refusal in refused {
         wanted.add(refusal);
     }
+    wanted.drop_unknown_ports();
     let place = Value::from(component.display().to_string());
     let mut lines = vec![
         "# What this call was refused. A tool may stop at its first refusal: grant what you accept, and observe again."
@@ -59,13 +63,25 @@ impl Wanted {
             return;
         };
         for (key, value) in allow {
+            let is_reaching = flags::REACHING_KEYS.contains(&key.as_str());
             let private: Vec<Value> =
-                if key == "http" { flags::private_networks(&value).map(Value::from).collect() } else { Vec::new() };
+                if is_reaching { flags::private_networks(&value).map(Value::from).collect() } else { Vec::new() };
             self.add_key(key, value, &tried);
             if !private.is_empty() {
                 self.add_key("private_addresses".to_owned(), Value::Array(private), &tried);
             }
         }
+    }
+
+    /// Drops hosts of `tcp` without a port, if a connection to the host has shown the port.
+    fn drop_unknown_ports(&mut self) {
+        let Some(tcp) = self.keys.iter_mut().find(|wanted| wanted.key == "tcp") else { return };
+        let Value::Array(rules) = &mut tcp.value else { return };
+        let known: Vec<String> = rules.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        rules.retain(|rule| {
+            let host = rule.as_str().and_then(|rule| rule.strip_suffix(UNKNOWN_PORT)?.strip_suffix(':'));
+            host.is_none_or(|host| !known.iter().any(|rule| has_port(rule, host)))
+        });
     }
 
     fn add_key(&mut self, key: String, value: Value, tried: &str) {
@@ -74,6 +90,11 @@ impl Wanted {
             None => self.keys.push(WantedKey { key, value, attempts: vec![tried.to_owned()] }),
         }
     }
+}
+
+/// Returns whether a rule of `tcp` names a port of a host.
+fn has_port(rule: &str, host: &str) -> bool {
+    rule.strip_prefix(host).and_then(|rest| rest.strip_prefix(':')).is_some_and(|port| port != UNKNOWN_PORT)
 }
 
 impl WantedKey {
@@ -116,7 +137,11 @@ mod tests {
             refusal(Power::Http, "POST https://b.example/\n[tools.x]", Some("http = [\"POST https://b.example/**\"]")),
             refusal(Power::KeyValue, "using the store", Some("key_value = \"1MiB\"")),
             refusal(Power::Http, "GET https://a.example/2", get),
-            refusal(Power::Sockets, "a raw socket to 127.0.0.1:1", None),
+            refusal(Power::Sockets, "a UDP socket", None),
+            refusal(Power::Tcp, "looking up the name db.example.com", Some("tcp = [\"db.example.com:PORT\"]")),
+            refusal(Power::Tcp, "looking up the name a.example", Some("tcp = [\"a.example:PORT\"]")),
+            refusal(Power::Tcp, "connecting to db.example.com:5432", Some("tcp = [\"db.example.com:5432\"]")),
+            refusal(Power::Tcp, "connecting to 127.0.0.1:6379", Some("tcp = [\"127.0.0.1:6379\"]")),
             refusal(Power::Http, "GET https://c.example", Some("http = [\"GET ")),
         ];
         let text = section("api", Path::new("my \"api\".wasm"), &refused).unwrap();
@@ -130,7 +155,14 @@ mod tests {
             http = ["GET https://a.example/**", "POST https://b.example/**"]
             # using the store
             key_value = "1MiB"
-            # a raw socket to 127.0.0.1:1; nothing allows that
+            # looking up the name db.example.com
+            # looking up the name a.example
+            # connecting to db.example.com:5432
+            # connecting to 127.0.0.1:6379
+            tcp = ["a.example:PORT", "db.example.com:5432", "127.0.0.1:6379"]
+            # connecting to 127.0.0.1:6379
+            private_addresses = ["127.0.0.1/32"]
+            # a UDP socket; nothing allows that
             # GET https://c.example; nothing allows that"#]]
         .assert_eq(&text);
         assert!(text.parse::<Table>().is_ok());

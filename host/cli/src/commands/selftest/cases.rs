@@ -109,6 +109,13 @@ macro_rules! reach {
     };
 }
 
+/// Arguments of a connection to the listener, at an address that is written as a number.
+macro_rules! connect {
+    ($address:literal) => {
+        concat!(r#"{"address":"#, $address, r#","port":{listener},"send":1,"want":1}"#)
+    };
+}
+
 macro_rules! read {
     ($path:literal) => {
         concat!(r#"{"folder":0,"path":""#, $path, r#"","follow":1}"#)
@@ -145,7 +152,7 @@ pub(super) const COMPONENTS: &[(&str, &str, Powers)] = &[
     program!("counter"),
     program!("env-dump"),
     program!("reach-out"),
-    program!("look-up"),
+    program!("connect"),
     program!("timer-res"),
     program!("files", "files", Folders),
     program!("ungranted", "files", None),
@@ -318,9 +325,16 @@ const POWERS: &[Case] = &[
         &[r#"{"folder":0,"path":"pipe","follow":1,"how":0,"for":1}"#; 20],
         Error(Denied),
     ),
-    once(50, "open a TCP socket", "reach-out__tcp", Answer("1")),
     once(50, "open a UDP socket", "reach-out__udp", Answer("1")),
-    case(50, "look up a name", "look-up__resolve", &[r#"{"name":"localhost"}"#, r#"{"name":"example.com"}"#], Failed),
+    case(90, "connect to this machine", "connect__talk", &[connect!("2130706433"), connect!("0")], Failed),
+    case(90, "listen", "connect__serve", &[r#"{"bind":true,"port":0}"#, r#"{"bind":false,"port":0}"#], Error(Denied)),
+    case(
+        50,
+        "look up a name",
+        "connect__look-up",
+        &[r#"{"name":"localhost"}"#, r#"{"name":"example.com"}"#],
+        Error(Denied),
+    ),
 ];
 
 /// Cases about requests.

@@ -135,7 +135,11 @@ fn sockets_are_said_to_be_out_of_reach() {
     let bench = Workbench::new();
     bench.program("reach-out");
     let inspected = bench.run(&["inspect", "reach-out.wasm"]).stdout;
-    assert!(inspected.contains("never, because no grant gives `sockets`\n      open network sockets"), "{inspected}");
+    assert!(inspected.contains("never, because no grant gives `sockets`\n      open UDP sockets"), "{inspected}");
+    assert!(
+        inspected.contains("only with a grant of `tcp`\n      open TCP connections to granted hosts"),
+        "{inspected}"
+    );
     assert!(!inspected.contains("only with a grant of `sockets`"), "{inspected}");
 }
 

@@ -39,6 +39,8 @@ mod component_resources;
 #[cfg(test)]
 mod config;
 #[cfg(test)]
+mod connections;
+#[cfg(test)]
 mod dashboard;
 mod deferred;
 #[cfg(test)]

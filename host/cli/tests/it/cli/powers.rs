@@ -32,6 +32,13 @@ fn observing_prints_the_configuration_that_would_allow_what_was_refused() {
     bench.put("fumehood.toml", format!("{text}approval = \"off\"\n"));
     let allowed = bench.run(&["call", "fetch", "get", "url=http://127.0.0.1:9/a", "--observe"]);
     assert!(allowed.code != 0 && allowed.stderr.contains("# This call was refused nothing."), "{allowed:?}");
+    // A connection is tried although its name was not found, so that its port is known.
+    bench.program("connect");
+    let meet = r#"{"name":"db.example.com","port":5432,"send":1,"want":1}"#;
+    let refused = bench.run(&["call", "connect.wasm", "meet", meet, "--observe"]);
+    let section = "# looking up the name db.example.com\n# connecting to db.example.com:5432\n\
+                   tcp = [\"db.example.com:5432\"]\n";
+    assert!(refused.code != 0 && refused.stderr.contains(section), "{refused:?}");
     let nothing = bench.run(&["call", "calculator.wasm", "add", "a=1", "b=2", "--observe"]);
     assert!(nothing.code == 0 && nothing.stderr.contains("# This call was refused nothing."), "{nothing:?}");
 }
@@ -81,7 +88,7 @@ fn what_cannot_be_granted_is_refused_before_anything_is_loaded() {
         &with(&["--allow-private", "10.0.0.1"]),
         expect![[r#"
             ── stderr
-            error: --allow-private: `--allow-private` has no effect without `--allow-http`; add --allow-http 'GET https://HOST/**'
+            error: --allow-private: `--allow-private` has no effect without `--allow-http` or `--allow-tcp`; add --allow-http 'GET https://HOST/**'
             ── exit 2
         "#]],
     );
