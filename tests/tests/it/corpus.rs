@@ -139,6 +139,8 @@ fn attacks_of_components() -> Vec<Attack> {
         ("leave-secrets", "run", none(), &[]),
         ("long-fill", "run", none(), &[Memory]),
         ("look-around", "environment", none(), &[]),
+        ("connect", "talk", json!({"address": 2_130_706_433, "port": 9, "send": 9, "want": 9}), &[Denied]),
+        ("connect", "serve", json!({"bind": true, "port": 0}), &[Denied]),
         ("look-up", "resolve", json!({"name": "localhost"}), &[ToolFailed, Denied]),
         ("many-memories", "run", none(), &[Memory]),
         ("memory-bomb", "run", none(), &[Memory, Deadline]),

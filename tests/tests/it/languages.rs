@@ -9,7 +9,8 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fumehood::{Call, CallResult, ErrorKind, Host, Limits, Load, ToolDefinition};
+use fumehood::permission::tcp::{TcpGrant, TcpLimits};
+use fumehood::{Call, CallResult, ErrorKind, Grant, Host, Limits, Load, ToolDefinition};
 use fumehood_tests::skip::skip;
 use serde_json::{Value, json};
 
@@ -41,7 +42,11 @@ async fn all_checks(language: &'static str) {
         Err(why) => return skip("languages", &format!("the component in {language}: {why}")),
     };
     let host = Host::builder().concurrency(4).build().unwrap();
-    host.load(Load::path(path)).await.unwrap();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap().to_string();
+    let private = vec!["127.0.0.1/32".parse().unwrap()];
+    let tcp = TcpGrant::new(vec![address.parse().unwrap()], private, TcpLimits::default()).unwrap();
+    host.load(Load::path(path).grant(Grant::none().with_tcp(tcp))).await.unwrap();
     let shop = Shop { host, language };
     shop.definitions_follow_the_types();
     shop.good_calls_give_results().await;
@@ -51,6 +56,11 @@ async fn all_checks(language: &'static str) {
     shop.invalid_arguments_run_nothing().await;
     shop.whatever_does_not_end_is_stopped().await;
     shop.nothing_outside_is_reached().await;
+    // A tool in JavaScript has no sockets.
+    if language == "python" {
+        let result = shop.call("reach", &json!({"target": format!("tcp://{address}")})).await;
+        assert_eq!(result.text().as_deref(), Some("connected"), "{result:?}");
+    }
     shop.the_next_call_is_none_the_worse().await;
 }
 

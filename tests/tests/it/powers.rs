@@ -56,9 +56,18 @@ async fn there_is_no_environment_no_argument_and_no_folder() {
 
 #[tokio::test]
 async fn sockets_are_refused() {
-    // 1 is `access-denied` in the error codes of WASI.
-    assert_eq!(run("reach-out", "tcp").await.text().as_deref(), Some("1"));
-    assert_eq!(run("reach-out", "udp").await.text().as_deref(), Some("1"));
+    // A TCP socket is a handle without anything behind it, 1 is `access-denied` in the error codes of WASI.
+    assert_eq!(run("reach-out", "tcp").await.text().as_deref(), Some("255"));
+    let udp = run("reach-out", "udp").await;
+    assert_eq!(udp.text().as_deref(), Some("1"));
+    assert_eq!(udp.metadata.refused[0].tried, "a UDP socket");
+    let canary = Canary::new();
+    let port = canary.0.local_addr().unwrap().port();
+    let arguments = json!({"address": 2_130_706_433, "port": port, "send": 1, "want": 1});
+    let result = run_with("connect", "talk", arguments).await;
+    was_told(&result, ErrorKind::Denied, r#""access-denied""#);
+    assert_eq!(result.metadata.refused[0].allow, Some(format!("tcp = [\"127.0.0.1:{port}\"]")));
+    canary.saw_nobody();
 }
 
 #[tokio::test]
@@ -66,7 +75,7 @@ async fn names_are_not_looked_up() {
     // The first two could be answered without any network, and the last is not even a name.
     for name in ["localhost", "127.0.0.1", "example.com", "not a name"] {
         let result = run_with("look-up", "resolve", json!({"name": name})).await;
-        was_told(&result, ErrorKind::ToolFailed, r#""permanent-resolver-failure""#);
+        was_told(&result, ErrorKind::Denied, r#""permanent-resolver-failure""#);
     }
 }
 
@@ -88,8 +97,9 @@ async fn requests_are_denied_and_reach_nobody() {
 #[tokio::test]
 async fn what_would_need_a_power_is_known_at_load() {
     for (program, interface, power) in [
-        ("reach-out", "wasi:sockets/tcp-create-socket@0.2.0", Power::Sockets),
-        ("look-up", "wasi:sockets/ip-name-lookup@0.2.0", Power::Sockets),
+        ("reach-out", "wasi:sockets/tcp-create-socket@0.2.0", Power::Tcp),
+        ("reach-out", "wasi:sockets/udp-create-socket@0.2.0", Power::Sockets),
+        ("look-up", "wasi:sockets/ip-name-lookup@0.2.0", Power::Tcp),
         ("request", "wasi:http/outgoing-handler@0.2.0", Power::Http),
         ("look-around", "wasi:filesystem/preopens@0.2.0", Power::Files),
     ] {

@@ -73,6 +73,7 @@ const CLIENTS: &[(&str, &[&str])] = &[
             "host/runtime/src/jail/tests.rs",
             "host/runtime/src/network/proxy.rs",
             "host/runtime/src/wasi/http/exchange.rs",
+            "host/runtime/src/wasi/sockets/direct.rs",
         ],
     ),
     ("from_uri(", &[]),
