@@ -334,6 +334,8 @@ impl Wish {
         match self.wanted {
             Wanted::Http { .. } => "http",
             Wanted::HttpLimits(_) => "http_limits",
+            Wanted::Tcp { .. } => "tcp",
+            Wanted::TcpLimits(_) => "tcp_limits",
             Wanted::Read { .. } => "read",
             Wanted::Write { .. } => "write",
             Wanted::Scratch { .. } => "scratch",
