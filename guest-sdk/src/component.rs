@@ -91,7 +91,7 @@ fn store_error(error: key_value::Error) -> StoreError {
 }
 
 /// Implements the export `describe`.
-pub fn describe(tools: &[Entry]) -> Vec<tools::ToolDefinition> {
+pub fn describe<F>(tools: &[Entry<F>]) -> Vec<tools::ToolDefinition> {
     log_panics();
     registry::describe(tools).map(definition).collect()
 }
@@ -135,11 +135,11 @@ fn resource_definition(definition: ResourceDefinition) -> resources::ResourceDef
 }
 
 /// Logs the messages of panics for operators: a panic ends in a trap, which carries no message.
-fn log_panics() {
+pub(crate) fn log_panics() {
     panic::set_hook(Box::new(|info| log::error(info)));
 }
 
-fn definition(definition: Definition) -> tools::ToolDefinition {
+pub(crate) fn definition(definition: Definition) -> tools::ToolDefinition {
     let Annotations { read_only, destructive, idempotent, open_world } = definition.annotations;
     tools::ToolDefinition {
         name: definition.name,
@@ -151,7 +151,7 @@ fn definition(definition: Definition) -> tools::ToolDefinition {
     }
 }
 
-fn content(content: Content) -> types::Content {
+pub(crate) fn content(content: Content) -> types::Content {
     match content {
         Content::Text(text) => types::Content::Text(text),
         Content::Json(value) => types::Content::Json(value.to_string()),
@@ -162,7 +162,7 @@ fn content(content: Content) -> types::Content {
     }
 }
 
-fn failure(error: &ToolError) -> types::Failure {
+pub(crate) fn failure(error: &ToolError) -> types::Failure {
     types::Failure {
         kind: match error.kind() {
             FailureKind::InvalidArguments => types::FailureKind::InvalidArguments,

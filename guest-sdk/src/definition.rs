@@ -1,8 +1,15 @@
 //! Tools and their definitions.
 
+use std::pin::Pin;
+
 use crate::{Content, ToolError};
 
 /// A tool. `#[tool]` implements it for a type with the function's name; there is no need to implement it by hand.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a synchronous tool",
+    label = "not a function with `#[tool]`, or an `async` one",
+    note = "export `async` functions with `export_async!`"
+)]
 pub trait Tool {
     /// The name of the tool.
     const NAME: &'static str;
@@ -16,6 +23,33 @@ pub trait Tool {
     ///
     /// Those of the function, and `invalid-arguments` if the arguments do not match its types.
     fn call(arguments: &str) -> Result<Vec<Content>, ToolError>;
+}
+
+/// The outcome of an asynchronous tool that runs.
+pub type ToolFuture = Pin<Box<dyn Future<Output = Result<Vec<Content>, ToolError>>>>;
+
+/// A tool of a component with asynchronous tools. `#[tool]` implements it for an `async` function, and every [`Tool`] is one.
+pub trait AsyncTool {
+    /// The name of the tool.
+    const NAME: &'static str;
+
+    /// Returns the definition of the tool.
+    fn definition() -> Definition;
+
+    /// Parses the arguments, a JSON object, and starts the function. Its future has the errors of [`Tool::call`].
+    fn call(arguments: &str) -> ToolFuture;
+}
+
+impl<T: Tool> AsyncTool for T {
+    const NAME: &'static str = <T as Tool>::NAME;
+
+    fn definition() -> Definition {
+        <T as Tool>::definition()
+    }
+
+    fn call(arguments: &str) -> ToolFuture {
+        Box::pin(std::future::ready(<T as Tool>::call(arguments)))
+    }
 }
 
 /// The definition of a tool.

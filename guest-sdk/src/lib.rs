@@ -112,8 +112,17 @@
 //! generates to pass values across the component's boundary. The compiler does not apply the lint to the expansions of
 //! another crate's macros, such as [`export!`].
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 extern crate self as fumehood_guest;
 
+#[cfg(all(target_arch = "wasm32", feature = "async"))]
+#[doc(hidden)]
+#[rustfmt::skip]
+pub mod async_bindings;
+#[cfg(all(target_arch = "wasm32", feature = "async"))]
+#[doc(hidden)]
+pub mod async_component;
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
 #[rustfmt::skip]
@@ -127,6 +136,8 @@ pub mod context;
 mod definition;
 mod error;
 pub mod log;
+#[cfg(feature = "async")]
+pub mod parts;
 pub mod progress;
 #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "natively no host calls"))]
 mod registry;
@@ -148,7 +159,7 @@ use component as host;
 use testing::host;
 
 pub use content::{Blob, Content, Link};
-pub use definition::{Annotations, Definition, Tool};
+pub use definition::{Annotations, AsyncTool, Definition, Tool, ToolFuture};
 pub use error::{FailureKind, ToolError};
 /// Turns a function without parameters into a resource, which clients of the host read.
 ///
@@ -276,13 +287,24 @@ pub use fumehood_guest_macros::resource;
 ///
 /// # Unsupported functions
 ///
-/// Functions that are async, unsafe or generic, that take `self`, or whose parameters are patterns or references do not
-/// compile:
+/// Functions that are unsafe or generic, that take `self`, or whose parameters are patterns or references do not compile:
+///
+/// ```compile_fail
+/// /// Waits.
+/// #[fumehood_guest::tool]
+/// unsafe fn wait() {}
+/// ```
+///
+/// # Asynchronous functions
+///
+/// An `async` function becomes an [`AsyncTool`], which `export_async!` exports. [`export!`] does not compile with it:
 ///
 /// ```compile_fail
 /// /// Waits.
 /// #[fumehood_guest::tool]
 /// async fn wait() {}
+///
+/// fumehood_guest::export!(wait);
 /// ```
 pub use fumehood_guest_macros::tool;
 pub use resource::{Contents, IntoContents, Page, Resource, ResourceDefinition};
@@ -293,7 +315,7 @@ pub use {schemars, serde, serde_json};
 #[doc(hidden)]
 pub mod __private {
     pub use crate::{
-        registry::{Entry, ResourceEntry, are_acceptable, is_acceptable},
+        registry::{AsyncEntry, Entry, ResourceEntry, are_acceptable, is_acceptable},
         return_kind::{Outcome, ReturnKind, ReturnProbe, UnsupportedKind},
         schema::{input_schema, parse_arguments},
     };
@@ -351,6 +373,41 @@ macro_rules! export {
             );
             #[cfg(target_arch = "wasm32")]
             $crate::__export_component_with_resources!(TOOLS, RESOURCES);
+        };
+    };
+}
+
+/// Exports functions with `#[tool]` as the tools of an asynchronous component, whose results arrive in parts: version 0.2 of
+/// the contract. `async` functions send parts before they return with [`parts::send`]; other functions may be among them.
+///
+/// Hosts run such a component only in worker processes. It needs the feature `async` of this crate.
+///
+/// ```
+/// use fumehood_guest::{parts, tool};
+///
+/// /// Counts.
+/// #[tool]
+/// async fn count(to: u32) -> String {
+///     for number in 1..to {
+///         parts::send(number.to_string()).await;
+///     }
+///     to.to_string()
+/// }
+///
+/// fumehood_guest::export_async!(count);
+/// ```
+#[cfg(feature = "async")]
+#[macro_export]
+macro_rules! export_async {
+    ($($tool:path),+ $(,)?) => {
+        const _: () = {
+            const TOOLS: &[$crate::__private::AsyncEntry] = &[$($crate::__private::AsyncEntry::of_async::<$tool>()),+];
+            ::core::assert!(
+                $crate::__private::is_acceptable(TOOLS),
+                "a component has 1 to 64 tools, and their names must differ when `-` and `_` are the same",
+            );
+            #[cfg(target_arch = "wasm32")]
+            $crate::__export_async_component!(TOOLS);
         };
     };
 }

@@ -1,25 +1,36 @@
 //! The tools and resources of one component, as `export!` lists them.
 
-use crate::{Content, Contents, Definition, Resource, ResourceDefinition, Tool, ToolError};
+use crate::{AsyncTool, Content, Contents, Definition, Resource, ResourceDefinition, Tool, ToolError, ToolFuture};
 
 /// One exported tool.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct Entry<F = fn(&str) -> Result<Vec<Content>, ToolError>> {
     name: &'static str,
     definition: fn() -> Definition,
-    call: fn(&str) -> Result<Vec<Content>, ToolError>,
+    call: F,
 }
+
+/// One exported tool of a component with asynchronous tools.
+pub type AsyncEntry = Entry<fn(&str) -> ToolFuture>;
 
 impl Entry {
     /// Returns the entry of the tool `T`.
     #[must_use]
     pub const fn of<T: Tool>() -> Self {
+        Self { name: <T as Tool>::NAME, definition: <T as Tool>::definition, call: <T as Tool>::call }
+    }
+}
+
+impl AsyncEntry {
+    /// Returns the entry of the tool `T`.
+    #[must_use]
+    pub const fn of_async<T: AsyncTool>() -> Self {
         Self { name: T::NAME, definition: T::definition, call: T::call }
     }
 }
 
 /// Returns the definitions of all tools, in the order of `export!`.
-pub(crate) fn describe(tools: &[Entry]) -> impl Iterator<Item = Definition> {
+pub(crate) fn describe<F>(tools: &[Entry<F>]) -> impl Iterator<Item = Definition> {
     tools.iter().map(|tool| (tool.definition)())
 }
 
@@ -31,8 +42,21 @@ pub(crate) fn describe(tools: &[Entry]) -> impl Iterator<Item = Definition> {
 pub(crate) fn call(tools: &[Entry], name: &str, arguments: &str) -> Result<Vec<Content>, ToolError> {
     match tools.iter().find(|tool| tool.name == name) {
         Some(tool) => (tool.call)(arguments),
-        None => Err(ToolError::failed(format!("this component has no tool `{name}`"))),
+        None => Err(unknown_tool(name)),
     }
+}
+
+/// Starts the tool called `name`. Its future has the errors of [`call`].
+#[cfg(feature = "async")]
+pub(crate) fn start(tools: &[AsyncEntry], name: &str, arguments: &str) -> ToolFuture {
+    match tools.iter().find(|tool| tool.name == name) {
+        Some(tool) => (tool.call)(arguments),
+        None => Box::pin(std::future::ready(Err(unknown_tool(name)))),
+    }
+}
+
+fn unknown_tool(name: &str) -> ToolError {
+    ToolError::failed(format!("this component has no tool `{name}`"))
 }
 
 /// One exported resource.
@@ -101,7 +125,7 @@ const fn are_equal(mut one: &[u8], mut other: &[u8]) -> bool {
 /// Returns whether a host would accept these tools: 1 to 64, whose names differ even if `-` and `_` are treated as the
 /// same character.
 #[must_use]
-pub const fn is_acceptable(tools: &[Entry]) -> bool {
+pub const fn is_acceptable<F>(tools: &[Entry<F>]) -> bool {
     if tools.is_empty() || tools.len() > 64 {
         return false;
     }

@@ -33,7 +33,7 @@ use serde_json::Value;
 
 use crate::log::Level;
 use crate::progress::Update;
-use crate::{Content, Contents, Resource, Tool, ToolError};
+use crate::{AsyncTool, Content, Contents, Resource, Tool, ToolError};
 use store::MemoryStore;
 
 /// The default time of day at which calls start, since 1970.
@@ -62,6 +62,8 @@ pub struct Run<R> {
     pub lines: Vec<(Level, String)>,
     /// The progress updates, in order.
     pub updates: Vec<Update>,
+    /// The parts of the result that were sent early, in order.
+    pub parts: Vec<Content>,
     /// The time by which the clock was advanced.
     pub elapsed: Duration,
     /// The entries of the store at the end.
@@ -156,9 +158,9 @@ impl Call {
         // Restores the outer environment even if `call` panics, as a test may expect.
         let restore = RestoreGuard(Some(outer));
         let returned = call();
-        let Environment { call, elapsed, lines, updates } = ENVIRONMENT.take();
+        let Environment { call, elapsed, lines, updates, parts } = ENVIRONMENT.take();
         drop(restore);
-        Run { returned, lines, updates, elapsed, stored: call.store.entries }
+        Run { returned, lines, updates, parts, elapsed, stored: call.store.entries }
     }
 }
 
@@ -171,7 +173,25 @@ impl Call {
 /// - `invalid-arguments` with the host's message if the arguments do not match the schema: the tool does not run;
 /// - `failed` if a host would not load a tool with this definition, or would reject the result.
 pub fn call<T: Tool>(arguments: &Value) -> Result<Vec<Content>, ToolError> {
-    gate::call::<T>(arguments)
+    gate::check_arguments::<T>(arguments)?;
+    let parts = <T as Tool>::call(&arguments.to_string())?;
+    gate::check_parts::<T>(&parts)?;
+    Ok(parts)
+}
+
+/// Calls an asynchronous tool like [`call`]: returns the parts that it sent early and those that it returned.
+///
+/// # Errors
+///
+/// See [`call`].
+pub async fn call_async<T: AsyncTool>(arguments: &Value) -> Result<Vec<Content>, ToolError> {
+    let sent_before = ENVIRONMENT.with_borrow(|environment| environment.parts.len());
+    gate::check_arguments::<T>(arguments)?;
+    let returned = T::call(&arguments.to_string()).await?;
+    let sent = ENVIRONMENT.with_borrow(|environment| environment.parts.iter().skip(sent_before).cloned().collect());
+    let parts = [sent, returned].concat();
+    gate::check_parts::<T>(&parts)?;
+    Ok(parts)
 }
 
 /// Reads a resource like a host: validates its definition, with the same code.
@@ -196,6 +216,7 @@ struct Environment {
     elapsed: Duration,
     lines: Vec<(Level, String)>,
     updates: Vec<Update>,
+    parts: Vec<Content>,
 }
 
 thread_local! {
@@ -224,6 +245,8 @@ fn with_store<R>(step: impl FnOnce(&mut MemoryStore) -> R) -> R {
 pub(crate) mod host {
     use std::time::{Duration, SystemTime};
 
+    #[cfg(feature = "async")]
+    use super::Content;
     use super::{ENVIRONMENT, Level, Update, advance, read, with_store};
     use crate::store::{Page, StoreError};
 
@@ -270,6 +293,11 @@ pub(crate) mod host {
 
     pub(crate) fn report(update: Update) {
         ENVIRONMENT.with_borrow_mut(|environment| environment.updates.push(update));
+    }
+
+    #[cfg(feature = "async")]
+    pub(crate) async fn send_part(part: Content) {
+        ENVIRONMENT.with_borrow_mut(|environment| environment.parts.push(part));
     }
 
     pub(crate) fn get(key: &str) -> Result<Option<Vec<u8>>, StoreError> {

@@ -4,4 +4,4 @@
   (core instance $i (instantiate $m))
   (func $describe (result u32) (canon lift (core func $i "run")))
   (instance $tools (export "describe" (func $describe)))
-  (export "fumehood:tool/tools@0.2.0" (instance $tools)))
+  (export "fumehood:tool/tools@0.3.0" (instance $tools)))

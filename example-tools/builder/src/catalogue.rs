@@ -25,6 +25,7 @@ pub const TOOLS: &[ExampleTool] = &[
     ExampleTool { name: "notes", target: RustTarget::Pure },
     ExampleTool { name: "rate-limit", target: RustTarget::Wasi },
     ExampleTool { name: "redact-email", target: RustTarget::Pure },
+    ExampleTool { name: "sections", target: RustTarget::Pure },
     ExampleTool { name: "text", target: RustTarget::Pure },
     ExampleTool { name: "typed-greeter", target: RustTarget::Pure },
 ];

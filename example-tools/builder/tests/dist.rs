@@ -131,6 +131,7 @@ fn components_export_the_contract() {
             "typed-greeter" => &["about", "example:greeter/greetings@1.0.0"],
             "chart" => &["fumehood:tool/resources@0.1.0", "fumehood:tool/tools@0.1.0"],
             "rate-limit" | "redact-email" => &["fumehood:hooks/hook@0.1.0"],
+            "sections" => &["fumehood:tool/tools@0.2.0"],
             _ => &["fumehood:tool/tools@0.1.0"],
         };
         assert_eq!(Vec::from_iter(exports(&component(tool))), expected, "{}", tool.file_name());

@@ -89,6 +89,8 @@ fn expand_tool(
     let kind = quote_spanned! {returned.span()=>
         (&&&&&::fumehood_guest::__private::ReturnProbe::<#returned>::new()).kind()
     };
+    let tool_trait = if function.asyncness.is_some() { quote!(AsyncTool) } else { quote!(Tool) };
+    let call = expand_call(function, &arguments, &values, &returned, &kind);
     quote! {
         #[doc(hidden)]
         #[allow(non_camel_case_types, dead_code, reason = "it only carries the function's definition")]
@@ -97,7 +99,7 @@ fn expand_tool(
         const _: () = {
             #declared
 
-            impl ::fumehood_guest::Tool for #ident {
+            impl ::fumehood_guest::#tool_trait for #ident {
                 const NAME: &'static str = #name;
 
                 fn definition() -> ::fumehood_guest::Definition {
@@ -118,19 +120,51 @@ fn expand_tool(
                     }
                 }
 
-                fn call(
-                    arguments: &str,
-                ) -> ::core::result::Result<::std::vec::Vec<::fumehood_guest::Content>, ::fumehood_guest::ToolError> {
-                    #[allow(unused_imports, reason = "which one is used depends on the type")]
-                    use ::fumehood_guest::__private::{ReturnKind as _, UnsupportedKind as _};
-                    #[allow(unused_variables, reason = "a tool may take no arguments")]
-                    let arguments: #arguments = ::fumehood_guest::__private::parse_arguments(arguments)?;
-                    #[allow(clippy::let_unit_value, reason = "a tool may return nothing")]
-                    let returned: #returned = #ident(#values);
-                    ::fumehood_guest::__private::Outcome::<#returned>::outcome(&#kind, returned)
-                }
+                #call
             }
         };
+    }
+}
+
+/// Expands the function of the trait that calls the tool.
+fn expand_call(
+    function: &Function,
+    arguments: &TokenStream,
+    values: &TokenStream,
+    returned: &TokenStream,
+    kind: &TokenStream,
+) -> TokenStream {
+    let ident = &function.name;
+    let imports = quote! {
+        #[allow(unused_imports, reason = "which one is used depends on the type")]
+        use ::fumehood_guest::__private::{ReturnKind as _, UnsupportedKind as _};
+    };
+    if function.asyncness.is_some() {
+        return quote! {
+            fn call(arguments: &str) -> ::fumehood_guest::ToolFuture {
+                #imports
+                let arguments = ::fumehood_guest::__private::parse_arguments(arguments);
+                ::std::boxed::Box::pin(async move {
+                    #[allow(unused_variables, reason = "a tool may take no arguments")]
+                    let arguments: #arguments = arguments?;
+                    #[allow(clippy::let_unit_value, reason = "a tool may return nothing")]
+                    let returned: #returned = #ident(#values).await;
+                    ::fumehood_guest::__private::Outcome::<#returned>::outcome(&#kind, returned)
+                })
+            }
+        };
+    }
+    quote! {
+        fn call(
+            arguments: &str,
+        ) -> ::core::result::Result<::std::vec::Vec<::fumehood_guest::Content>, ::fumehood_guest::ToolError> {
+            #imports
+            #[allow(unused_variables, reason = "a tool may take no arguments")]
+            let arguments: #arguments = ::fumehood_guest::__private::parse_arguments(arguments)?;
+            #[allow(clippy::let_unit_value, reason = "a tool may return nothing")]
+            let returned: #returned = #ident(#values);
+            ::fumehood_guest::__private::Outcome::<#returned>::outcome(&#kind, returned)
+        }
     }
 }
 

@@ -117,6 +117,9 @@ pub(crate) fn resource(attribute: TokenStream, item: TokenStream) -> Result<Toke
     })?;
     let options = Options::parse(attribute)?;
     signature::check(&function)?;
+    if let Some(token) = &function.asyncness {
+        return Err(Error::new_spanned(token, "a resource cannot be async: it is read as a whole"));
+    }
     if let Some(parameter) = function.parameters.first() {
         let why = "a resource has no parameters: its URI is all that a client names";
         return Err(Error::new_spanned(parameter, why));

@@ -9,12 +9,6 @@ use crate::function::Function;
 /// Rejects a function that cannot be called with JSON arguments. All problems are reported at once.
 pub(crate) fn check(function: &Function) -> Result<()> {
     let mut problems = Vec::new();
-    if let Some(token) = &function.asyncness {
-        problems.push(Error::new_spanned(
-            token,
-            "a tool cannot be async: a call runs alone in its instance, so block instead",
-        ));
-    }
     if let Some(token) = &function.unsafety {
         problems.push(Error::new_spanned(token, "a tool cannot be unsafe: its arguments come from a model"));
     }
@@ -75,21 +69,19 @@ mod tests {
     }
 
     #[test]
-    fn accepts_an_ordinary_function() {
+    fn accepts_ordinary_and_asynchronous_functions() {
         let function: Function = parse_quote!(
             fn add(args: Add) -> Result<Sum, ToolError> {}
+        );
+        assert!(check(&function).is_ok());
+        let function: Function = parse_quote!(
+            async fn add(args: Add) -> Result<Sum, ToolError> {}
         );
         assert!(check(&function).is_ok());
     }
 
     #[test]
     fn reports_every_problem() {
-        assert!(
-            refusal(&parse_quote!(
-                async fn f() {}
-            ))
-            .contains("async")
-        );
         assert!(
             refusal(&parse_quote!(
                 unsafe fn f() {}
@@ -121,8 +113,8 @@ mod tests {
             .contains("impl")
         );
         let both = refusal(&parse_quote!(
-            async fn f(self) {}
+            unsafe fn f(self) {}
         ));
-        assert!(both.contains("async") && both.contains("`self`"), "{both}");
+        assert!(both.contains("unsafe") && both.contains("`self`"), "{both}");
     }
 }

@@ -5,24 +5,26 @@ use fumehood_core::tool::definition::{Annotations, DefinitionLimits, RawDefiniti
 use fumehood_core::tool::resource::{RawPage, RawResource};
 use serde_json::Value;
 
-use crate::{Content, Resource, Tool, ToolError};
+use crate::{AsyncTool, Content, Resource, ToolError};
 
-/// Validates the arguments, calls a tool, and validates its result.
-pub(super) fn call<T: Tool>(arguments: &Value) -> Result<Vec<Content>, ToolError> {
+/// Validates the arguments of a tool.
+pub(super) fn check_arguments<T: AsyncTool>(arguments: &Value) -> Result<(), ToolError> {
     let definition = definition::<T>()?;
     let gate = Gate::for_arguments(definition.input_schema.expose_raw(), GateLimits::default());
     let gate = gate.map_err(|error| load_error(format!("the schema of its arguments is refused: {error}")))?;
-    gate.check(arguments).map_err(ToolError::invalid_arguments)?;
-    let parts = T::call(&arguments.to_string())?;
-    if let Some(schema) = &definition.output_schema {
-        let gate = Gate::for_results(schema.expose_raw(), GateLimits::default());
-        let gate = gate.map_err(|error| load_error(format!("the schema of its result is refused: {error}")))?;
-        check_result(&gate, &parts)?;
-    }
-    Ok(parts)
+    gate.check(arguments).map_err(ToolError::invalid_arguments)
 }
 
-fn definition<T: Tool>() -> Result<ToolDefinition, ToolError> {
+/// Validates the result of a tool.
+pub(super) fn check_parts<T: AsyncTool>(parts: &[Content]) -> Result<(), ToolError> {
+    let definition = definition::<T>()?;
+    let Some(schema) = &definition.output_schema else { return Ok(()) };
+    let gate = Gate::for_results(schema.expose_raw(), GateLimits::default());
+    let gate = gate.map_err(|error| load_error(format!("the schema of its result is refused: {error}")))?;
+    check_result(&gate, parts)
+}
+
+fn definition<T: AsyncTool>() -> Result<ToolDefinition, ToolError> {
     let crate::Definition { name, title, description, input_schema, output_schema, annotations } = T::definition();
     let crate::Annotations { read_only, destructive, idempotent, open_world } = annotations;
     let raw = RawDefinition {

@@ -16,10 +16,17 @@ world resources {
 }
 ";
 
+/// The world of asynchronous tools. Their imports are those of other tools.
+const ASYNCHRONOUS: &str = "package fumehood:guest;
+world asynchronous {
+    export fumehood:tool/tools@0.2.0;
+}
+";
+
 /// Bindings of one world.
 struct Bindings<'a> {
-    /// The folder of its WIT, relative to this crate.
-    wit: &'a str,
+    /// The folders of its WIT, relative to this crate.
+    wit: &'a [&'a str],
     /// WIT of a package with the world, if that is not in the folder.
     inline: Option<&'a str>,
     world: &'a str,
@@ -41,9 +48,12 @@ fn library(module: &str, runtime: &str) -> Opts {
 
 fn check(bindings: Bindings<'_>, file: &ExpectFile) {
     let mut resolve = Resolve::default();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(bindings.wit);
-    let (contract, _) = resolve.push_path(folder).unwrap();
-    let package = bindings.inline.map_or(contract, |text| resolve.push_str("inline.wit", text).unwrap());
+    let folders = bindings.wit.iter().map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
+    let packages: Vec<_> = folders.map(|folder| resolve.push_path(folder).unwrap().0).collect();
+    let package = match bindings.inline {
+        Some(text) => resolve.push_str("inline.wit", text).unwrap(),
+        None => *packages.last().unwrap(),
+    };
     let world = resolve.select_world(&[package], Some(bindings.world)).unwrap();
     let mut files = Files::default();
     bindings.options.build().generate(&mut resolve, world, &mut files).unwrap();
@@ -60,7 +70,7 @@ fn check(bindings: Bindings<'_>, file: &ExpectFile) {
 fn bindings_of_tools_are_up_to_date() {
     let runtime = "::fumehood_guest::__private::wit_bindgen::rt";
     let bindings = Bindings {
-        wit: "wit",
+        wit: &["wit"],
         inline: None,
         world: "tool",
         title: "Bindings of the contract, which only the module `component` uses.",
@@ -75,19 +85,34 @@ fn bindings_of_tools_are_up_to_date() {
         ..library("fumehood_guest::resource_bindings", runtime)
     };
     let bindings = Bindings {
-        wit: "wit",
+        wit: &["wit"],
         inline: Some(RESOURCES),
         world: "resources",
         title: "Bindings of the contract's optional interface `resources`.",
         options,
     };
     check(bindings, &expect_file!["../../src/resource_bindings.rs"]);
+
+    let types = WithOption::Path("crate::bindings::fumehood::tool::types".to_owned());
+    let options = Opts {
+        export_macro_name: Some("export_async_tools".to_owned()),
+        with: vec![("fumehood:tool/types@0.1.0".to_owned(), types)],
+        ..library("fumehood_guest::async_bindings", runtime)
+    };
+    let bindings = Bindings {
+        wit: &["wit", "wit/0.2"],
+        inline: Some(ASYNCHRONOUS),
+        world: "asynchronous",
+        title: "Bindings of asynchronous tools: version 0.2 of the contract.",
+        options,
+    };
+    check(bindings, &expect_file!["../../src/async_bindings.rs"]);
 }
 
 #[test]
 fn bindings_of_hooks_are_up_to_date() {
     let bindings = Bindings {
-        wit: "hooks/wit",
+        wit: &["hooks/wit"],
         inline: None,
         world: "hooks",
         title: "Bindings of the contract, which only the module `component` uses.",
@@ -100,7 +125,7 @@ fn bindings_of_hooks_are_up_to_date() {
 fn bindings_of_interpreters_are_up_to_date() {
     let options = Opts { default_bindings_module: Some("crate::bindings".to_owned()), format: true, ..Opts::default() };
     let bindings = Bindings {
-        wit: "../wit/code",
+        wit: &["../wit/code"],
         inline: None,
         world: "code",
         title: "Bindings of the contract of interpreters.",

@@ -14,12 +14,17 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fumehood::boxed::BoxFuture;
+use fumehood::permission::files::{Access, FileRole, Folder, Quota};
 use fumehood::permission::http::{HttpGrant, HttpLimits};
 use fumehood::permission::{CommandLine, Environment, Injection, Secret, SecretValue};
-use fumehood::{Call, CallResult, ErrorKind, Grant, Host, Isolation, Limits, Load, LoadError, Workers};
+use fumehood::{
+    Call, CallResult, CancellationToken, Content, ErrorKind, Grant, Host, Isolation, Limits, Load, LoadError, Observer,
+    Progress, Workers,
+};
 use serde_json::{Value, json};
 
 /// Deadline of calls that never end.
@@ -61,6 +66,30 @@ async fn fails(host: &Host, tool: &str, kind: ErrorKind, message: &str) {
 fn describe(error: &LoadError) -> String {
     let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// An observer that records the texts among the parts of a result that arrive early.
+#[derive(Default)]
+struct PartObserver(Mutex<Vec<String>>);
+
+impl PartObserver {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl Observer for PartObserver {
+    fn progress(&self, progress: Progress) {
+        self.0.lock().unwrap().extend(texts(&progress.partial));
+    }
+}
+
+fn texts(parts: &[Content]) -> Vec<String> {
+    let text = |part: &Content| match part {
+        Content::Text { text } => Some(text.to_sanitized().into_owned()),
+        _ => None,
+    };
+    parts.iter().filter_map(text).collect()
 }
 
 /// Returns a component of `tests/languages/build`; `None` if it is not there, with a note on stderr.
@@ -168,6 +197,77 @@ tests! {
     }
 
     #[test]
+    async fn folders_of_wasi_p3_keep_their_grants() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        for folder in ["read", "write"] {
+            std::fs::create_dir(at(folder)).unwrap();
+            std::fs::write(at(folder).join("file.txt"), "file").unwrap();
+        }
+        std::fs::write(at("canary"), "nobody may read this").unwrap();
+        std::fs::write(at("write/fumehood.toml"), "as it was").unwrap();
+        std::fs::write(at("read/large"), "x".repeat(200_000)).unwrap();
+        let quota = Quota::new(100_000, 4).unwrap();
+        let grant = Grant::none().with_folder(Folder::new(at("read"), "/r", Access::Read).unwrap()).unwrap();
+        let grant = grant.with_folder(Folder::new(at("write"), "/w", Access::Write(quota)).unwrap()).unwrap();
+        let host = builder().protect(at("write/fumehood.toml"), FileRole::Configuration).build().unwrap();
+        let component = fumehood_tests::component("asynchronous/files").unwrap();
+        host.load(Load::bytes("it", component).grant(grant)).await.unwrap_or_else(|error| panic!("{}", describe(&error)));
+        let read = |folder: u32, path: &str| json!({"folder": folder, "path": path});
+        assert_eq!(call(&host, "read", read(0, "file.txt")).await.text().as_deref(), Some("file"));
+        assert_eq!(call(&host, "read", read(0, "large")).await.text().map_or(0, |text| text.len()), 200_000);
+        assert_eq!(call(&host, "list", read(0, ".")).await.text().as_deref(), Some("xx"));
+        let write = |folder: u32, path: &str, how: u32, offset: u64, size: u32, times: u32| {
+            json!({"folder": folder, "path": path, "how": how, "offset": offset, "size": size, "times": times})
+        };
+        let written = call(&host, "write", write(1, "new", 1, 0, 1_000, 3)).await;
+        assert!(written.is_ok(), "{written:?}");
+        let written = call(&host, "write", write(1, "new", 0, u64::MAX, 70_000, 1)).await;
+        assert!(written.is_ok(), "{written:?}");
+        assert_eq!(std::fs::metadata(at("write/new")).unwrap().len(), 73_000);
+        let moved = call(&host, "rename", json!({"folder": 1, "path": "new", "to": 1, "new": "moved"})).await;
+        assert!(moved.is_ok() && at("write/moved").exists(), "{moved:?}");
+
+        // The quota on bytes, by writing and by size, and the one on names.
+        let over = call(&host, "write", write(1, "moved", 0, u64::MAX, 60_000, 9)).await;
+        assert_eq!(over.error().map(|error| error.kind), Some(ErrorKind::Quota), "{over:?}");
+        assert!(std::fs::metadata(at("write/moved")).unwrap().len() <= 100_000);
+        let over = call(&host, "resize", json!({"folder": 1, "path": "moved", "size": i64::MAX})).await;
+        assert_eq!(over.error().map(|error| error.kind), Some(ErrorKind::Quota), "{over:?}");
+        for (name, is_allowed) in [("a", true), ("b", true), ("c", true), ("d", false)] {
+            let made = call(&host, "mkdir", read(1, name)).await;
+            assert_eq!(made.is_ok(), is_allowed, "{made:?}");
+        }
+
+        // Paths that lead out, changes of what is only read, and protected files.
+        let denied = [
+            ("read", read(0, "../canary")),
+            ("read", read(0, "/etc/passwd")),
+            ("write", write(0, "file.txt", 0, 0, 1, 1)),
+            ("unlink", read(0, "file.txt")),
+            ("symlink", json!({"folder": 1, "target": "../canary", "path": "link"})),
+            ("write", write(1, "fumehood.toml", 0, 0, 1, 1)),
+            ("unlink", read(1, "fumehood.toml")),
+            ("rename", json!({"folder": 1, "path": "moved", "to": 1, "new": "fumehood.toml"})),
+        ];
+        for (tool, arguments) in denied {
+            let result = call(&host, tool, arguments.clone()).await;
+            assert_eq!(result.error().map(|error| error.kind), Some(ErrorKind::Denied), "{tool} {arguments}: {result:?}");
+            assert_eq!(result.metadata.refused.len(), 1, "{tool} {arguments}: {result:?}");
+        }
+        assert_eq!(std::fs::read_to_string(at("write/fumehood.toml")).unwrap(), "as it was");
+        assert_eq!(std::fs::read_to_string(at("read/file.txt")).unwrap(), "file");
+
+        // The numbers of open files and of streams.
+        for tool in ["hoard", "streams"] {
+            let result = call(&host, tool, read(0, "file.txt")).await;
+            assert_eq!(result.error().map(|error| error.kind), Some(ErrorKind::Quota), "{tool}: {result:?}");
+        }
+        let long = call(&host, "unlink", read(1, &"x".repeat(10_000))).await;
+        assert_eq!(long.error().map(|error| error.message.as_str().to_owned()).as_deref(), Some("17"), "{long:?}");
+    }
+
+    #[test]
     async fn requests_of_wasi_p3_pass_the_same_door() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let authority = listener.local_addr().unwrap().to_string();
@@ -220,6 +320,79 @@ tests! {
         fails(&host, "unwritten", ErrorKind::Deadline, "did not finish").await;
         let numbers = call(&host, "numbers", json!({})).await;
         assert_eq!(numbers.error().map(|error| error.kind), Some(ErrorKind::UnknownTool), "{numbers:?}");
+    }
+
+    #[test]
+    async fn parts_of_results_are_shown_before_the_end() {
+        let host = load("parts", Grant::none()).await;
+        let observer = Arc::new(PartObserver::default());
+        let result = host.call(Call::new("it__parts", json!({})).observer(observer.clone())).await;
+        assert_eq!(texts(result.content()), ["one", "two"], "{result:?}");
+        assert_eq!(observer.take(), ["one", "two"]);
+        let nothing = call(&host, "nothing", json!({})).await;
+        assert!(nothing.is_ok() && nothing.content().is_empty(), "{nothing:?}");
+        let failed = host.call(Call::new("it__fail", json!({})).observer(observer.clone())).await;
+        let error = failed.error().unwrap();
+        assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Unavailable, "stop"), "{failed:?}");
+        assert_eq!(observer.take(), ["one", "two"]);
+    }
+
+    #[test]
+    async fn streams_of_parts_are_bounded() {
+        let host = load("parts", Grant::none()).await;
+        for tool in ["aliased", "bulk"] {
+            fails(&host, tool, ErrorKind::OutputTooLarge, "maximum").await;
+        }
+        for tool in ["endless", "unwritten", "slow", "forget"] {
+            fails(&host, tool, ErrorKind::Deadline, "did not finish").await;
+        }
+        fails(&host, "trap", ErrorKind::Trap, "aborted").await;
+        fails(&host, "json", ErrorKind::BadResult, "not JSON").await;
+        let token = CancellationToken::new();
+        let observer = Arc::new(PartObserver::default());
+        let slow = Call::new("it__slow", json!({})).observer(observer.clone()).cancelled_by(token.clone());
+        let cancelling = async {
+            while observer.0.lock().unwrap().is_empty() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            token.cancel();
+        };
+        let (cancelled, ()) = tokio::join!(host.call(slow), cancelling);
+        assert_eq!(cancelled.error().map(|error| error.kind), Some(ErrorKind::Cancelled), "{cancelled:?}");
+        let result = call(&host, "parts", json!({})).await;
+        assert_eq!(texts(result.content()), ["one", "two"], "{result:?}");
+    }
+
+    #[test]
+    async fn asynchronous_tools_of_the_rust_sdk_return_parts() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/sections.wasm");
+        let host = builder().build().unwrap();
+        host.load(Load::path(path).named("it")).await.unwrap_or_else(|error| panic!("{}", describe(&error)));
+        let observer = Arc::new(PartObserver::default());
+        let text = json!({"text": "# One\nFirst.\n\n# Two\nSecond."});
+        let result = host.call(Call::new("it__sections", text).observer(observer.clone())).await;
+        assert_eq!(texts(result.content()), ["# One\nFirst.", "# Two\nSecond."], "{result:?}");
+        assert_eq!(observer.take(), texts(result.content()));
+        let failed = call(&host, "sections", json!({"text": "plain"})).await;
+        assert_eq!(failed.error().map(|error| error.kind), Some(ErrorKind::InvalidArguments), "{failed:?}");
+        assert!(failed.error().unwrap().message.as_str().contains("no heading"), "{failed:?}");
+    }
+
+    #[test]
+    async fn generators_of_javascript_return_parts() {
+        let Some(path) = built("javascript-parts") else { return };
+        let host = builder().build().unwrap();
+        host.load(Load::path(path).named("it")).await.unwrap_or_else(|error| panic!("{}", describe(&error)));
+        let observer = Arc::new(PartObserver::default());
+        let result = host.call(Call::new("it__count", json!({"to": 3})).observer(observer.clone())).await;
+        assert_eq!(texts(result.content()), ["1", "2", "3"], "{result:?}");
+        assert_eq!(observer.take(), texts(result.content()));
+        let failed = call(&host, "count", json!({"to": 10})).await;
+        let error = failed.error().unwrap();
+        assert_eq!((error.kind, error.message.as_str()), (ErrorKind::ToolFailed, "that is too far"), "{failed:?}");
+        let endless = Call::new("it__count", json!({"to": 1_000_000_000})).limits(Limits::default().deadline(DEADLINE));
+        let kind = host.call(endless).await.error().map(|error| error.kind);
+        assert!([ErrorKind::Deadline, ErrorKind::Fuel].map(Some).contains(&kind), "{kind:?}");
     }
 
     #[test]

@@ -124,29 +124,6 @@ fn kilobytes(pid: u32, field: &str) -> u64 {
     line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
-/// Prints the time of a call of a typed function in a worker: a synchronous one of WASI 0.2, and an asynchronous one of 0.3. Each round
-/// calls both.
-fn print_asynchronous(runtime: &tokio::runtime::Runtime, host: &Host) {
-    let sources = [("synchronous", "asynchronous/synchronous"), ("asynchronous", "asynchronous/tasks")];
-    for (name, program) in sources {
-        let bytes = fumehood_tests::component(program).expect("the program");
-        let load = Load::bytes(name, bytes).isolation(Isolation::Process);
-        runtime.block_on(host.load(load)).expect("it loads");
-    }
-    let text = r#"{"name":"Ada"}"#;
-    let mut times = [Vec::new(), Vec::new()];
-    for _ in 0..ROUNDS {
-        for ((name, _), times) in sources.iter().zip(&mut times) {
-            times.push(runtime.block_on(time_call(host, &format!("{name}__greet"), text)));
-        }
-    }
-    let [synchronous, asynchronous] = times.each_mut().map(|times| percentile_us(times, 0.5));
-    println!(
-        "\na typed function in a worker, p50 µs: {synchronous:.1} synchronous, {asynchronous:.1} asynchronous ({:.2})",
-        asynchronous / synchronous
-    );
-}
-
 fn main() -> ExitCode {
     if std::env::args().nth(1).is_some_and(|first| first == WORKER) {
         return fumehood::serve_worker();
@@ -182,7 +159,6 @@ fn main() -> ExitCode {
         let [here, apart] = ["here__echo", "apart__echo"].map(|tool| throughput(&host, tool, &text, callers));
         println!("{:<40} {here:>10.0} {apart:>10.0} {:>10.2}", format!("{callers} callers, 2 threads"), apart / here);
     }
-    print_asynchronous(&runtime, &host);
     let pid = worker.worker_id().expect("it lives");
     let [rss, pss, anonymous] = ["Rss", "Pss", "Anonymous"].map(|field| kilobytes(pid, field));
     println!("\na worker after all this, KiB: {rss} resident, {pss} its share of that, {anonymous} of its own");

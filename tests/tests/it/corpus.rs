@@ -36,7 +36,9 @@ const NO_ATTACK: &[&str] = &[
     // Run in worker processes only, in `host/fumehood/tests/asynchronous.rs`.
     "asynchronous/callee",
     "asynchronous/command",
+    "asynchronous/files",
     "asynchronous/imports",
+    "asynchronous/parts",
     "asynchronous/request",
     "asynchronous/streams",
     "asynchronous/synchronous",

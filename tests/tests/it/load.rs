@@ -126,8 +126,13 @@ async fn more_instances_than_a_component_may_have_are_refused() {
 #[tokio::test]
 async fn imports_and_contract_versions_are_named() {
     check(component("unknown-import").unwrap(), "acme:database/sql@1.0.0").await;
-    check(component("other-contract").unwrap(), "0.2.0").await;
-    check(component("other-contract").unwrap(), "accepts 0.1.x").await;
+    check(component("other-contract").unwrap(), "0.3.0").await;
+    check(component("other-contract").unwrap(), "accepts 0.1.x and 0.2.x").await;
+    // Of version 0.2 in name only.
+    let text = std::fs::read_to_string(fumehood_tests::folder().join("other-contract.wat")).unwrap();
+    check(wat::parse_str(text.replace("0.3.0", "0.2.0")).unwrap(), "exports no function `call`").await;
+    let import = r#"(component (import "fumehood:tool/log@0.2.0" (instance)))"#;
+    check(wat::parse_str(import).unwrap(), "fumehood:tool/log@0.2.0").await;
 }
 
 /// A component whose function takes a type of an interface that it imports, as a world with `use types.{city}` does.

@@ -93,6 +93,8 @@ fn packages_are_complete() {
         let copy = read_files(&package_folder(&folder, name).join("wit"));
         assert_eq!(copy, contract, "copy `wit/` to the folder of {name}");
     }
+    let copy = read_files(&package_folder(&folder, "fumehood-guest").join("wit/0.2"));
+    assert_eq!(copy, read_files(&root().join("wit/0.2")), "copy `wit/0.2/` to the folder of fumehood-guest");
     let hooks = read_files(&root().join("wit/hooks"));
     for (name, copy) in [("fumehood-runtime", "wit/hooks"), ("fumehood-guest-hooks", "wit")] {
         assert_eq!(read_files(&package_folder(&folder, name).join(copy)), hooks, "copy `wit/hooks/` to {name}");

@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use fumehood::permission::CommandLine;
 use fumehood::{Call, CallResult, Component, Content, Dialect, Digest, ErrorKind, Grant, Host, Limits, Load};
+use fumehood_tests::skip::skip;
 use serde_json::{Value, json};
 use wasi_preview1_component_adapter_provider as adapters;
 use wasmparser::{Instance, Parser, Payload};
@@ -260,6 +262,25 @@ async fn programs_that_flood_spin_or_grow_are_stopped() {
         assert_eq!(result.metadata.stderr.dropped > 0, argument == "e", "{argument}");
     }
     check(&run(&host, "m").await, ErrorKind::Memory, "more than its 64.0 MiB");
+}
+
+#[tokio::test]
+async fn a_program_in_zig_is_a_tool() {
+    let Some(zig) = std::env::var_os("FUMEHOOD_ZIG").filter(|zig| !zig.is_empty()) else {
+        return skip("languages", "a program in Zig: set FUMEHOOD_ZIG to the program of Zig to run it");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("languages/zig/words.zig");
+    let mut build = Command::new(zig);
+    build.arg("build-exe").arg(source).args(["-target", "wasm32-wasi", "-O", "ReleaseSmall"]);
+    build.args(["-femit-bin=words.wasm", "--global-cache-dir", "cache", "--cache-dir", "cache"]);
+    let built = build.current_dir(folder.path()).output().unwrap();
+    assert!(built.status.success(), "{built:?}");
+    let host = Host::builder().limits(Limits::default().deadline(PATIENCE)).build().unwrap();
+    host.load(Load::path(folder.path().join("words.wasm")).named("it")).await.unwrap();
+    let call = Call::new("it__run", json!({"args": ["4"], "stdin": "one three five\nseven to"}));
+    assert_eq!(host.call(call).await.text().as_deref(), Some("3\n"));
+    check(&run(&host, "four").await, ErrorKind::ToolFailed, "InvalidCharacter");
 }
 
 #[tokio::test]

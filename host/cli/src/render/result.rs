@@ -144,7 +144,10 @@ fn print_event(event: &Event, quotation: &mut Quotation) -> Result<()> {
         Event::Progress { progress, .. } => {
             let percent =
                 progress.fraction.map_or_else(|| " ".repeat(7), |fraction| format!("{:>4.0} % ", fraction * 100.0));
-            quotation.write_styled(&percent, STRONG, progress.message.as_deref().unwrap_or_default())?;
+            // Parts of a result that arrive early have neither.
+            if progress.fraction.is_some() || progress.message.is_some() {
+                quotation.write_styled(&percent, STRONG, progress.message.as_deref().unwrap_or_default())?;
+            }
             for part in &progress.partial {
                 if let Content::Text { text } = part {
                     quotation.write_block(7, &text.to_sanitized())?;

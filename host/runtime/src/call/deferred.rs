@@ -6,11 +6,15 @@ use std::task::{Context, Poll};
 
 use fumehood_core::call::limits::Limits;
 use tokio::sync::oneshot;
-use wasmtime::component::{FutureConsumer, Lift, Source, StreamConsumer, StreamResult, Val};
+use wasmtime::component::{FutureConsumer, Lift, Source, StreamConsumer, StreamReader, StreamResult, Val};
 use wasmtime::{Store, StoreContextMut};
 
+use super::input::Returned;
+use super::outcome;
+use super::tool_call::raw_bytes;
 use crate::load::dialect::typed::DeferredResult;
 use crate::wasi::CallState;
+use crate::wasi::bindings::fumehood::tool::types;
 
 /// The error of a call whose stream has more than a result may have.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +23,9 @@ pub(crate) struct StreamTooLarge;
 
 /// Maximum number of texts of a stream. Each costs the host more than its bytes.
 const MAX_TEXTS: usize = 131_072;
+
+/// An item of the stream that `call` returns from version 0.2 of the contract on.
+pub(super) type PartItem = Result<types::Content, types::Failure>;
 
 /// An item of a stream or future.
 trait Item: Lift + Send + Sync + 'static {
@@ -146,6 +153,89 @@ pub(super) async fn read(
     };
     *slot = value;
     Ok(())
+}
+
+/// The parts of a result that have arrived, or the failure that ended them.
+struct PartInbox {
+    returned: Returned,
+    /// Size of the parts in bytes.
+    bytes: usize,
+}
+
+impl PartInbox {
+    fn add(&mut self, part: types::Content, limits: &Limits) -> Result<(), StreamTooLarge> {
+        let Ok(parts) = &mut self.returned else { return Ok(()) };
+        self.bytes = self.bytes.saturating_add(raw_bytes(&part));
+        parts.push(part);
+        outcome::check_size(parts.len(), self.bytes, limits).map_err(|_too_large| StreamTooLarge)
+    }
+}
+
+/// A reader of the parts of a result, which also sends them to the observer of the call.
+struct PartCollector {
+    received: Arc<Mutex<PartInbox>>,
+    limits: Limits,
+    _end: oneshot::Sender<()>,
+}
+
+impl PartCollector {
+    /// Reads all parts that were written, up to a failure.
+    fn read(
+        &self,
+        store: &mut StoreContextMut<'_, CallState>,
+        source: &mut Source<'_, PartItem>,
+    ) -> wasmtime::Result<StreamResult> {
+        let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        // One by one, so that each is counted before the next one is copied.
+        while source.remaining(&mut *store) > 0 {
+            let mut item = None;
+            source.read(&mut *store, &mut item)?;
+            match item {
+                Some(Ok(part)) => {
+                    store.data_mut().journal.show_part(&part);
+                    received.add(part, &self.limits)?;
+                }
+                Some(Err(failure)) => {
+                    received.returned = Err(failure);
+                    return Ok(StreamResult::Dropped);
+                }
+                None => break,
+            }
+        }
+        Ok(StreamResult::Completed)
+    }
+}
+
+impl StreamConsumer<CallState> for PartCollector {
+    type Item = PartItem;
+
+    fn poll_consume(
+        self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+        mut store: StoreContextMut<'_, CallState>,
+        mut source: Source<'_, PartItem>,
+        _finish: bool,
+    ) -> Poll<wasmtime::Result<StreamResult>> {
+        Poll::Ready(self.read(&mut store, &mut source))
+    }
+}
+
+/// Reads the parts of a result to their end, within the limit on results. See [`read`].
+///
+/// # Errors
+/// If the guest fails, or writes too much.
+pub(super) async fn read_parts(
+    store: &mut Store<CallState>,
+    stream: StreamReader<PartItem>,
+    limits: &Limits,
+) -> wasmtime::Result<Returned> {
+    let (end, ended) = oneshot::channel();
+    let received = Arc::new(Mutex::new(PartInbox { returned: Ok(Vec::new()), bytes: 0 }));
+    let collector = PartCollector { received: Arc::clone(&received), limits: *limits, _end: end };
+    stream.pipe(&mut *store, collector)?;
+    wait(store, ended).await?;
+    let mut received = received.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(std::mem::replace(&mut received.returned, Ok(Vec::new())))
 }
 
 /// Returns the value that is a stream or future: the result itself, or the `ok` of a `result`.

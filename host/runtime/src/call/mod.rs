@@ -1,6 +1,7 @@
 //! One call from its place in the queue to its outcome.
 
 pub(crate) mod admission;
+mod contract;
 mod deferred;
 mod exception;
 pub(crate) mod input;

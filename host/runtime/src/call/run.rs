@@ -14,12 +14,12 @@ use tracing::Instrument as _;
 use wasmtime::component::{ResourceTableError, Val};
 use wasmtime::{Store, UpdateDeadline};
 
-use super::deferred;
-use super::input::{Ended, Input, Output, Returned};
+use super::input::{Ended, Input, Output};
 use super::outcome::{self, Execution, Phase};
 use super::place::{Place, unless_cancelled};
 use super::shared::Shared;
 use super::tool_call::{Conversion, LargeResults};
+use super::{contract, deferred};
 use crate::engine::deadline::{Deadline, DeadlinePassed, FIRST_SLICE};
 use crate::engine::fuel::{FUEL_UPDATE_INTERVAL, saves_fuel, used_fuel};
 use crate::engine::guest_runtime::{FirstSlice, Lost, move_over};
@@ -27,7 +27,6 @@ use crate::engine::memory::KeptTooMuch;
 use crate::engine::{EngineKind, MAX_TASK_ENTRIES};
 use crate::load::dialect::{Callable, command};
 use crate::load::surface::Surface;
-use crate::wasi::bindings::exports::fumehood::tool::tools::ToolCall;
 use crate::wasi::{CallReport, CallState, HostServices, Invocation, OpenFolders, Powers, Removals, guest_output};
 
 /// Memory limit in bytes above which a call never runs on its caller's thread: one bulk instruction over all of it is
@@ -38,7 +37,7 @@ const FIRST_SLICE_MEMORY: usize = 64 << 20;
 const LATENESS: Duration = Duration::from_millis(4);
 
 /// The reason for which a call has no output.
-enum CallFailure {
+pub(super) enum CallFailure {
     /// The engine or the guest failed.
     Guest(Phase, wasmtime::Error),
     /// The tool reported a failure, or its arguments or result were not accepted.
@@ -353,32 +352,29 @@ async fn drive(
     let limits = &call.limits;
     let large = &parts.large_results;
     match (&*parts.callable, input) {
-        (Callable::Contract { pre, .. }, Input::Describe) => {
+        (Callable::Contract { pre, exports, .. }, Input::Describe) => {
             let guest = pre.instantiate_async(&mut *store).await.map_err(instantiate_error)?;
-            let tools = guest.fumehood_tool_tools().call_describe(store).await.map_err(call_error)?;
+            contract::check_call(store, &guest, exports).map_err(instantiate_error)?;
+            let tools = contract::describe(store, &guest, exports).await?;
             Ok(Output::Described(tools.into_iter().map(guest_output::to_raw).collect()))
         }
         (Callable::Contract { pre, resources: Some(resources), .. }, Input::ListResources) => {
-            let guest = pre.instance_pre().instantiate_async(&mut *store).await.map_err(instantiate_error)?;
+            let guest = pre.instantiate_async(&mut *store).await.map_err(instantiate_error)?;
             let guest = resources.load(&mut *store, &guest).map_err(instantiate_error)?;
             let listed = guest.call_list(store).await.map_err(call_error)?;
             Ok(Output::Listed(listed.into_iter().map(guest_output::to_raw_resource).collect()))
         }
         (Callable::Contract { pre, resources: Some(resources), .. }, Input::ReadResource { arguments }) => {
             let uri = arguments.uri()?;
-            let guest = pre.instance_pre().instantiate_async(&mut *store).await.map_err(instantiate_error)?;
+            let guest = pre.instantiate_async(&mut *store).await.map_err(instantiate_error)?;
             let guest = resources.load(&mut *store, &guest).map_err(instantiate_error)?;
             let read = guest.call_read(&mut *store, &uri).await.map_err(call_error)?;
             let returned = read.map(|contents| vec![guest_output::to_part(contents)]);
             Ok(Output::Content(Conversion::new(store, limits, large).returned(returned).await?))
         }
-        (Callable::Contract { pre, call: export, .. }, Input::Contract { arguments }) => {
-            let guest = pre.instance_pre().instantiate_async(&mut *store).await.map_err(instantiate_error)?;
-            let function =
-                guest.get_typed_func::<(ToolCall<'_>,), (Returned,)>(&mut *store, export).map_err(instantiate_error)?;
-            let arguments = arguments.to_text();
-            let request = ToolCall { id: &call.id, tool: &call.tool, arguments: &arguments };
-            let (returned,) = function.call_async(&mut *store, (request,)).await.map_err(call_error)?;
+        (Callable::Contract { pre, exports, .. }, Input::Contract { arguments }) => {
+            let guest = pre.instantiate_async(&mut *store).await.map_err(instantiate_error)?;
+            let returned = contract::call(store, &guest, exports, &arguments, call).await?;
             Ok(Output::Content(Conversion::new(store, limits, large).returned(returned).await?))
         }
         (Callable::Typed { pre, tools }, Input::Typed { tool, arguments }) => {
@@ -415,11 +411,11 @@ async fn drive(
     }
 }
 
-fn instantiate_error(error: wasmtime::Error) -> CallFailure {
+pub(super) fn instantiate_error(error: wasmtime::Error) -> CallFailure {
     CallFailure::Guest(Phase::Instantiate, error)
 }
 
-fn call_error(error: wasmtime::Error) -> CallFailure {
+pub(super) fn call_error(error: wasmtime::Error) -> CallFailure {
     CallFailure::Guest(Phase::Call, error)
 }
 

@@ -251,7 +251,7 @@ fn charged_steps(steps: usize) -> u64 {
 }
 
 /// Returns the size of a part in bytes.
-fn raw_bytes(part: &types::Content) -> usize {
+pub(super) fn raw_bytes(part: &types::Content) -> usize {
     match part {
         types::Content::Text(text) | types::Content::Json(text) => text.len(),
         types::Content::Blob(blob) => blob.mime_type.len() + blob.data.len(),

@@ -14,7 +14,7 @@ use crate::engine::guest_runtime::Lost;
 use crate::wasi::FolderError;
 
 /// The versions of the contract that this host accepts, for messages.
-pub const ACCEPTED_CONTRACT: &str = "0.1.x";
+pub const ACCEPTED_CONTRACT: &str = "0.1.x and 0.2.x";
 /// Maximum size of a component, in bytes.
 pub const MAX_COMPONENT_BYTES: usize = 256 << 20;
 /// Size in bytes above which a component is compiled only if the caller allows it. Language runtimes, such as those of
@@ -106,6 +106,12 @@ pub enum LoadError {
          `_start`: build it for `wasm32-wasip1` or `wasm32-wasip2`"
     )]
     NotPreview1(String),
+    /// A core module for WASI preview 1 that imports a function twice.
+    #[error(
+        "this core module imports `{0}` twice, as programs in Go do, and a component cannot contain it like that; make a component of \
+         it first: `wasm-tools component new program.wasm --adapt wasi_snapshot_preview1.command.wasm -o tool.wasm`"
+    )]
+    RepeatedImport(String),
     /// An archive of object files, such as a Rust library.
     #[error(
         "this is a library for the compiler (`.rlib` or `.a`), not a component; add `crate-type = [\"cdylib\"]` under `[lib]` in \
@@ -164,12 +170,6 @@ pub enum LoadError {
         /// What it was built with, as its `producers` section says.
         producers: Vec<(String, Vec<String>)>,
     },
-    /// The component uses files through WASI 0.3, and folders are granted.
-    #[error(
-        "the component imports `{0}`, through which this host gives no access to granted folders yet; build it for WASI 0.2, or \
-         leave out its folders (`read`, `write` and `scratch` in the configuration)"
-    )]
-    FilesOfP3(String),
     /// The component uses sockets through WASI 0.3, and connections are granted.
     #[error(
         "the component imports `{0}`, through which this host opens no connections yet; build it for WASI 0.2, or leave out \

@@ -4,6 +4,8 @@
 //! program, in two files. A program is put between them as it is: nothing but the compiler process, which has it anyway, reads
 //! its code. The test `the_wrapper_of_programs_is_current` makes the files, and routes `proc_exit` so that exit codes are kept.
 
+use std::collections::HashSet;
+
 use wasm_encoder::{ComponentSection as _, ComponentSectionId, RawSection};
 use wasmparser::{ExternalKind, Parser, Payload};
 
@@ -13,6 +15,9 @@ use crate::wasi::guest_output::cut;
 
 const BEFORE: &[u8] = include_bytes!("preview1/before.bin");
 const AFTER: &[u8] = include_bytes!("preview1/after.bin");
+
+/// Maximum number of imports that are compared with each other: WASI preview 1 has 46 functions.
+const MAX_NAMES: usize = 256;
 
 /// The module that a program may import functions of.
 const WASI: &str = "wasi_snapshot_preview1";
@@ -37,6 +42,7 @@ pub(crate) fn adapt(module: &[u8]) -> Result<Vec<u8>, LoadError> {
 /// Checks the names that a program imports and exports. Their types are left to the engine.
 fn check(module: &[u8]) -> Result<(), LoadError> {
     let mut foreign = None;
+    let mut names = HashSet::new();
     let mut has_start = false;
     let mut has_memory = false;
     for payload in Parser::new(0).parse_all(module) {
@@ -46,6 +52,8 @@ fn check(module: &[u8]) -> Result<(), LoadError> {
                     let import = import.map_err(malformed_error)?;
                     if import.module != WASI {
                         foreign.get_or_insert((import.module, import.name));
+                    } else if names.len() < MAX_NAMES && !names.insert(import.name) {
+                        return Err(LoadError::RepeatedImport(cut(&format!("{WASI}.{}", import.name))));
                     }
                 }
             }
@@ -97,6 +105,11 @@ mod tests {
         let other =
             error_of(r#"(module (import "env" "f" (func)) (memory (export "memory") 1) (func (export "_start")))"#);
         assert!(other.contains("imports `env.f`"), "{other}");
+        let twice = error_of(
+            r#"(module (import "wasi_snapshot_preview1" "sched_yield" (func (result i32)))
+                (import "wasi_snapshot_preview1" "sched_yield" (func (result i32))))"#,
+        );
+        assert!(twice.contains("imports `wasi_snapshot_preview1.sched_yield` twice"), "{twice}");
         assert!(error_of(r#"(module (func (export "_start")))"#).contains("does not export its `memory`"));
         assert!(error_of(r#"(module (memory (export "memory") 1))"#).contains("core WebAssembly module"));
         assert!(error_of(r#"(module (memory (export "_start") 1))"#).contains("core WebAssembly module"));

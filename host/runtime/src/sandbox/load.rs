@@ -246,17 +246,13 @@ fn check_generation(imports: &[Import], bytes: &[u8], grant: &Grant) -> Result<(
         let producers = Statements::read(bytes).producers;
         return Err(LoadError::ForeignVersion { import: import.name.clone(), offered, producers });
     }
-    let of_p3 = imports.iter().filter(|import| engine_kind::is_wasi_p3(&import.name));
-    for import in of_p3 {
-        match import.power {
-            Some(Power::Files) if grant.has(Power::Files) => return Err(LoadError::FilesOfP3(import.name.clone())),
-            Some(Power::Tcp | Power::Sockets) if grant.has(Power::Tcp) => {
-                return Err(LoadError::SocketsOfP3(import.name.clone()));
-            }
-            _ => {}
-        }
+    let is_socket_import = |import: &&Import| {
+        matches!(import.power, Some(Power::Tcp | Power::Sockets)) && engine_kind::is_wasi_p3(&import.name)
+    };
+    match imports.iter().find(is_socket_import) {
+        Some(import) if grant.has(Power::Tcp) => Err(LoadError::SocketsOfP3(import.name.clone())),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Checks that only a program has a command line.

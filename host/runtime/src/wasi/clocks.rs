@@ -28,7 +28,7 @@ impl HostWallClock for SteppedWallClock {
     }
 }
 
-/// A monotonic clock in nanoseconds since its creation. It does not reveal the uptime of the host.
+/// A monotonic clock in nanoseconds, which begins with one step. It does not reveal the uptime of the host.
 struct SteppedClock {
     step: ClockStep,
     start: Instant,
@@ -40,7 +40,8 @@ impl HostMonotonicClock for SteppedClock {
     }
 
     fn now(&self) -> u64 {
-        nanos(self.step.round_down(self.start.elapsed()))
+        // Never zero, which the runtime of Go takes for a broken clock.
+        nanos(self.step.round_down(self.start.elapsed()).saturating_add(self.step.duration()))
     }
 }
 
@@ -67,6 +68,7 @@ mod tests {
             assert_eq!(nanos(wall.now()) % nanos(step.duration()), 0);
             let clock = SteppedClock { step, start: Instant::now() };
             assert_eq!(clock.now() % clock.resolution(), 0);
+            assert!(clock.now() > 0);
             assert_eq!((wall.resolution(), clock.resolution()), (step.duration(), nanos(step.duration())));
         }
     }

@@ -1,6 +1,7 @@
 //! The `log` and `progress` interfaces: messages of a running call, up to a cap.
 
 use std::borrow::Cow;
+use std::iter::once;
 use std::sync::Arc;
 
 use fumehood_core::call::Observer;
@@ -44,14 +45,27 @@ impl Journal {
     }
 
     /// Converts a part of a result and redacts secrets in it.
-    fn convert_part(&mut self, part: Content) -> Option<Part> {
+    fn convert_part(&self, part: Content) -> Option<Part> {
         // A part that is not well-formed is left out here. The result of the call is checked separately.
         let mut part = to_content(part).ok()?;
         if let Some(redactor) = &self.redactor {
             redactor.redact_content(&mut part);
         }
-        self.hidden = self.hidden.saturating_add(part.hidden_chars());
         Some(part)
+    }
+
+    /// Sends a part of the result to the observer before the call has ended, if it fits. A part that does not fit is not counted
+    /// as dropped, because the result has it.
+    pub(crate) fn show_part(&mut self, part: &Content) {
+        if self.observer.is_none() || update_bytes(None, once(part_size(part))) > self.remaining {
+            return;
+        }
+        let Some(part) = self.convert_part(part.clone()) else { return };
+        let remaining = self.remaining.checked_sub(update_bytes(None, once(part.bytes())));
+        if let (Some(remaining), Some(observer)) = (remaining, &self.observer) {
+            self.remaining = remaining;
+            observer.progress(Progress { fraction: None, message: None, partial: vec![part] });
+        }
     }
 
     /// Returns the number of bytes that were not forwarded.
@@ -130,7 +144,10 @@ impl progress::Host for CallState {
         if !self.journal.fits(update_bytes(update.message.as_deref(), update.partial.iter().map(part_size))) {
             return;
         }
-        let partial = update.partial.into_iter().filter_map(|part| self.journal.convert_part(part)).collect();
+        let journal = &mut self.journal;
+        let partial: Vec<_> = update.partial.into_iter().filter_map(|part| journal.convert_part(part)).collect();
+        let hidden = partial.iter().map(Part::hidden_chars).fold(0, u64::saturating_add);
+        journal.hidden = journal.hidden.saturating_add(hidden);
         let fraction = update.fraction.filter(|fraction| !fraction.is_nan()).map(|fraction| fraction.clamp(0.0, 1.0));
         let message = update.message.map(|message| self.journal.sanitize(&message).into());
         let progress = Progress { fraction, message, partial };

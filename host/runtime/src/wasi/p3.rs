@@ -1,40 +1,24 @@
 //! The interfaces of WASI 0.3, for asynchronous components. They read the same contexts as those of 0.2, so that a grant means
 //! the same in both.
-//!
-//! Without a granted folder nobody has a descriptor, so wasmtime's own functions of descriptors are never reached: a component
-//! with a folder is refused when it is loaded.
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
-use wasmtime_wasi::filesystem::Descriptor;
 use wasmtime_wasi_http::WasiHttpView as _;
 use wasmtime_wasi_http::p3::Request;
 use wasmtime_wasi_http::p3::bindings::http::types::{HostRequest as _, Method, Scheme};
 
-use super::CallState;
-use super::filesystem::no_folder_refusal;
 use super::kept_memory::{MAX_AUTHORITY_BYTES, MAX_METHOD_BYTES, MAX_PATH_BYTES, MAX_SCHEME_BYTES};
-
-/// The interface that lists the granted folders.
-const PREOPENS: &str = "wasi:filesystem/preopens@0.3.0";
+use super::{CallState, filesystem};
 
 /// The interface of requests and responses.
 const HTTP_TYPES: &str = "wasi:http/types@0.3.0";
-
-/// A granted folder and its path.
-type Folder = (Resource<Descriptor>, String);
 
 /// Links all of WASI 0.3.
 pub(super) fn link(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
     wasmtime_wasi::p3::add_to_linker(linker)?;
     wasmtime_wasi_http::p3::add_to_linker(linker)?;
     linker.allow_shadowing(true);
-    linker.instance(PREOPENS)?.func_wrap("get-directories", |mut store: StoreContextMut<'_, CallState>, (): ()| {
-        let state = store.data_mut();
-        state.admit_host_function();
-        state.refusals().add_missing(no_folder_refusal());
-        Ok((Vec::<Folder>::new(),))
-    })?;
+    filesystem::link_p3(linker)?;
     bound_request_texts(linker)?;
     linker.allow_shadowing(false);
     Ok(())

@@ -160,11 +160,13 @@ pub(super) const COMPONENTS: &[(&str, &str, Powers)] = &[
     program!("stranger", "fetch", Strangers),
 ];
 
-/// The components that always run in workers: name and text.
-pub(super) const ASYNCHRONOUS: &[(&str, &str)] = &[
-    ("tasks", include_str!("../../../../../tests/programs/asynchronous/tasks.wat")),
-    ("callee", include_str!("../../../../../tests/programs/asynchronous/callee.wat")),
-    ("streams", include_str!("../../../../../tests/programs/asynchronous/streams.wat")),
+/// The components that always run in workers: name, text and powers.
+pub(super) const ASYNCHRONOUS: &[(&str, &str, Powers)] = &[
+    program!("tasks", "asynchronous/tasks", None),
+    program!("callee", "asynchronous/callee", None),
+    program!("streams", "asynchronous/streams", None),
+    program!("parts", "asynchronous/parts", None),
+    program!("async-files", "asynchronous/files", Folders),
 ];
 
 use ErrorKind::{BadResult, Deadline, Denied, Fuel, Memory, OutputTooLarge, Quota, ToolFailed, Trap};
@@ -237,6 +239,31 @@ const TASKS: &[Case] = &[
     once(86, "hold every call back", "callee__held", Error(Trap)),
     once(86, "return an endless stream", "streams__endless", Error(OutputTooLarge)),
     endless(86, "return a stream and never write to it", "streams__unwritten"),
+    endless(86, "return parts without end", "parts__endless"),
+    endless(86, "return a stream of parts and never write to it", "parts__unwritten"),
+    once(86, "return one part of a mebibyte 60,000 times", "parts__aliased", Error(OutputTooLarge)),
+    once(86, "crash after the end of its parts", "parts__trap", Error(Trap)),
+    case(
+        86,
+        "read next to the granted folder, with WASI 0.3",
+        "async-files__read",
+        &[r#"{"folder":0,"path":"../canary"}"#, r#"{"folder":0,"path":"/etc/passwd"}"#],
+        Error(Denied),
+    ),
+    case(
+        86,
+        "fill the disk, with WASI 0.3",
+        "async-files__write",
+        &[r#"{"folder":1,"path":"full","how":1,"offset":0,"size":65536,"times":1000}"#],
+        Error(Quota),
+    ),
+    case(
+        86,
+        "hold 1,000 files open, with WASI 0.3",
+        "async-files__hoard",
+        &[r#"{"folder":0,"path":"file.txt"}"#],
+        Error(Quota),
+    ),
 ];
 
 /// Cases about powers that were not granted.

@@ -137,9 +137,10 @@ async fn load_components(host: &Host, env: &HostileEnv) -> Result<Option<JailRep
         let bytes = wat::parse_str(text).with_context(|| format!("the hostile tool `{name}` is not well-formed"))?;
         host::load(host, name, Load::bytes(*name, bytes).grant(env.grant(*powers)?)).await?;
     }
-    for (name, text) in cases::ASYNCHRONOUS {
+    for (name, text, powers) in cases::ASYNCHRONOUS {
         let bytes = wat::parse_str(text).with_context(|| format!("the hostile tool `{name}` is not well-formed"))?;
-        host::load(host, name, Load::bytes(*name, bytes).isolation(Isolation::Process)).await?;
+        let load = Load::bytes(*name, bytes).grant(env.grant(*powers)?).isolation(Isolation::Process);
+        host::load(host, name, load).await?;
     }
     Ok(neighbour.jail())
 }

@@ -160,7 +160,7 @@ fn components_for_another_host_are_refused() {
         expect![[r#"
         ── stderr
         error: cannot load other-contract.wasm
-          because: the component was built for version 0.2.0 of the contract `fumehood:tool`; this host accepts 0.1.x. Rebuild it with a matching `fumehood-guest`
+          because: the component was built for version 0.3.0 of the contract `fumehood:tool`; this host accepts 0.1.x and 0.2.x. Rebuild it with a matching `fumehood-guest`
         ── exit 6
     "#]],
     );

@@ -15,7 +15,7 @@ fn a_component_of_the_contract() {
           digest
             [digest]
           size     [size]
-          dialect  fumehood:tool 0.1.0 (this host accepts 0.1.x)
+          dialect  fumehood:tool 0.1.0 (this host accepts 0.1.x and 0.2.x)
           made by  │ processed-by: wit-component [version], fumehood 0.1.0
 
         Imports

@@ -9,7 +9,6 @@ use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
 
 use crate::load::error::LoadError;
 use crate::load::imports::{Import, contract_version};
-use crate::wasi::bindings::ToolPre;
 use crate::wasi::capability;
 use crate::wasi::resource_bindings::GuestIndices;
 use crate::wasi::{CallState, Capabilities};
@@ -44,11 +43,9 @@ impl Dialect {
 
 /// A linked component that is ready to be instantiated.
 pub(crate) enum Callable {
-    /// `call` is the index of that export: looking up both functions of the contract by name, and comparing their types,
-    /// takes longer than many calls.
     Contract {
-        pre: ToolPre<CallState>,
-        call: ComponentExportIndex,
+        pre: InstancePre<CallState>,
+        exports: ContractExports,
         /// The functions of the interface `resources`, if the component has it.
         resources: Option<GuestIndices>,
     },
@@ -60,6 +57,25 @@ pub(crate) enum Callable {
         pre: InstancePre<CallState>,
         tool: Box<CommandTool>,
     },
+}
+
+/// The functions of the interface `tools`. Looking them up by name in each call takes longer than many calls.
+pub(crate) struct ContractExports {
+    pub(crate) describe: ComponentExportIndex,
+    pub(crate) call: ComponentExportIndex,
+    /// True from version 0.2 on, in which `call` returns a stream.
+    pub(crate) returns_stream: bool,
+}
+
+impl ContractExports {
+    fn find(component: &Component, version: &str) -> Result<Self, LoadError> {
+        let interface = format!("{TOOLS_INTERFACE}@{version}");
+        Ok(Self {
+            describe: find_function(component, &interface, "describe")?,
+            call: find_function(component, &interface, "call")?,
+            returns_stream: has_streams(version),
+        })
+    }
 }
 
 impl Callable {
@@ -92,13 +108,11 @@ pub(crate) fn link(
     let read_docs = || PackageDocs::from_section_or_component(docs, bytes);
     match dialect {
         Dialect::Contract(version) => {
-            let pre = ToolPre::new(pre).map_err(link_error)?;
-            let tools = component.get_export_index(None, format!("fumehood:tool/tools@{version}"));
-            let call = tools.and_then(|tools| component.get_export_index(Some(&tools), "call"));
-            let call = call.ok_or_else(|| link_error(wasmtime::Error::msg("it exports no function `call`")))?;
-            let resources = component.get_export_index(None, format!("{RESOURCES_INTERFACE}@{version}"));
-            let resources = resources.map(|_| GuestIndices::new(pre.instance_pre())).transpose().map_err(link_error)?;
-            Ok((Callable::Contract { pre, call, resources }, Vec::new()))
+            let exports = ContractExports::find(component, version)?;
+            // The name of a compatible version finds it, too.
+            let resources = component.get_export_index(None, format!("{RESOURCES_INTERFACE}@0.1.0"));
+            let resources = resources.map(|_| GuestIndices::new(&pre)).transpose().map_err(link_error)?;
+            Ok((Callable::Contract { pre, exports, resources }, Vec::new()))
         }
         Dialect::Typed => {
             let found = typed::discover(component, &read_docs(), linker.engine(), limits)
@@ -117,10 +131,18 @@ pub(crate) fn link(
     }
 }
 
+fn find_function(component: &Component, interface: &str, name: &str) -> Result<ComponentExportIndex, LoadError> {
+    let instance = component.get_export_index(None, interface);
+    let found = instance.and_then(|instance| component.get_export_index(Some(&instance), name));
+    found.ok_or_else(|| link_error(wasmtime::Error::msg(format!("it exports no function `{name}`"))))
+}
+
 fn link_error(error: wasmtime::Error) -> LoadError {
     LoadError::Link(crate::wasi::guest_output::cut(&format!("{error:#}")))
 }
 
+/// The interface of tools, without its version.
+const TOOLS_INTERFACE: &str = "fumehood:tool/tools";
 /// The optional interface of resources, without its version.
 const RESOURCES_INTERFACE: &str = "fumehood:tool/resources";
 
@@ -130,12 +152,14 @@ const RESOURCES_INTERFACE: &str = "fumehood:tool/resources";
 /// If the component was built for a version of the contract that this host does not accept.
 pub(crate) fn detect(exports: &[String]) -> Result<Dialect, LoadError> {
     // A hook sees the calls of other tools, and is none itself.
-    match (find_version(exports, typed::HOOK_INTERFACE), find_version(exports, "fumehood:tool/tools")) {
+    match (find_version(exports, typed::HOOK_INTERFACE), find_version(exports, TOOLS_INTERFACE)) {
         (Some(version), _) if is_accepted(&version) => Ok(Dialect::Hook(version)),
-        (None, Some(version)) if is_accepted(&version) => match find_version(exports, RESOURCES_INTERFACE) {
-            Some(found) if found != version => Err(LoadError::ContractVersion { found }),
-            _ => Ok(Dialect::Contract(version)),
-        },
+        (None, Some(version)) if is_accepted(&version) || has_streams(&version) => {
+            match find_version(exports, RESOURCES_INTERFACE).filter(|found| !is_accepted(found)) {
+                Some(found) => Err(LoadError::ContractVersion { found }),
+                None => Ok(Dialect::Contract(version)),
+            }
+        }
         (Some(found), _) | (None, Some(found)) => Err(LoadError::ContractVersion { found }),
         (None, None) => Ok(find_program(exports).map_or(Dialect::Typed, Dialect::Command)),
     }
@@ -155,19 +179,32 @@ fn find_version(exports: &[String], interface: &str) -> Option<String> {
 }
 
 /// Checks that a component was built for an accepted version of the contract, before the linker reports a less helpful
-/// error.
+/// error. All interfaces that are imported are of 0.1.
 ///
 /// # Errors
 /// If it was built for another version.
 pub(crate) fn check_contract(imports: &[Import]) -> Result<(), LoadError> {
-    let foreign = imports.iter().filter_map(|import| contract_version(&import.name)).find(|found| !is_accepted(found));
-    foreign.map_or(Ok(()), |found| Err(LoadError::ContractVersion { found: found.to_owned() }))
+    let versions = imports.iter().filter_map(|import| Some((import, contract_version(&import.name)?)));
+    match versions.into_iter().find(|(_, version)| !is_accepted(version)) {
+        None => Ok(()),
+        Some((import, version)) if has_streams(version) => Err(LoadError::UnknownImport(vec![import.name.clone()])),
+        Some((_, version)) => Err(LoadError::ContractVersion { found: version.to_owned() }),
+    }
 }
 
-/// Returns whether a version is compatible with 0.1. Messages name these versions as
+/// Returns whether a version is compatible with 0.1. Messages name the versions of tools as
 /// [`crate::load::error::ACCEPTED_CONTRACT`].
 fn is_accepted(version: &str) -> bool {
-    let patch = version.strip_prefix("0.1.");
+    is_patch_of(version, "0.1.")
+}
+
+/// Returns whether a version is compatible with 0.2, whose tools return streams.
+fn has_streams(version: &str) -> bool {
+    is_patch_of(version, "0.2.")
+}
+
+fn is_patch_of(version: &str, minor: &str) -> bool {
+    let patch = version.strip_prefix(minor);
     patch.is_some_and(|patch| !patch.is_empty() && patch.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
@@ -183,6 +220,17 @@ mod tests {
         for version in ["0.2.0", "1.0.0", "0.10.0", "0.1.", "0.1.0-rc1", "none", ""] {
             assert!(!is_accepted(version), "{version}");
         }
+    }
+
+    #[test]
+    fn tools_of_0_2_keep_the_other_interfaces_of_0_1() {
+        let detect = |exports: &[&str]| detect(&exports.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        let with =
+            |version: &str| detect(&["fumehood:tool/tools@0.2.0", &format!("fumehood:tool/resources@{version}")]);
+        assert_eq!(detect(&["fumehood:tool/tools@0.2.1"]).unwrap(), Dialect::Contract("0.2.1".to_owned()));
+        assert_eq!(with("0.1.0").unwrap(), Dialect::Contract("0.2.0".to_owned()));
+        let refused = [with("0.2.0"), detect(&["fumehood:tool/tools@0.3.0"]), detect(&["fumehood:hooks/hook@0.2.0"])];
+        assert!(refused.iter().all(|refused| matches!(refused, Err(LoadError::ContractVersion { .. }))), "{refused:?}");
     }
 
     #[test]

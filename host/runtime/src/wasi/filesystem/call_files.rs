@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use wasmtime_wasi::filesystem::WasiFilesystemCtx;
 use wasmtime_wasi::p2::FsResult;
@@ -33,7 +33,8 @@ pub(crate) struct CallFiles {
     /// The number of open ones: handles, and streams that have outlived theirs.
     count: Arc<AtomicUsize>,
     streams: Arc<AtomicUsize>,
-    pub(super) listed: u64,
+    /// The number of names that were listed.
+    pub(super) listed: Arc<AtomicU64>,
     pub(super) refusals: Refusals,
     pub(super) granted: Arc<OpenFolders>,
     /// An empty context, needed only to call wasmtime's own functions.
@@ -74,9 +75,23 @@ impl CallFiles {
             open: HashMap::new(),
             count: Arc::default(),
             streams: Arc::default(),
-            listed: 0,
+            listed: Arc::default(),
             refusals: refusals.clone(),
             granted: Arc::clone(granted),
+            wasi: WasiFilesystemCtx::default(),
+            scratch: None,
+        }
+    }
+
+    /// Returns an empty set of open files with the same limits and counts.
+    pub(super) fn share(&self) -> Self {
+        Self {
+            open: HashMap::new(),
+            count: Arc::clone(&self.count),
+            streams: Arc::clone(&self.streams),
+            listed: Arc::clone(&self.listed),
+            refusals: self.refusals.clone(),
+            granted: Arc::clone(&self.granted),
             wasi: WasiFilesystemCtx::default(),
             scratch: None,
         }
@@ -118,7 +133,7 @@ impl CallFiles {
     /// Acquires a permit to open a file or folder.
     pub(super) fn acquire_slot(&self, folder: &Arc<OpenFolder>, attempt: &Attempt) -> FsResult<Slot> {
         let shared_slot = self.pool().open_slot().ok_or(ErrorCode::Busy)?;
-        // Only this call changes the count, and it runs one host function at a time.
+        // Only this call changes the count, and one thread runs it.
         if self.count.load(Ordering::Relaxed) >= MAX_OPEN {
             return Err(attempt.exhausted_error(format!("it may have at most {MAX_OPEN} open files and folders")));
         }

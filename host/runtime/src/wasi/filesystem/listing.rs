@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::Ordering;
 
 use cap_fs_ext::FileTypeExt as _;
 use cap_std::fs::{DirEntry, FileType, ReadDir};
@@ -140,8 +141,7 @@ impl HostDirectoryEntryStream for FilesView<'_> {
             if let Some(entry) = listing.next() {
                 let attempt = listing.attempt.clone();
                 let files = self.files()?;
-                files.listed += 1;
-                if files.listed > MAX_LISTED_NAMES {
+                if files.listed.fetch_add(1, Ordering::Relaxed) >= MAX_LISTED_NAMES {
                     return Err(attempt.exhausted_error(format!("one call may list at most {MAX_LISTED_NAMES} names")));
                 }
                 return Ok(Some(entry?));

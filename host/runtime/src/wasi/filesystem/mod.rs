@@ -6,8 +6,11 @@
 //! and devices are never opened; growth is charged to the folder's account first; and the number of open files and of
 //! listed names is bounded. All of it blocks only threads for file work.
 
+mod asynchronous;
+mod asynchronous_stream;
 mod call_files;
 mod descriptor;
+mod lent;
 mod remove_contents;
 
 mod attempt;
@@ -26,6 +29,8 @@ mod view;
 use wasmtime::component::{HasData, Linker};
 use wasmtime_wasi::WasiCtxBuilder;
 use wasmtime_wasi::p2::bindings::filesystem::{preopens, types};
+
+use super::CallState;
 
 pub(crate) use attempt::no_folder_refusal;
 pub(crate) use call_files::CallFiles;
@@ -60,4 +65,9 @@ pub(crate) fn link<T: Send + 'static>(
     preopens::add_to_linker::<T, Files>(linker, view)?;
     linker.allow_shadowing(false);
     Ok(())
+}
+
+/// Links the file functions of WASI 0.3, in place of wasmtime's own. The linker must allow that.
+pub(super) fn link_p3(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
+    asynchronous::link(linker, CallState::files)
 }
