@@ -144,7 +144,8 @@ fn variable(text: &str) -> Result<(String, String), UsageError> {
         Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
         None => match std::env::var(text) {
             Ok(value) => Ok((text.to_owned(), value)),
-            Err(_) => Err(UsageError(format!("--env {text}: you have no such variable; set it, or write NAME=VALUE"))),
+            // The text may be a secret whose name was forgotten.
+            Err(_) => Err(UsageError("--env: you have no variable of that name; set it, or write NAME=VALUE".to_owned())),
         },
     }
 }
@@ -189,7 +190,8 @@ mod tests {
     #[test]
     fn a_variable_without_a_value_has_yours() {
         assert_eq!(variable("PATH").unwrap().1, std::env::var("PATH").unwrap());
-        assert!(variable("FUMEHOOD_NO_SUCH_VARIABLE").unwrap_err().0.contains("you have no such variable"));
+        let missing = variable("FUMEHOOD_NO_SUCH_VARIABLE").unwrap_err().0;
+        assert!(missing.contains("you have no variable") && !missing.contains("FUMEHOOD"), "{missing}");
         assert!(variable("=x").is_err());
     }
 }

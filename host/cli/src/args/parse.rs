@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn rejected_secrets_are_not_echoed() {
         const SECRET: &str = "hunter2";
-        let lines: [&[&str]; 14] = [
+        let lines: [&[&str]; 13] = [
             &["call", "a.wasm", "b", "--secret", SECRET],
             &["call", "a.wasm", "b", "--secret=name='x', from='hunter2'"],
             &["call", "a.wasm", "b", "--secret", "TOKEN=hunter2"],
@@ -231,7 +231,6 @@ mod tests {
             &["run", "task", "--env=hunter2"],
             &["serve", "a.wasm", "--secret", SECRET],
             &["serve", "--token", SECRET],
-            &["mcp", "list", "--env", SECRET, "server"],
             &["key", "new", "--passphrase", SECRET],
             &["top", "--token", SECRET],
         ];
