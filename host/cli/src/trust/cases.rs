@@ -21,6 +21,8 @@ use crate::{question, render};
 
 /// The beginning of the variable in place of a secret whose value a case has. No environment variable has such a name.
 const CASE_SECRET: &str = "=case=";
+/// The wishes that cases are granted. Others reach beyond the servers of the case, or need an answer of the operator.
+const WISHES_OF_CASES: [&str; 6] = ["http", "http_limits", "scratch", "key_value", "secrets", "limits"];
 /// Folders that version control keeps its own files in. They come from no publisher, and what is in them may run programs.
 const VERSION_CONTROL: [&str; 5] = [".git", ".hg", ".svn", ".jj", ".bzr"];
 
@@ -75,7 +77,8 @@ fn add_wishes(powers: &mut Powers, case: &Case, wishes: &Wishes) -> Result<(), S
         return Err(format!("`secrets` has `{name}`, and the manifest asks for no such secret; add it to its wishes"));
     }
     let mut limits = LimitsSection::default();
-    for wish in wishes.iter().filter(|wish| !case.grant.contains_key(wish.key())) {
+    let is_open = |wish: &&Wish| WISHES_OF_CASES.contains(&wish.key()) && !case.grant.contains_key(wish.key());
+    for wish in wishes.iter().filter(is_open) {
         match wish.secret_name().filter(|name| case.secrets.contains_key(*name)) {
             Some(name) => wish.add_to(powers, &mut limits, Some(&format!("{CASE_SECRET}{name}"))),
             None if wish.missing_value().is_none() => wish.add_to(powers, &mut limits, None),
