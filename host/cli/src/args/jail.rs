@@ -145,7 +145,9 @@ fn variable(text: &str) -> Result<(String, String), UsageError> {
         None => match std::env::var(text) {
             Ok(value) => Ok((text.to_owned(), value)),
             // The text may be a secret whose name was forgotten.
-            Err(_) => Err(UsageError("--env: you have no variable of that name; set it, or write NAME=VALUE".to_owned())),
+            Err(_) => {
+                Err(UsageError("--env: you have no variable of that name; set it, or write NAME=VALUE".to_owned()))
+            }
         },
     }
 }
