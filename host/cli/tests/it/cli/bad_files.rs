@@ -346,7 +346,7 @@ fn tools_with_forbidden_texts_are_refused() {
         expect![[r#"
         ── stderr
         error: cannot load long.wasm
-          because: the description of the tool `a` has 17000 bytes; the maximum is 16384
+          because: the description of the tool `a` has 17000 bytes; the maximum is 16384: shorten it
         ── exit 6
     "#]],
     );
