@@ -278,7 +278,7 @@ export interface ServerSettings {
   timeout?: Duration
   /** Maximum total wall time of one call. Default: 10m. */
   maxTimeout?: Duration
-  /** Maximum time to start and list its tools. Default: 10s, and 60s for programs such as npx and uvx that install other programs first. */
+  /** Maximum time to start and list its tools. Default: 10s, and 60s for installed packages and for programs such as npx and uvx that install other programs first. */
   startTimeout?: Duration
   /** The form of a result that the model reads, if the server wrote both: "text" or "structured". Default: "text". */
   prefer?: 'text' | 'structured'

@@ -40,7 +40,7 @@ const NAMES: [(&str, &str); 14] = [
 const OPTIONS: [&str; 5] = ["HostSettings", "LoadSettings", "CallSettings", "AgentSettings", "McpServerSection"];
 
 /// Options that the packages set themselves, or take in another way.
-const HIDDEN: [(&str, &str); 17] = [
+const HIDDEN: [(&str, &str); 18] = [
     ("LoadSettings", "path"),
     ("CallSettings", "state"),
     ("AgentSettings", "state"),
@@ -48,6 +48,7 @@ const HIDDEN: [(&str, &str); 17] = [
     ("BudgetSection", "stream_time"),
     // These are for clients of the command, or for its configuration.
     ("McpServerSection", "limits"),
+    ("McpServerSection", "package"),
     ("McpServerSection", "login"),
     ("McpServerSection", "prefix"),
     ("McpServerSection", "resources"),

@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use anyhow::{Context as _, Result};
 use fumehood::permission::files::{Folder, Quota};
@@ -52,6 +53,8 @@ pub(crate) struct HostileEnv {
     root: TempDir,
     server: Server,
     listener: Listener,
+    /// Number of quotas for the folder that is granted for writing. Each counts what its own component adds.
+    quotas: AtomicU64,
 }
 
 impl HostileEnv {
@@ -72,7 +75,7 @@ impl HostileEnv {
         }
         std::fs::write(at("canary"), CANARY)?;
         let listener = Listener::start().context("there is no free port on 127.0.0.1")?;
-        Ok(Self { server: Server::start(SECRET).await?, listener, root })
+        Ok(Self { server: Server::start(SECRET).await?, listener, root, quotas: AtomicU64::new(0) })
     }
 
     /// Builds the grant of these powers.
@@ -83,6 +86,7 @@ impl HostileEnv {
         Ok(match powers {
             Powers::None => Grant::none(),
             Powers::Folders => {
+                self.quotas.fetch_add(1, Relaxed);
                 let quota = Quota::new(MAX_ADDED_BYTES, MAX_ADDED_ENTRIES)?;
                 let write = fumehood::permission::files::Access::Write(quota);
                 let read = Folder::read(&format!("{}:/r", self.path("read").display()))?;
@@ -147,10 +151,12 @@ impl HostileEnv {
     }
 
     fn is_within_quota(&self) -> bool {
+        let quotas = self.quotas.load(Relaxed);
         let [read, write] = ["read", "write"].map(|folder| usage(&self.path(folder)));
         read.is_ok_and(|now| now == (INITIAL_ENTRIES, INITIAL_BYTES))
             && write.is_ok_and(|(entries, bytes)| {
-                entries <= MAX_ADDED_ENTRIES + INITIAL_ENTRIES && bytes <= MAX_ADDED_BYTES + INITIAL_BYTES
+                entries <= quotas * MAX_ADDED_ENTRIES + INITIAL_ENTRIES
+                    && bytes <= quotas * MAX_ADDED_BYTES + INITIAL_BYTES
             })
     }
 }

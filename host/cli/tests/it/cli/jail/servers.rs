@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cli::workbench::Workbench;
 
-/// Makes requests through the proxy, and prints the end of each answer. The ports of two servers are its arguments.
+/// Makes requests through the proxy, and prints the status and the body of each answer. The ports of two servers are its arguments.
 const FETCH: &str = r#"
 import base64, os, socket, sys
 from urllib.parse import urlsplit
@@ -19,13 +19,18 @@ def fetch(method, target, login=login):
     connection = socket.create_connection((proxy.hostname, proxy.port), 10)
     ask = lambda text: connection.sendall(text.replace("\n", "\r\n").encode())
     ask(f"{method} {target} HTTP/1.1\nHost: elsewhere.example\nProxy-Authorization: Basic {login}\nContent-Length: 0\n\n")
-    head = b""
-    while not head.endswith(b"\r\n\r\n"):
-        head += connection.recv(1)
-    status = head.split()[1].decode()
+    def read_head():
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += connection.recv(1)
+        return head.decode()
+    head = read_head()
+    status = head.split()[1]
     if method == "CONNECT" and status == "200":
         ask("GET /tunnel HTTP/1.1\nHost: inside.example\n\n")
-    body = connection.recv(4096).decode().split("\r\n")[-1] if status == "200" else ""
+        head = read_head()
+    size = int(head.lower().split("content-length: ")[1].split()[0]) if status == "200" else 0
+    body = connection.recv(size, socket.MSG_WAITALL).decode()
     return f"{status} {body}".strip()
 print(", ".join([
     fetch("GET", f"http://127.0.0.1:{one}/ok/a?b"),
